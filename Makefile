@@ -10,8 +10,12 @@ SHIM_TEST := $(shell find java-shim/src/test tests/contract/samples -type f 2>/d
 PIN := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --quiet
 MVN := mvn -B -q -f java-shim/pom.xml
+# JVMs of Maven end soon.
+export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 LANES := 3
 IN_LANES := --numprocesses=$(LANES) --dist=loadfile --no-loadscope-reorder
+# What is not to be run need not be imported either, by each of several processes.
+without = $(patsubst %,--ignore=tests/%,$(1))
 # Beside each other, with the output of each in one piece where make can do that (from 4.0 on).
 BESIDE := --jobs $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -31,10 +35,11 @@ setup: $(VENV)/.installed ## Make .venv with the pinned dependencies and this pr
 
 test: shim jars ## Run everything but benchmarks: lint, the shim's tests, all of pytest
 	@$(MAKE) --no-print-directory $(BESIDE) lint $(STAMPS)/shim-tested test-unit
-	$(BIN)/pytest -m "integration or e2e" $(IN_LANES) $(PYTEST_ARGS)
+	$(BIN)/pytest -m "integration or e2e" $(call without,unit contract perf) $(IN_LANES) $(PYTEST_ARGS)
 
 test-unit: setup ## Run the tests that need no Kafka
-	$(BIN)/pytest -m "not integration and not e2e and not perf and not soak" --numprocesses=auto $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not integration and not e2e and not perf and not soak" $(call without,integration e2e perf) \
+		--numprocesses=auto --dist=worksteal $(PYTEST_ARGS)
 
 soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"
 	$(BIN)/python -m tests.support.soak $(FORMS)
@@ -82,7 +87,7 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 		|| { echo "No Python 3.11 or newer found: install one, or name it with PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "$(PYTHON) cannot make virtual environments: install its venv module." >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 JITTER = 0.2
-"""Share by which a pause is shorter or longer at random, so that what failed together does not come back together."""
+"""Share by which a pause is shorter or longer at random, so that clients that failed together retry apart."""
 
 
 class Backoff:

@@ -154,7 +154,7 @@ class ChildProcess:
             await self._read(process.stdout)
             return ending(await process.wait())
         except ValueError as error:
-            return f"it sent what can't be read: {error}"
+            return f"it sent output that can't be read: {error}"
         finally:
             self._process = None
             if process.returncode is None:

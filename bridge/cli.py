@@ -14,6 +14,8 @@ from bridge.commands import (
     doctor,
     failover,
     hand_back,
+    legacy,
+    mirror,
     progress,
     read,
     readiness,
@@ -33,6 +35,8 @@ app = typer.Typer(
 app.add_typer(client.app)
 app.add_typer(read.app)
 app.command()(replicate.replicate)
+app.command()(legacy.legacy)
+app.command()(mirror.mirror)
 app.command()(readiness.readiness)
 app.command()(readiness.groups)
 app.command()(readiness.explain)
@@ -84,6 +88,9 @@ def serve(
     ] = None,
     allowed_bootstrap: Annotated[
         str | None, typer.Option(help="Bootstrap servers of configurations, host:port by commas [any].")
+    ] = None,
+    allowed_token_endpoints: Annotated[
+        str | None, typer.Option(help="Hosts of OAuth token endpoints, host[:port] by commas [any].")
     ] = None,
     import_seconds: Annotated[
         float | None, typer.Option(help="Time to load their Python code in [3].")

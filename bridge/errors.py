@@ -192,6 +192,8 @@ class KafkaFault(StrEnum):
     RECORD_REFUSED = "record_refused"
     """An invalid timestamp, no key in a compacted topic."""
     RECORD_TOO_LARGE = "record_too_large"
+    UNREADABLE_BATCH = "unreadable_batch"
+    """A batch that can't be decoded, or is over a limit."""
     TOPIC_CONFIG = "topic_config"
     """A topic's configuration would delete records that have to be kept."""
     OTHER = "other"

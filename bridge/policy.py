@@ -9,20 +9,23 @@ from fnmatch import fnmatchcase
 SPARK_KEYS = "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS"
 SPARK_MASTERS = "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS"
 PYTHON_MODULES = "MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES"
+FOLDERS = "MIRROR_BRIDGE_ALLOWED_FOLDERS"
 BOOTSTRAP = "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP"
+OAUTH_HOSTS = "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS"
 IMPORT_SECONDS = "MIRROR_BRIDGE_IMPORT_SECONDS"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Patterns with `*` and `?`. Keys, masters and modules are allowed in addition to those that always are
-    (connectors.config.allowed_names). An empty list of folders or addresses allows any."""
+    (connectors.config.allowed_names). An empty list of folders, bootstrap servers or token endpoints allows any."""
 
     spark_keys: tuple[str, ...] = ()
     spark_masters: tuple[str, ...] = ()
     python_modules: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     bootstrap: tuple[str, ...] = ()
+    token_endpoints: tuple[str, ...] = ()
     import_seconds: float = 3.0
     """Seconds in which Python code that a configuration names has to be loaded."""
 

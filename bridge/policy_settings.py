@@ -33,6 +33,11 @@ class PolicySettings(BaseSettings):
     allowed_bootstrap: Patterns = Field(
         (), description="Bootstrap servers as host:port, with * for any characters; any where none is given."
     )
+    allowed_token_endpoints: Patterns = Field(
+        (),
+        description="Hosts of OAuth token endpoints as host or host:port, with * for any characters; any where none is "
+        "given.",
+    )
     import_seconds: float = Field(
         3.0, gt=0, le=60, description="Time in which Python code that a configuration names has to be loaded."
     )
@@ -43,6 +48,7 @@ class PolicySettings(BaseSettings):
         "allowed_python_modules",
         "allowed_folders",
         "allowed_bootstrap",
+        "allowed_token_endpoints",
         mode="before",
     )
     @classmethod
@@ -83,6 +89,14 @@ class PolicySettings(BaseSettings):
                 raise ValueError(f"{each!r} is not of the form host:port; for any port give host:*")
         return tuple(each.lower() for each in value)
 
+    @field_validator("allowed_token_endpoints")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if re.fullmatch(r"[^\s/@\[\]:]+(:[0-9*?]+)?", each) is None:
+                raise ValueError(f"{each!r} is not of the form host or host:port")
+        return tuple(each.lower() for each in value)
+
     def policy(self) -> Policy:
         return Policy(
             spark_keys=self.allowed_spark_keys,
@@ -90,5 +104,6 @@ class PolicySettings(BaseSettings):
             python_modules=self.allowed_python_modules,
             folders=self.allowed_folders,
             bootstrap=self.allowed_bootstrap,
+            token_endpoints=self.allowed_token_endpoints,
             import_seconds=self.import_seconds,
         )

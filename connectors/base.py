@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import ConfigError
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Progress
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side, TopicPartition
@@ -53,7 +54,7 @@ class Summary:
     """When the last round began that both clusters have answered."""
     tasks: Sequence[int] = ()
     """Tasks whose groups the last round has read."""
-    elsewhere: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    other_tasks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """Tasks that other services run: the time of their last round, and their interval (ms)."""
     interval_ms: int = 0
     """Between the rounds of groups."""
@@ -99,13 +100,15 @@ class CopiedTopics(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CopyReport:
     """How copying has gone on since the last report. `whole`: it is the first of an instance, and whatever it does not
-    name is gone. `gaps` are the newest of the ledger, oldest first; None: as they were."""
+    name is gone. `gaps` are the newest of the ledger, oldest first; None: as they were. `samples`: what was copied
+    meanwhile, at most one of each partition."""
 
     totals: CopyTotals
     changed: Sequence[Progress] = ()
     gone: Sequence[TopicPartition] = ()
     gaps: Sequence[GapReport] | None = None
     whole: bool = False
+    samples: Sequence[CopySample] = ()
 
 
 class Missing(NamedTuple):
@@ -231,10 +234,8 @@ class ConnectorKind:
         there = given(props)
         rules = KeyRules(self.kind, self.definition, self.clients, clients.rule, clients.properties)
         config = self.check(props, clients).with_errors(rules.refused(there))
-        misspelt = list(rules.misspelt(there))
-        config = config.with_errors_instead(misspelt)
-        wrong = {error.key for error in misspelt}
-        ignored = [each for each in rules.ignored(there) if each.key not in wrong]
+        config = config.with_errors_instead(list(rules.misspelt(there)))
+        ignored = list(rules.ignored(there))
         return config.with_ignored(ignored, (each.key for each in ignored if not rules.of_connect(each.key)))
 
     def create(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bridge import VERSION
 from connectors.base import Kind
+from connectors.config import secret_names
 from connectors.config.configdef import Key
 from connectors.config.validators import Json
 from connectors.effects_table import ClientRow, effects_markdown
@@ -47,6 +48,7 @@ def definition_json(kind: str) -> Json:
         "version": VERSION,
         "keys": [key.json() for key in chosen.definition.keys.values()],
         "forbidden": [rule.json() for rule in chosen.definition.forbidden],
+        "secret_names": secret_names.exported(),
     }
 
 

@@ -26,24 +26,27 @@ async def make(
     *,
     holds: str = "",
 ) -> KafkaFailure | None:
-    """Creates the topic as stock does where it is missing; then checks that it exists. Stock takes for created what it
-    may not create (stock §1.8): Connect's producer then lets the broker make one that is not compacted, or, where
-    brokers don't, holds its task up for ever.
+    """Creates the topic as stock does where it is missing, or hidden from us; then checks that it exists. Stock takes
+    for created what it may not create (stock §1.8): Connect's producer then lets the broker make one that is not
+    compacted, or, where brokers don't, holds its task up for ever.
 
     `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
-    None: it is there and compacted, or we may not describe it, so that nobody can tell. Raises ClusterAway.
+    None: it is there and compacted, or we may not describe it, so that nobody can tell, and the log says so. Raises
+    ClusterAway.
     """
-    info = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
-    if _missing(info):
+    info = await _described(cluster, topic, timeout_ms, side)
+    if _missing(info) or _hidden(info):
         making = cluster.create_compacted_topic(topic, replication_factor)
         failed = await ask(side, making, timeout_ms)
         if failed is not None:
             return failed
     for pause in LOOKS_AFTER_SECONDS:
         await asyncio.sleep(pause)
-        info = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
+        info = await _described(cluster, topic, timeout_ms, side)
         if _missing(info):
             continue
+        if _hidden(info):
+            log.info("can't verify that topic %s exists: %s", topic, info)
         if isinstance(info, KafkaFailure) or not holds:
             return None
         refused = await _compacted(cluster, topic, timeout_ms, side, holds)
@@ -54,6 +57,15 @@ async def make(
         f"Topic {topic} does not exist, and we are not allowed to create it: grant CREATE on it, or create it with one "
         "partition and cleanup.policy=compact; until then nothing is written to it",
     )
+
+
+async def _described(cluster: Cluster, topic: str, timeout_ms: int, side: Side) -> TopicInfo | KafkaFailure:
+    return (await ask(side, cluster.topics([topic], right="DESCRIBE"), timeout_ms))[topic]
+
+
+def _hidden(info: TopicInfo | KafkaFailure) -> bool:
+    """Whether we may not describe it, be it there or not."""
+    return isinstance(info, KafkaFailure) and info.fault is KafkaFault.NOT_AUTHORIZED
 
 
 def _missing(info: TopicInfo | KafkaFailure | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineStatus
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.lookups import LookupResult, Need
@@ -140,12 +141,15 @@ class Clusters(Protocol):
 class Pipeline(Protocol):
     """Copies for one connector, in a driver process of its own that is started again when it dies."""
 
-    def want(self, partitions: Sequence[Copied]) -> None:
+    def assign(self, partitions: Sequence[Copied]) -> None:
         """Copies exactly these from now on; those that stay go on with at most a short break."""
 
     @property
     def status(self) -> PipelineStatus:
         """The last status that the driver has sent."""
+
+    def drain_samples(self) -> Sequence[CopySample]:
+        """Returns what was copied since the last call, at most one of each partition."""
 
     async def stop(self) -> None:
         """Commits what is copied and ends, within a time limit. Whatever is not committed by then was not copied."""

@@ -9,6 +9,8 @@ Workers and the service are processes of ours in all three.
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,6 +39,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("noisy", deadline=None)
 settings.load_profile("noisy")
 
+_MEMORY, _ENOUGH = Path("/dev/shm"), 4 << 30
+_TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
+"""Where pytest has its temporary directories, if not where others have theirs."""
 _MARKED = ("integration", "e2e", "perf", "soak")
 """Folders whose tests carry the marker of the same name."""
 
@@ -56,6 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Conflicting options are refused before anything is collected or started."""
+    if _in_memory(config):
+        os.environ.setdefault(_TEMPORARY, str(_MEMORY))
     if config.getoption("--keep-durations"):
         if config.getoption("keyword") or any("::" in argument for argument in config.args):
             raise pytest.UsageError("--keep-durations measures files as a whole: no -k, and no file::test")
@@ -75,6 +82,16 @@ def pytest_configure(config: pytest.Config) -> None:
         # Its Docker client leaves sockets to the garbage collector, some until the very end of the run.
         config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
         warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
+
+
+def _in_memory(config: pytest.Config) -> bool:
+    """Whether temporary directories, so the data of brokers, can be in memory: topics are made in a fifth of the time,
+    and with less than half of the processor time. What is measured by benchmarks is written to a disk."""
+    perf = Path(__file__).with_name("perf")
+    given = [Path(config.invocation_params.dir, argument.partition("::")[0]) for argument in config.args]
+    if any(path.resolve().is_relative_to(perf) for path in given):
+        return False
+    return _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ENOUGH
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -99,7 +116,9 @@ def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:
 
 
 @pytest.fixture(scope="session")
-def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+def shared_stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalStack]:
     """Two running clusters for all tests: never stop them, never reuse a topic or group name."""
     version = request.config.getoption("--kafka-version") or DEFAULT_KAFKA
     directory = tmp_path_factory.mktemp("stack")
@@ -108,32 +127,40 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield running
 
 
-@pytest.fixture(scope="session")
-def source(stack: LocalStack) -> Cluster:
-    return stack.source
+@pytest.fixture(scope="module")
+def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
+    """The shared stack for one file: brokers, workers and services that its tests start ought to end with it, since an
+    idle one takes processor time too."""
+    with shared_stack.part() as part:
+        yield part
 
 
 @pytest.fixture(scope="session")
-def target(stack: LocalStack) -> Cluster:
-    return stack.target
+def source(shared_stack: LocalStack) -> Cluster:
+    return shared_stack.source
 
 
 @pytest.fixture(scope="session")
-def worker(stack: LocalStack) -> ConnectWorker:
+def target(shared_stack: LocalStack) -> Cluster:
+    return shared_stack.target
+
+
+@pytest.fixture(scope="session")
+def worker(shared_stack: LocalStack) -> ConnectWorker:
     """A worker on the target with the shim and the stock mirror connectors, for all tests."""
-    return stack.worker()
+    return shared_stack.worker()
 
 
 @pytest.fixture(scope="session")
-def stock_worker(stack: LocalStack) -> ConnectWorker:
+def stock_worker(shared_stack: LocalStack) -> ConnectWorker:
     """A worker on the target with the stock mirror connectors only; needs no build of the shim."""
-    return stack.worker("stock", shim=False)
+    return shared_stack.worker("stock", shim=False)
 
 
 @pytest.fixture(scope="session")
-def service_process(stack: LocalStack) -> BridgeService:
+def service_process(shared_stack: LocalStack) -> BridgeService:
     """The bridge service as a process, for all tests."""
-    return stack.service()
+    return shared_stack.service()
 
 
 @pytest.fixture

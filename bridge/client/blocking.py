@@ -1,15 +1,19 @@
 """RemoteClusterUtils, and `remote_topics` which that lacks: functions for code without an event loop. Each connects,
 calls one method of MirrorClient, and closes the connections; arguments, results and errors are those of that method.
+The consumers are generators: they connect at the first record, and close the connections when they end or are closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import aclosing
 from typing import TypeVar, overload
 
 from bridge.client.checkpoints import Offsets
+from bridge.client.consumers import ConsumerRecord
 from bridge.client.mirror_client import MirrorClient, Pattern
+from bridge.mm2.records import Checkpoint, Heartbeat
 from bridge.model.values import Committed, Side, TopicPartition
 
 T = TypeVar("T")
@@ -60,6 +64,50 @@ def translate_offsets(
         return _once(props, side, lambda client: client.remote_consumer_offsets(pattern, alias, timeout_s))
     name = group
     return _once(props, side, lambda client: client.remote_consumer_offsets(name, alias, timeout_s))
+
+
+def heartbeat_consumer(
+    props: Mapping[str, str],
+    side: Side | None = None,
+    *,
+    from_beginning: bool = True,
+    idle_s: float | None = None,
+) -> Generator[ConsumerRecord[Heartbeat], None, None]:
+    return _iterated(
+        props, side, lambda client: client.heartbeat_consumer(from_beginning=from_beginning, idle_s=idle_s)
+    )
+
+
+def checkpoint_consumer(
+    props: Mapping[str, str],
+    side: Side | None = None,
+    *,
+    from_beginning: bool = True,
+    idle_s: float | None = None,
+) -> Generator[ConsumerRecord[Checkpoint], None, None]:
+    return _iterated(
+        props, side, lambda client: client.checkpoint_consumer(from_beginning=from_beginning, idle_s=idle_s)
+    )
+
+
+def _iterated(
+    props: Mapping[str, str], side: Side | None, consumer: Callable[[MirrorClient], AsyncGenerator[T, None]]
+) -> Generator[T, None, None]:
+    async def records() -> AsyncGenerator[T, None]:
+        async with MirrorClient(props, side) as client, aclosing(consumer(client)) as messages:
+            async for record in messages:
+                yield record
+
+    async def following(iterator: AsyncGenerator[T, None]) -> T | None:
+        return await anext(iterator, None)
+
+    with asyncio.Runner() as runner:
+        iterator = records()
+        try:
+            while (record := runner.run(following(iterator))) is not None:
+                yield record
+        finally:
+            runner.run(iterator.aclose())
 
 
 def _once(props: Mapping[str, str], side: Side | None, call: Callable[[MirrorClient], Awaitable[T]]) -> T:

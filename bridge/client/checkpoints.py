@@ -13,12 +13,13 @@ from bridge.model.values import Committed, LogRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_PERMANENT = {
+PERMANENT = {
     KafkaFault.UNKNOWN_TOPIC,
     KafkaFault.NOT_AUTHORIZED,
     KafkaFault.CREDENTIALS,
     KafkaFault.UNSUPPORTED,
 }
+"""Faults of reading that waiting does not mend."""
 RETRY_BACKOFF = 0.2
 """Seconds until a cluster that does not answer, or a log that has ended, is asked again."""
 
@@ -26,13 +27,13 @@ Offsets = dict[str, dict[TopicPartition, Committed]]
 """By group and remote partition."""
 
 
-async def read_offsets(tail: TopicTail, wanted: Callable[[str], object], timeout_s: float) -> Offsets:
-    """The last checkpoint of each partition of the groups that are `wanted`.
+async def read_offsets(tail: TopicTail, chosen: Callable[[str], object], timeout_s: float) -> Offsets:
+    """The last checkpoint of each partition of the groups for which `chosen` is true.
 
     After `timeout_s` seconds it returns what was read so far and logs a warning, as stock does. Raises KafkaFailure if
     the cluster does not answer then, and at once if the topic is missing or may not be read.
     """
-    reader = _Reader(wanted)
+    reader = _Reader(chosen)
     error: KafkaFailure | None = KafkaFailure(
         KafkaFault.TIMEOUT, f"No answer in time (while trying to read {tail.topic})"
     )
@@ -42,7 +43,7 @@ async def read_offsets(tail: TopicTail, wanted: Callable[[str], object], timeout
                 try:
                     part = await tail.read()
                 except KafkaFailure as failure:
-                    if failure.fault in _PERMANENT:
+                    if failure.fault in PERMANENT:
                         raise
                     error = failure
                     await asyncio.sleep(RETRY_BACKOFF)
@@ -69,8 +70,8 @@ class _Reader:
     """Collects the offsets. Records that can't be decoded are skipped, as in stock. A tombstone removes the checkpoint
     of its key, as compaction will (stock fails on it with a NullPointerException, and returns nothing)."""
 
-    def __init__(self, wanted: Callable[[str], object]) -> None:
-        self._wanted = wanted
+    def __init__(self, chosen: Callable[[str], object]) -> None:
+        self._chosen = chosen
         self.offsets: Offsets = {}
         self.skipped = 0
 
@@ -81,7 +82,7 @@ class _Reader:
         except SchemaError:
             self.skipped += 1
             return
-        if not self._wanted(checkpoint.group):
+        if not self._chosen(checkpoint.group):
             return
         if not tombstone:
             committed = Committed(checkpoint.downstream_offset, checkpoint.metadata)

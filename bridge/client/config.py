@@ -20,6 +20,9 @@ _NAMES = (
     "replication.policy.class",
     "replication.policy.separator",
     "replication.policy.internal.topic.separator.enabled",
+    "replication.policy.aliases",
+    "replication.policy.topic.map",
+    "replication.policy.topic.map.file",
     "forwarding.admin.class",
 )
 

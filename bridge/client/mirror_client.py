@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Self, overload
 
 from bridge.client.checkpoints import Offsets, read_offsets
 from bridge.client.config import read_config
+from bridge.client.consumers import ConsumerRecord, Subscription, T, consumed
 from bridge.kafka.cluster import KafkaCluster
 from bridge.mm2 import upstream_topics
 from bridge.mm2.java_regex import JavaPattern
+from bridge.mm2.records import Checkpoint, Heartbeat
 from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.values import Committed, Side, TopicPartition
 
@@ -79,6 +82,27 @@ class MirrorClient:
         if not isinstance(group, str):
             return await read_offsets(tail, group.fullmatch, timeout_s)
         return (await read_offsets(tail, group.__eq__, timeout_s)).get(group, {})
+
+    def heartbeat_consumer(
+        self, *, from_beginning: bool = True, idle_s: float | None = None
+    ) -> AsyncGenerator[ConsumerRecord[Heartbeat], None]:
+        """Consumes all heartbeats that arrive on this cluster, from topics that appear later too: `async for`. Ends
+        after `idle_s` seconds without one (None: never). See bridge.client.consumers for what is skipped and raised."""
+        kind = self.replication_policy.is_heartbeats_topic
+        return self._consumer(Subscription(kind, Heartbeat.decode, from_beginning, idle_s))
+
+    def checkpoint_consumer(
+        self, *, from_beginning: bool = True, idle_s: float | None = None
+    ) -> AsyncGenerator[ConsumerRecord[Checkpoint], None]:
+        """Consumes the checkpoints of all clusters upstream, with the arguments of heartbeat_consumer."""
+        kind = self.replication_policy.is_checkpoints_topic
+        return self._consumer(Subscription(kind, Checkpoint.checked, from_beginning, idle_s))
+
+    async def _consumer(self, subscription: Subscription[T]) -> AsyncGenerator[ConsumerRecord[T], None]:
+        async with aclosing(consumed(self._cluster, subscription)) as batches:
+            async for batch in batches:
+                for record in batch:
+                    yield record
 
     async def _topics(self) -> list[str]:
         return await self._cluster.topic_names()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bridge.commands.exit_status import BAD_SETTINGS, end
-from bridge.commands.properties import PropertiesProblem, load_properties
+from bridge.java_properties import PropertiesProblem, load_properties
 
 Bootstrap = Annotated[
     str | None, typer.Option("--bootstrap-server", help="Brokers to begin with, host:port,host:port.")

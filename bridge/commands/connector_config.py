@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridge.commands.properties import PropertiesProblem, load_properties
+from bridge.java_properties import PropertiesProblem, load_properties
 
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 

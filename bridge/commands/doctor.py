@@ -17,16 +17,16 @@ import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.exit_status import BAD_SETTINGS, end, reported
-from bridge.commands.properties import PropertiesProblem
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, tls
 from bridge.commands.show import Output, OutputOption, printable, show_json
+from bridge.java_properties import PropertiesProblem
 
 if TYPE_CHECKING:
     from bridge.doctor.facts import Unknown
     from bridge.doctor.findings import Finding
 
 _TIMEOUT, _CLUSTER_TIMEOUT = 5.0, 120.0
-"""Seconds for an answer, and for one that has to wait for clusters."""
+"""Seconds for a response, and for one that has to wait for clusters."""
 _WORDS = {
     "problem": "PROBLEM",
     "warning": "warning",
@@ -44,7 +44,7 @@ def doctor(
         ),
     ] = None,
     connector: Annotated[
-        str | None, typer.Option(help="A connector that the service has, to be examined from there.")
+        str | None, typer.Option(help="Name of a connector of the service, which then examines it.")
     ] = None,
     url: Annotated[
         str | None,
@@ -156,8 +156,8 @@ def _worker(url: str) -> str | Unknown:
     if not re.match(r"https?://[^/]", url):
         end(f"--connect-url {url!r} is not of the form http://host:port", BAD_SETTINGS)
     try:
-        answer = httpx.get(url, timeout=_TIMEOUT).json()
-        cluster_id = answer.get("kafka_cluster_id") if isinstance(answer, dict) else None
+        status = httpx.get(url, timeout=_TIMEOUT).json()
+        cluster_id = status.get("kafka_cluster_id") if isinstance(status, dict) else None
     except (httpx.HTTPError, ValueError) as error:
         return Unknown(f"no answer of a Connect worker at {url}: {error}")
     if not isinstance(cluster_id, str):
@@ -172,8 +172,8 @@ def _skew(url: str) -> float | Unknown:
     from bridge.doctor.facts import Unknown
 
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_TIMEOUT, verify=tls())
-        return parsedate_to_datetime(answer.headers["date"]).timestamp() + 0.5 - time.time()
+        response = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_TIMEOUT, verify=tls())
+        return parsedate_to_datetime(response.headers["date"]).timestamp() + 0.5 - time.time()
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError) as error:
         return Unknown(f"no answer of the service at {url}: {error}")
 

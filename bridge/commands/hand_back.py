@@ -13,14 +13,14 @@ import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
-from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_rows
+from bridge.java_properties import PropertiesProblem
 from bridge.translation.runs.source_offsets import PartitionHandBack
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 """Names that Connect knows the class by."""
 RETRY_SECONDS = 5.0
-"""How long a worker that is away, or in a rebalance, is asked again."""
+"""For how long a worker is asked again that is away, or in a rebalance."""
 
 
 class Connect(Protocol):
@@ -36,7 +36,7 @@ class Connect(Protocol):
 
 
 def hand_back(
-    name: Annotated[str, typer.Argument(help="Of the connector; it has to be stopped.")],
+    name: Annotated[str, typer.Argument(help="Name of the connector, which has to be stopped.")],
     connect_url: Annotated[str, typer.Option(help="REST API of a Connect worker, http://host:8083.")],
     config: Annotated[
         Path | None,
@@ -49,7 +49,7 @@ def hand_back(
         bool,
         typer.Option(
             "--force",
-            help="Even if copying has not stopped cleanly: only where its service is gone for good.",
+            help="Go on even if copying has not stopped cleanly: only where its service is gone for good.",
         ),
     ] = False,
     output: OutputOption = Output.TABLE,

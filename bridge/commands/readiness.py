@@ -151,9 +151,9 @@ def _show_groups(listed: Sequence[GroupSummary]) -> None:
     show_table(rows, _GROUPS, right=("bound", "missing"))
 
 
-def _word(answer: str) -> str:
+def _word(readiness: str) -> str:
     """An answer in words. A newer service may have further answers, none of which means ready."""
-    return _WORDS.get(answer, answer)
+    return _WORDS.get(readiness, readiness)
 
 
 def _status(answers: Iterable[str]) -> int:

@@ -25,8 +25,8 @@ from bridge.commands.exit_status import (
     note,
     reported,
 )
-from bridge.commands.properties import PropertiesProblem
 from bridge.commands.views import Copying, Lines, LiveTable, View
+from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
@@ -67,7 +67,10 @@ def replicate(
     ] = False,
     log_file: Annotated[
         Path | None,
-        typer.Option("--log", help="File for the log; without it standard error, and on a terminal nowhere."),
+        typer.Option(
+            "--log",
+            help="File for the log. Default: standard error, or none where standard output is a terminal.",
+        ),
     ] = None,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="One line each: text, or a JSON object.")
@@ -82,18 +85,18 @@ def replicate(
     bad configuration; 130: stopped by a signal before all was copied.
     """
     props = _checked(config, name)
-    with _log_to(log_file, log_format):
-        view = LiveTable(Console(highlight=False)) if sys.stdout.isatty() else Lines()
-        with reported():
-            code = asyncio.run(_replicate(props, until_caught_up, view))
+    with log_to(log_file, log_format), reported():
+        code = asyncio.run(_replicate(props, until_caught_up, view_of(), Copying()))
     raise typer.Exit(code)
+
+
+def view_of() -> View:
+    """The view for what standard output is."""
+    return LiveTable(Console(highlight=False)) if sys.stdout.isatty() else Lines()
 
 
 def _checked(path: Path, name: str | None) -> dict[str, str]:
     """The configuration, with a name and without an error."""
-    from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.service.checks.validation import rejected
-
     try:
         config = load_connector(path)
     except PropertiesProblem as problem:
@@ -109,19 +112,28 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
             f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
             BAD_SETTINGS,
         )
+    validated(config)
+    if config.get("enabled", "").strip().lower() == "false":
+        end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
+    return config
+
+
+def validated(config: dict[str, str]) -> dict[str, str]:
+    """The configuration, whose errors end the command, and whose settings without effect are named."""
+    from bridge.kafka.config.settings import StaticClientCheck
+    from bridge.service.checks.validation import rejected
+
     with reported():
         result = KIND.validate(config, StaticClientCheck())
         if result.errors:
             raise rejected(KIND, config, result.errors)
     for setting in result.ignored:
         note(f"{setting.key} does nothing: {setting.reason}")
-    if config.get("enabled", "").strip().lower() == "false":
-        end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
     return config
 
 
 @contextlib.contextmanager
-def _log_to(path: Path | None, style: str) -> Iterator[None]:
+def log_to(path: Path | None, style: str) -> Iterator[None]:
     """Sets up the log of this process and its driver: to the file, else to standard error, on a terminal nowhere."""
     handler: logging.Handler
     try:
@@ -142,29 +154,39 @@ def _log_to(path: Path | None, style: str) -> Iterator[None]:
         handler.close()
 
 
-async def _replicate(props: dict[str, str], once: bool, view: View) -> int:
+async def copying_until_stopped(props: dict[str, str], view: View, copying: Copying) -> int:
+    """Copies until a signal or a permanent error; returns the exit status. Raises KafkaFailure where `copying` can't
+    begin."""
+    return await _replicate(props, once=False, view=view, copying=copying)
+
+
+async def _replicate(props: dict[str, str], once: bool, view: View, copying: Copying) -> int:
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     from bridge.kafka.clusters import KafkaClusters
     from bridge.pipeline.launch import DriverPipelines
 
     pipelines: Pipelines = DriverPipelines()
-    copying, clusters = Copying(), KafkaClusters()
+    clusters = KafkaClusters()
     stop = _stop_signal()
     try:
+        await copying.begin(clusters, props)
         instance = KIND.create(
             props["name"], props, clusters, Once(pipelines) if once else pipelines, copying
         )
         instance.assign(Assignment(1, frozenset({0})))
         running = asyncio.create_task(instance.run(), name="rounds")
+        beside = asyncio.create_task(copying.run(), name="beside")
         try:
             while not (done := _done(copying, once)) and not stop.is_set() and not running.done():
                 view.show(copying)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), REFRESH_SECONDS)
         finally:
-            running.cancel()
-            await asyncio.wait({running})
+            for task in (running, beside):
+                task.cancel()
+            await asyncio.wait({running, beside})
             await instance.close()
+            await copying.finish()
             view.close(copying)
     finally:
         await clusters.close()

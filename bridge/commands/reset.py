@@ -12,14 +12,14 @@ import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
-from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_rows
+from bridge.java_properties import PropertiesProblem
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.reset_positions import Destination, PartitionReset, destination
 
 
 def reset(
-    name: Annotated[str, typer.Argument(help="Of the connector; it has to be stopped.")],
+    name: Annotated[str, typer.Argument(help="Name of the connector, which has to be stopped.")],
     config: Annotated[Path, typer.Option(help="The connector's configuration, .properties or .json.")],
     to: Annotated[
         str, typer.Option(help="earliest, latest, an offset of the source, or a time: 2026-11-22T21:00:00Z.")
@@ -38,7 +38,7 @@ def reset(
         bool,
         typer.Option(
             "--force",
-            help="Even if copying has not stopped cleanly: only where its service is gone for good.",
+            help="Go on even if copying has not stopped cleanly: only where its service is gone for good.",
         ),
     ] = False,
     output: OutputOption = Output.TABLE,
@@ -91,10 +91,10 @@ def _reset(
     options = SourceOptions.from_props(props, StaticClientCheck())
 
     def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:
-        wanted = chosen(copied, topics, partitions)
-        if isinstance(wanted, str):
-            raise OperationRefused(wanted)
-        return dict.fromkeys(wanted, to)
+        partitions_or_error = chosen(copied, topics, partitions)
+        if isinstance(partitions_or_error, str):
+            raise OperationRefused(partitions_or_error)
+        return dict.fromkeys(partitions_or_error, to)
 
     try:
         return asyncio.run(

@@ -99,17 +99,17 @@ class ServiceClient:
             page = self.get(path, message, {**(query or {}), "next": page.next})
             yield page
 
-    def _read(self, answer: httpx.Response, message: type[Answer]) -> Answer:
+    def _read(self, response: httpx.Response, message: type[Answer]) -> Answer:
         try:
-            if answer.status_code != 200:
-                error = ErrorBody.model_validate_json(answer.content)
+            if response.status_code != 200:
+                error = ErrorBody.model_validate_json(response.content)
                 note(printable(error.message))
                 for each in error.validation_errors if error.error_code in _BY_GROUP else ():
                     note(printable(f"{each.key}: {each.message}"))
                 raise typer.Exit(self._statuses.get(error.error_code, self._failed))
-            return message.model_validate_json(answer.content)
+            return message.model_validate_json(response.content)
         except ValidationError:
-            text = f"{self._url} answers {answer.status_code}, and not as a Mirror Bridge service does"
+            text = f"{self._url} answers {response.status_code}, and not as a Mirror Bridge service does"
             end(text, self._failed)
 
 

@@ -18,6 +18,7 @@ from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals
 from connectors.base import CopyReport, Summary
+from connectors.ports import Clusters
 
 LINE_SECONDS = 5.0
 _OTHER_LINES = 8
@@ -50,9 +51,20 @@ class Copying:
             self.rows.pop(tp, None)
         self.rows |= {row.source: row for row in report.changed}
 
-    async def stored_offsets(self, partitions: Sequence[Mapping[str, str | int]]) -> Sequence[None]:
+    async def stored_offsets(
+        self, partitions: Sequence[Mapping[str, str | int]]
+    ) -> Sequence[Mapping[str, int] | None]:
         """None for all: without Connect nothing has stored any."""
         return [None] * len(partitions)
+
+    async def begin(self, clusters: Clusters, props: Mapping[str, str]) -> None:
+        """Called before anything is copied. Raises KafkaFailure."""
+
+    async def run(self) -> None:
+        """Runs beside the copy until cancelled."""
+
+    async def finish(self) -> None:
+        """Called when the copy has ended."""
 
 
 class View(Protocol):

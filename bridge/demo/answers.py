@@ -15,6 +15,7 @@ from bridge.demo.cluster import WAIT, admin, committed
 from bridge.demo.groups import Groups
 from bridge.demo.logs import Tp, first_from, reader
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.protocol.messages import ConnectorStatus, GroupReports, PartitionReport
 
 Answers = dict[tuple[str, Tp], int]
@@ -26,13 +27,13 @@ def by_timestamp(source: str, target: str, alias: str, groups: Groups) -> Answer
 
     No offset where there is no such record (a hole, a control record, the end of the log), or no copy of it.
     """
-    wanted: dict[Tp, dict[int, int]] = {}
+    seen: dict[Tp, dict[int, int]] = {}
     answers: Answers = {}
     client = admin(target)
     with reader(source, committed_only=True) as consumer:
         for group, offsets in groups.items():
             for tp, offset in offsets.items():
-                by_offset = wanted.setdefault(tp, {})
+                by_offset = seen.setdefault(tp, {})
                 if offset not in by_offset:
                     by_offset[offset] = -1
                     record = first_from(consumer, tp, offset)
@@ -70,7 +71,7 @@ def on_target(target: str, alias: str, groups: Groups) -> Answers:
 
 def verdicts(service: str, connector: str, group: str) -> Mapping[Tp, PartitionReport]:
     """The service's report of a group, by source partition; empty while it does not know the group."""
-    response = httpx.get(f"{service}/v1/groups/{group}", timeout=WAIT)
+    response = httpx.get(f"{service}/v1/groups/{group}", timeout=WAIT, verify=NO_AUTHORITIES)
     if response.status_code == httpx.codes.NOT_FOUND:
         return {}
     reports = GroupReports.model_validate_json(response.raise_for_status().content).reports
@@ -80,7 +81,7 @@ def verdicts(service: str, connector: str, group: str) -> Mapping[Tp, PartitionR
 
 def connector_errors(service: str, connector: str) -> list[str]:
     """The errors that the service reports of the connector."""
-    response = httpx.get(f"{service}/v1/connectors/{connector}/status", timeout=WAIT)
+    response = httpx.get(f"{service}/v1/connectors/{connector}/status", timeout=WAIT, verify=NO_AUTHORITIES)
     if response.is_error:
         return [f"the service answers {response.status_code} when asked for {connector}"]
     status = ConnectorStatus.model_validate_json(response.content)

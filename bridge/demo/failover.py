@@ -51,7 +51,7 @@ class Member:
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            # Only the first record of each partition is wanted: don't fetch 64 MB of what follows.
+            # Only the first record of each partition is needed: don't fetch 64 MB of what follows.
             "queued.max.messages.kbytes": 1024,
             "fetch.message.max.bytes": 65_536,
         }

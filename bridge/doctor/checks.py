@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.doctor.facts import Facts
-from bridge.doctor.findings import Finding, Finds, Severity
+from bridge.doctor.findings import CheckResults, Finding, Severity
 from bridge.doctor.of_clusters import clocks, reachability, replication, versions, worker
 from bridge.doctor.of_settings import configuration, ignored, machine
 from bridge.doctor.of_topics import partitions, policies, second_mirror, timestamps
@@ -19,7 +19,7 @@ class Check(NamedTuple):
     name: str
     finds: str
     remedy: str
-    run: Callable[[Facts], Finds]
+    run: Callable[[Facts], CheckResults]
 
 
 def examine(facts: Facts) -> list[Finding]:
@@ -77,7 +77,7 @@ CHECKS = (
     Check(
         "policies",
         "connectors of one flow name copies differently",
-        "set one policy and one separator",
+        "set one policy, one separator, one list of aliases and one map",
         policies,
     ),
     Check(

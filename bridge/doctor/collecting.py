@@ -17,6 +17,7 @@ from bridge.kafka.admin.inspection import Inspection
 from bridge.kafka.admin.reachability import reach
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import client_settings, producer_settings
+from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.lookups import FindTime
 from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
 from bridge.pipeline.layout_records import Claim
@@ -89,6 +90,9 @@ async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clust
             replications=plan.replications(),
             policy=plan.config.text("replication.policy.class"),
             separator=plan.config.text("replication.policy.separator"),
+            aliases=props.get(ALIASES, "").strip(),
+            topic_map=props.get(TOPIC_MAP, "").strip(),
+            topic_map_file=props.get(TOPIC_MAP_FILE, "").strip(),
         )
         return await _of_topics(facts, plan, connected)
     finally:
@@ -116,14 +120,14 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     lists = [*hidden.values(), *(listed for listed in names.values() if not isinstance(listed, Unknown))]
     present = frozenset(name for listed in lists for name in listed)
     needs = plan.needs(pairs, groups, present)
-    wanted = {
+    names_of = {
         side: {need.name for need in needs if need.side is side and need.resource == "topic"}
         for side in connected
     }
-    wanted.setdefault(Side.SOURCE, set()).update(pair.source for pair in pairs)
-    wanted.setdefault(Side.TARGET, set()).update(pair.target for pair in pairs)
+    names_of.setdefault(Side.SOURCE, set()).update(pair.source for pair in pairs)
+    names_of.setdefault(Side.TARGET, set()).update(pair.target for pair in pairs)
     topics: dict[Side, Mapping[str, TopicFacts] | Unknown]
-    topics = {side: await _topics(each, sorted(wanted[side])) for side, each in connected.items()}
+    topics = {side: await _topics(each, sorted(names_of[side])) for side, each in connected.items()}
     ahead: dict[Side, Sequence[str] | Unknown]
     ahead = {side: await _or_unknown(_ahead(each.cluster, topics[side])) for side, each in connected.items()}
     for side in plan.sides:

@@ -77,6 +77,9 @@ class Other:
     name: str
     policy: str
     separator: str
+    aliases: str = ""
+    topic_map: str = ""
+    topic_map_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
+    """All that one run of doctor has collected about one connector."""
+
     kind: str
     name: str
     errors: Sequence[tuple[str, str]] = ()
@@ -103,7 +108,7 @@ class Facts:
     ids: Mapping[str, frozenset[str] | None] | Unknown = field(default_factory=dict)
     """By transactional id, the operations on it that the user may do."""
     planned: Unknown | None = None
-    """Why it is unknown what the connector needs; then `needs`, `replications` and `pairs` are empty."""
+    """Why nothing is known of what the connector needs; then `needs`, `replications` and `pairs` are empty."""
     needs: Sequence[Need] = ()
     replications: Sequence[Replication] = ()
     pairs: Sequence[Pair] = ()
@@ -115,6 +120,9 @@ class Facts:
     others: Sequence[Other] | Unknown = Unknown("give --connector and --url", skipped=True)
     policy: str = ""
     separator: str = ""
+    aliases: str = ""
+    topic_map: str = ""
+    topic_map_file: str = ""
     ahead: Mapping[Side, Sequence[str] | Unknown] = field(default_factory=dict)
     """Topics with records from the future, by the clock of this machine."""
     service_skew: float | Unknown = Unknown("give --url", skipped=True)

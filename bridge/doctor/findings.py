@@ -42,7 +42,7 @@ def exit_status(findings: Iterable[Finding]) -> int:
     return 3 if Severity.NOT_CHECKED in severities else 0
 
 
-Finds = Iterator[tuple[Severity, str, str]]
+CheckResults = Iterator[tuple[Severity, str, str]]
 """What a check yields: severity, what was found, and what to do."""
 
 

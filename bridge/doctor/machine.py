@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import re
-import shutil
 import subprocess
 
 from bridge.doctor.facts import MachineFacts, Unknown
+from bridge.pipeline.java import java_path, major_version
 
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SECONDS = 10.0
 
 
@@ -20,9 +18,8 @@ def machine() -> MachineFacts:
 
 
 def _java() -> int | Unknown:
-    """The major version of the Java that Spark's launcher finds: JAVA_HOME's, else the one on the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    """The major version of the Java that Spark's launcher takes."""
+    java = java_path(os.environ)
     if java is None:
         return Unknown("there is no java on the PATH")
     try:
@@ -31,8 +28,8 @@ def _java() -> int | Unknown:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Unknown(f"{java} can't be run: {getattr(error, 'strerror', None) or 'no answer'}")
-    version = _VERSION.search(ran.stderr + ran.stdout)
-    return int(version[1]) if version else Unknown(f"{java} -version names no version")
+    version = major_version(ran.stderr + ran.stdout)
+    return Unknown(f"{java} -version names no version") if version is None else version
 
 
 def _spark() -> str | Unknown:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bridge.doctor.facts import Need
+from bridge.model.copying import TAKE_OVER_FROM
 from bridge.model.values import Side
 from connectors.registry import KINDS
 
@@ -23,7 +24,7 @@ class On(StrEnum):
     COPIES = "their copies, `<source alias>.<topic>`"
     GROUPS = "the groups that `groups` chooses"
     IDS = "those that begin with `mirror-bridge-<source alias>-<connector name>-`"
-    OTHERS_IDS = "the same of the connectors named there"
+    OTHERS_IDS = "the same of the connectors in `bridge.take.over.from`"
     STATE = (
         "`mm2-offset-runs.<source alias>.internal`, `mm2-layout.<source alias>.internal`, "
         "`mm2-gaps.<source alias>.internal`"
@@ -157,8 +158,7 @@ RIGHTS = (
         _TARGET,
         "READ",
         On.READINESS,
-        "to know groups while the source is away",
-        _NO_READINESS,
+        "to know which groups are moved, and groups while the source is away",
         optional=True,
     ),
     Right(
@@ -193,11 +193,18 @@ RIGHTS = (
         only=(("reverse.checkpointing.enabled", "true"),),
     ),
     # -- heartbeats
-    Right(_BEATS, _TARGET, "DESCRIBE", On.HEARTBEATS, "to see whether it is there"),
+    Right(
+        _BEATS,
+        _TARGET,
+        "DESCRIBE",
+        On.HEARTBEATS,
+        "to see whether it is there; without it the log says so",
+        optional=True,
+    ),
     Right(_BEATS, _TARGET, "CREATE", On.HEARTBEATS, "to make it"),
     Right(_BEATS, _TARGET, "WRITE", On.HEARTBEATS, "to write heartbeats", by_connect=True),
     # -- take-over
-    Right(_COPIES, _TARGET, "WRITE", On.OTHERS_IDS, "to shut out the connectors in `bridge.take.over.from`"),
+    Right(_COPIES, _TARGET, "WRITE", On.OTHERS_IDS, "to shut them out, and go on where they have stopped"),
 )
 
 
@@ -255,6 +262,8 @@ def _cluster(right: Right) -> str:
 
 def _when(right: Right, kind: str) -> str:
     conditions = ["by Connect's producer"] if right.by_connect else []
+    if right.on is On.OTHERS_IDS:
+        conditions.append(f"only with `{TAKE_OVER_FROM}`, until it is done")
     for word, settings in (("not", right.without), ("only", right.only)):
         own = [f"`{key}={value}`" for key, value in settings if key in KINDS[kind].definition.keys]
         if own:

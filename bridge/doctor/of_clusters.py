@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.doctor.facts import Facts, Unknown
-from bridge.doctor.findings import Finds, Severity, named, unknown
+from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.model.values import Side
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
@@ -21,7 +21,7 @@ _OFFSETS_OF_MANY = 8
 """The version of OffsetFetch from which on it takes many groups at once (KIP-709, Kafka 3.0)."""
 
 
-def reachability(facts: Facts) -> Finds:
+def reachability(facts: Facts) -> CheckResults:
     for side, cluster in facts.clusters.items():
         if isinstance(cluster, Unknown) and facts.planned is not None:
             yield unknown(f"the {side} cluster", cluster)
@@ -32,7 +32,7 @@ def reachability(facts: Facts) -> Finds:
             yield OK, f"the {side} cluster {cluster.cluster_id} answers, {len(cluster.brokers)} broker(s)", ""
 
 
-def versions(facts: Facts) -> Finds:
+def versions(facts: Facts) -> CheckResults:
     for side, cluster in facts.clusters.items():
         if isinstance(cluster, Unknown):
             yield unknown(f"versions of the {side} cluster's brokers", Unknown(_why_not_asked(facts, side)))
@@ -66,7 +66,7 @@ def _why_not_asked(facts: Facts, side: Side) -> str:
     return f"the {side} cluster did not answer" if facts.planned is None else facts.planned.why
 
 
-def replication(facts: Facts) -> Finds:
+def replication(facts: Facts) -> CheckResults:
     if facts.planned is not None:
         yield unknown("replication factors", facts.planned)
     for each in facts.replications:
@@ -78,7 +78,7 @@ def replication(facts: Facts) -> Finds:
             yield P, what, f"set {each.key}={len(cluster.brokers)}, or -1 for the brokers' default"
 
 
-def worker(facts: Facts) -> Finds:
+def worker(facts: Facts) -> CheckResults:
     if facts.kind not in ("checkpoint", "heartbeat"):
         return
     target, written = facts.clusters.get(Side.TARGET), facts.worker_cluster_id
@@ -91,7 +91,7 @@ def worker(facts: Facts) -> Finds:
         yield P, what, "deploy the connector on a worker whose bootstrap.servers are the target's"
 
 
-def clocks(facts: Facts) -> Finds:
+def clocks(facts: Facts) -> CheckResults:
     for side, topics in facts.ahead.items():
         if isinstance(topics, Unknown):
             yield unknown(f"clocks of the {side} cluster", topics)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from bridge.doctor.facts import Facts, Unknown
-from bridge.doctor.findings import Finds, Severity, unknown
+from bridge.doctor.findings import CheckResults, Severity, unknown
+from bridge.pipeline.java import LEAST
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
-LEAST_JAVA = 17
 
 
-def configuration(facts: Facts) -> Finds:
+def configuration(facts: Facts) -> CheckResults:
     for key, message in facts.errors:
         yield P, message, f"correct {key}"
 
 
-def ignored(facts: Facts) -> Finds:
+def ignored(facts: Facts) -> CheckResults:
     for key, reason in facts.ignored:
         yield W, f"{key} does nothing: {reason}", f"remove {key}"
 
 
-def machine(facts: Facts) -> Finds:
+def machine(facts: Facts) -> CheckResults:
     if facts.kind != "source":
         return
     machine_facts = facts.machine
@@ -35,13 +35,13 @@ def machine(facts: Facts) -> Finds:
         yield (
             P,
             f"{machine_facts.java.why}{home}",
-            f"install a JDK {LEAST_JAVA} or newer where the service runs, set JAVA_HOME",
+            f"install a JDK {LEAST} or newer where the service runs, set JAVA_HOME",
         )
-    elif machine_facts.java < LEAST_JAVA:
+    elif machine_facts.java < LEAST:
         yield (
             P,
             f"Java is {machine_facts.java}",
-            f"install a JDK {LEAST_JAVA} or newer where the service runs, set JAVA_HOME",
+            f"install a JDK {LEAST} or newer where the service runs, set JAVA_HOME",
         )
     else:
         yield OK, f"Java is {machine_facts.java}", ""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bridge.doctor.facts import Facts, Unknown
-from bridge.doctor.findings import Finds, Severity, named, unknown
+from bridge.doctor.findings import CheckResults, Severity, named, unknown
+from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.values import Side
 from connectors.config.mirror_options import STOCK
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 
 
-def second_mirror(facts: Facts) -> Finds:
+def second_mirror(facts: Facts) -> CheckResults:
     if facts.kind != "source":
         return
     if isinstance(facts.claims, Unknown):
@@ -37,7 +38,7 @@ def second_mirror(facts: Facts) -> Finds:
         )
 
 
-def timestamps(facts: Facts) -> Finds:
+def timestamps(facts: Facts) -> CheckResults:
     topics = facts.topics.get(Side.TARGET, {})
     if isinstance(topics, Unknown):
         yield unknown("timestamp types", topics)
@@ -60,7 +61,7 @@ def timestamps(facts: Facts) -> Finds:
         yield unknown("timestamp types", why)
 
 
-def partitions(facts: Facts) -> Finds:
+def partitions(facts: Facts) -> CheckResults:
     source, target = facts.topics.get(Side.SOURCE, {}), facts.topics.get(Side.TARGET, {})
     for side, topics in ((Side.SOURCE, source), (Side.TARGET, target)):
         if isinstance(topics, Unknown):
@@ -85,7 +86,7 @@ def partitions(facts: Facts) -> Finds:
             )
 
 
-def policies(facts: Facts) -> Finds:
+def policies(facts: Facts) -> CheckResults:
     if isinstance(facts.others, Unknown):
         yield unknown("replication policies of the other connectors", facts.others)
         return
@@ -93,6 +94,9 @@ def policies(facts: Facts) -> Finds:
         for key, theirs, ours in (
             ("replication.policy.class", other.policy, facts.policy),
             ("replication.policy.separator", other.separator, facts.separator),
+            (ALIASES, other.aliases, facts.aliases),
+            (TOPIC_MAP, other.topic_map, facts.topic_map),
+            (TOPIC_MAP_FILE, other.topic_map_file, facts.topic_map_file),
         ):
             if theirs.removeprefix(STOCK) != ours.removeprefix(STOCK):
                 yield (

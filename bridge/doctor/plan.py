@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bridge.doctor.facts import Need, Pair, Replication
 from bridge.doctor.needs import On, needs
 from bridge.mm2.filters import GroupFilter, TopicFilter, should_replicate_topic
-from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.mm2.replication_policy import ReplicationPolicy, counterpart
 from bridge.model.copying import TAKE_OVER_FROM
 from bridge.model.values import Side
 from bridge.pipeline.layouts import connector_id
@@ -46,6 +46,8 @@ def servers_key(side: Side) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """A valid configuration, parsed, and what follows from it for the clusters."""
+
     kind: str
     props: Mapping[str, str]
     definition: frozenset[str]
@@ -81,16 +83,25 @@ class Plan:
         """The topics that are replicated, with their copies, which exist already or will."""
         if self.topic_filter is None:
             return []
+        target_of = self._copied_to if self.group_filter is None else self._read_there
+        named = ((topic, target_of(topic)) for topic in sorted(source_topics))
+        return [Pair(topic, target) for topic, target in named if target is not None]
+
+    def _copied_to(self, topic: str) -> str | None:
+        """The copy that the source connector makes of a topic, None for one that it does not copy."""
         source, target = self.aliases
-        beats = _HEARTBEATS not in self.definition or self._flag(_HEARTBEATS)
-        chosen = (
-            topic
-            for topic in sorted(source_topics)
-            if should_replicate_topic(
-                topic, target, self.topic_filter, self.policy, heartbeats_replication=beats
-            )
+        chosen, policy = sound(self.topic_filter), self.policy
+        replicated = should_replicate_topic(
+            topic, target, chosen, policy, heartbeats_replication=self._flag(_HEARTBEATS)
         )
-        return [Pair(topic, self.policy.format_remote_topic(source, topic)) for topic in chosen]
+        return policy.format_remote_topic(source, topic) if replicated else None
+
+    def _read_there(self, topic: str) -> str | None:
+        """The topic of the target in which groups of a topic are translated, as `PartitionPairs` has it: on the way
+        home (`reverse.checkpointing.enabled`) the one that it is a copy of."""
+        if self.policy.is_internal_topic(topic) or not sound(self.topic_filter).should_replicate_topic(topic):
+            return None
+        return counterpart(self.policy, topic, *self.aliases, reverse=self._flag(REVERSE))
 
     def groups(self, groups: Collection[str]) -> list[str]:
         if self.group_filter is None:
@@ -98,7 +109,7 @@ class Plan:
         return [group for group in sorted(groups) if self.group_filter.should_replicate_group(group)]
 
     def named(self, *keys: str) -> list[str]:
-        """The plain names in lists of names and patterns. They count whether or not a cluster lists them."""
+        """The plain names in lists of names and patterns. They count even where a cluster does not list them."""
         lists = [self.config.items(key) or () for key in keys if key in self.definition]
         return [item for items in lists for item in items if _NAME.fullmatch(item)]
 
@@ -111,6 +122,8 @@ class Plan:
             Side.SOURCE: opposite if self._flag(REVERSE) else [],
             Side.TARGET: [self.policy.offset_runs_topic(source)] if self.group_filter is not None else [],
         }
+        if self.group_filter is not None and not self._keeps_readiness:
+            internal[Side.TARGET].append(self.policy.readiness_topic(source))
         if self.syncs is not None and self.group_filter is not None:
             internal[self.syncs[0]].append(self.syncs[1])
         return {**internal, Side.SOURCE: [*internal[Side.SOURCE], *self.named("topics")]}
@@ -152,7 +165,8 @@ class Plan:
             On.HEARTBEATS: [policy.heartbeats_topic()],
         }
         # This connector does not create these, and they may be missing: beside a stock mirror there are no runs.
-        for on in (On.RUNS, On.OPPOSITE, *((On.SYNCS,) if self.kind != "source" else ())):
+        others = On.RUNS, On.OPPOSITE, *(() if self._keeps_readiness else (On.READINESS,))
+        for on in (*others, *((On.SYNCS,) if self.kind != "source" else ())):
             names[on] = [name for name in names[on] if name in present]
         return list(needs(self.kind, self._setting, None if syncs is None else syncs[0], names))
 
@@ -182,6 +196,10 @@ class Plan:
             side = Side.SOURCE if on_source else Side.TARGET
             factors.append(Replication(key, self.config.number(key), side))
         return factors
+
+    @property
+    def _keeps_readiness(self) -> bool:
+        return self._flag(EMIT_READINESS) and not self._flag("dry.run")
 
     def _flag(self, key: str) -> bool:
         return key in self.definition and self.config.flag(key)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge.doctor.facts import Facts, Need, Unknown
-from bridge.doctor.findings import Finds, Severity, named, unknown
+from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.model.values import Side
 
 
-def rights(facts: Facts) -> Finds:
+def rights(facts: Facts) -> CheckResults:
     if facts.planned is not None:
         yield unknown("rights", facts.planned)
     missing: dict[Need, list[str]] = {}
@@ -35,7 +35,7 @@ def rights(facts: Facts) -> Finds:
         yield unknown(f"rights on {named(sorted(set(names)))} of the {side} cluster", Unknown(why))
 
 
-def _creating(facts: Facts, *, optional: bool) -> Finds:
+def _creating(facts: Facts, *, optional: bool) -> CheckResults:
     """Findings for topics that have to be made, which takes CREATE on the cluster or on the topic."""
     for side in Side:
         topics, cluster = facts.topics.get(side, {}), facts.clusters.get(side)

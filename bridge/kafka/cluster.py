@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.admin_client import AsyncAdminClient
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_configs import configs_in_parts
 from bridge.kafka.admin.topic_creation import create_compacted
 from bridge.kafka.config.settings import ClientSettings
 from bridge.kafka.consumer.header_scan import scan
@@ -133,14 +134,14 @@ class KafkaCluster:
 
         async def part(node: int, some: Sequence[str]) -> None:
             try:
-                answer = await self._client.send(
+                response = await self._client.send(
                     node, group_requests.fetch_offsets(some), "read committed offsets"
                 )
             except KafkaFailure as error:
                 self._client.forget_coordinators(some)
                 results.update(dict.fromkeys(some, error))
                 return
-            for group, (code, offsets) in group_requests.read_fetched_offsets(answer).items():
+            for group, (code, offsets) in group_requests.read_fetched_offsets(response).items():
                 if code and code not in _COORDINATOR_MOVED:
                     results[group] = _of_group(code, group, right) or offsets
                 else:
@@ -170,13 +171,13 @@ class KafkaCluster:
             for at in range(0, len(kept), _GROUPS_A_FETCH):
                 some = kept[at : at + _GROUPS_A_FETCH]
                 try:
-                    answer = await self._client.send(
+                    response = await self._client.send(
                         node, group_requests.describe_groups(some), "describe groups"
                     )
                 except KafkaFailure:
                     self._client.forget_coordinators(some)
                     continue
-                for group, (code, state) in group_requests.read_described_groups(answer).items():
+                for group, (code, state) in group_requests.read_described_groups(response).items():
                     if code in _COORDINATOR_MOVED:
                         again.append(group)
                     elif code == Errors.NONE:
@@ -219,8 +220,8 @@ class KafkaCluster:
         described: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
         with contextlib.suppress(KafkaFailure, TimeoutError):
             async with asyncio.timeout(_CONFIGS_PATIENCE):
-                for at in range(0, len(topics), _TOPICS_A_CALL):
-                    described |= await self.topic_admin.configs(topics[at : at + _TOPICS_A_CALL])
+                async for some in configs_in_parts(self._admin_client, topics):
+                    described |= some
         return {
             name: not isinstance(configs, KafkaFailure)
             and configs["message.timestamp.type"].value == "LogAppendTime"

@@ -5,6 +5,8 @@ from bridge.local.clusters import Cluster, ContainerCluster, GivenCluster
 from bridge.local.connect_client import ConnectClient
 from bridge.local.errors import ConnectFailed, LocalStackError, ProcessDied, WaitTimedOut
 from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
+from bridge.local.mirror_node import MirrorNode
+from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.processes import ManagedProcess
 from bridge.local.security import Security, TlsFiles, make_tls
 from bridge.local.service import BridgeService
@@ -15,6 +17,7 @@ from bridge.local.worker import ConnectWorker
 
 __all__ = [
     "DEFAULT_KAFKA",
+    "NO_AUTHORITIES",
     "OLDEST_WORKER",
     "BridgeService",
     "Broker",
@@ -27,6 +30,7 @@ __all__ = [
     "LocalStack",
     "LocalStackError",
     "ManagedProcess",
+    "MirrorNode",
     "ProcessDied",
     "Security",
     "TlsFiles",

@@ -1,5 +1,5 @@
 """`python -m bridge.local check` checks that there are a JDK and Maven; `fetch` also downloads Kafka's jars, once, and
-archives the classes that its servers load."""
+archives the classes that its servers and Spark's drivers load."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bridge.local.archives import make_archives
 from bridge.local.errors import LocalStackError
 from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
 from bridge.local.java import find_java, find_maven
+from bridge.local.spark_classes import make_spark_archive
 
 
 def main(arguments: list[str]) -> int:
@@ -22,6 +23,7 @@ def main(arguments: list[str]) -> int:
             for version in (DEFAULT_KAFKA, OLDEST_WORKER):
                 kafka_jars(version)
             make_archives()
+            make_spark_archive()
     except LocalStackError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

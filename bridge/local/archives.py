@@ -45,6 +45,7 @@ def _run(jars: KafkaJars, directory: Path) -> None:
         worker = ConnectWorker("worker", jars, directory, bootstrap=broker.bootstrap, needs=broker.watched)
         try:
             worker.start()
+            worker.stop()
         finally:
             worker.close()
         broker.stop()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import shlex
 import shutil
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from bridge.local.formatted import STORAGE_TOOL, format_data, random_id
 from bridge.local.jars import KafkaJars
 from bridge.local.ports import ReservedPort, listening
 from bridge.local.processes import ManagedProcess
@@ -78,7 +77,7 @@ class Broker(Server):
         """`joins`: a broker whose cluster it joins, as a broker without controller; needs another `node.id`."""
         self.name = name
         self._joins = joins
-        self._cluster_id: str = joins._cluster_id if joins is not None else _cluster_id()
+        self._cluster_id: str = joins._cluster_id if joins is not None else random_id()
         self.security = security or Security()
         self._jars = jars
         self._heap = heap
@@ -112,8 +111,11 @@ class Broker(Server):
             shutil.rmtree(self.data, ignore_errors=True)
             write_properties(self._config, self._properties())
             self._formatted = True
-            # `exec`, so that the process that is supervised is the broker itself.
-            run = ["/bin/sh", "-c", f"{shlex.join(self._format())} && exec {shlex.join(run)}"]
+            if self._as_usual:
+                format_data(self._jars, self.data, self._cluster_id, _DEFAULTS["node.id"])
+            else:
+                # `exec`, so that the process that is supervised is the broker itself.
+                run = ["/bin/sh", "-c", f"{shlex.join(self._format())} && exec {shlex.join(run)}"]
         self.process.command = run
         self.process.start()
 
@@ -156,14 +158,13 @@ class Broker(Server):
             **self._extra,
         }
 
+    @property
+    def _as_usual(self) -> bool:
+        """Whether its directory is formatted as that of any other first broker."""
+        own = {"node.id", "log.dirs", "process.roles"} & self._extra.keys()
+        archiving = self._jars.archives_written is not None  # that of the tool too
+        return not (own or archiving or self._joins is not None or self.security.format_options())
+
     def _format(self) -> list[str]:
         options = ["format", "-t", self._cluster_id, "-c", str(self._config), *self.security.format_options()]
-        return self._jars.command("kafka.tools.StorageTool", *options, heap="64m")
-
-
-def _cluster_id() -> str:
-    """A random id as Kafka makes them. One in 64 begins with a dash, which a command line takes for an option: not
-    those."""
-    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return made
+        return self._jars.command(STORAGE_TOOL, *options, heap="64m")

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from bridge.local.errors import ConnectFailed
+from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.waiting import Watched, eventually
 
 Json = Any
@@ -31,7 +32,7 @@ class ConnectClient:
         self.url = url
         self._patience = patience
         self._watched = tuple(watched)
-        self._http = httpx.Client(base_url=url, timeout=90.0)
+        self._http = httpx.Client(base_url=url, timeout=90.0, verify=NO_AUTHORITIES)
 
     def close(self) -> None:
         self._http.close()
@@ -48,13 +49,13 @@ class ConnectClient:
             response = self._http.request(method, path, json=body, params=params)
             return False if _retriable(response) else response
 
-        answer = eventually(
+        answered = eventually(
             attempt, self._patience, what=f"{method} {path} is answered by Connect", watched=self._watched
         )
-        assert isinstance(answer, httpx.Response)
-        if answer.is_error:
-            raise ConnectFailed(answer.status_code, _message(answer))
-        return answer.json() if answer.content else None
+        assert isinstance(answered, httpx.Response)
+        if answered.is_error:
+            raise ConnectFailed(answered.status_code, _message(answered))
+        return answered.json() if answered.content else None
 
     def plugins(self) -> list[Json]:
         return list(self.get("/connector-plugins"))

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from bridge.local.errors import LocalStackError
-
-MINIMUM_JAVA = 17
-_VERSION = re.compile(r'version "(\d+)')
+from bridge.pipeline.java import LEAST, major_version
 
 
 def find_java() -> Path:
     """The `java` of JAVA_HOME, else of PATH; Kafka 4 brokers need 17 or newer."""
     java = _executable("java", os.environ.get("JAVA_HOME"))
     if java is None:
+        raise LocalStackError(f"No Java found: install a JDK {LEAST} or newer, or set JAVA_HOME to one.")
+    version = major_version(java_version(java))
+    if version is None:
+        raise LocalStackError(f"{java} does not say its version: install a JDK {LEAST} or newer.")
+    if version < LEAST:
         raise LocalStackError(
-            f"No Java found: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
-        )
-    match = _VERSION.search(java_version(java))
-    if match is None:
-        raise LocalStackError(f"{java} does not say its version: install a JDK {MINIMUM_JAVA} or newer.")
-    if int(match[1]) < MINIMUM_JAVA:
-        raise LocalStackError(
-            f"{java} is Java {match[1]}: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
+            f"{java} is Java {version}: install a JDK {LEAST} or newer, or set JAVA_HOME to one."
         )
     return java
 
@@ -62,5 +57,5 @@ def run_maven(arguments: list[str], purpose: str) -> None:
 def _executable(name: str, home: str | None) -> Path | None:
     if home and os.access(candidate := Path(home, "bin", name), os.X_OK):
         return candidate
-    found = shutil.which(name)
-    return Path(found) if found else None
+    path = shutil.which(name)
+    return Path(path) if path else None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
 from bridge.local.server import Server
@@ -47,8 +48,8 @@ class BridgeService(Server):
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
         def ready() -> bool:
-            answer = httpx.get(f"{self.url}/health/ready", timeout=5.0, verify=self._tls or True)
-            return answer.status_code == httpx.codes.OK
+            response = httpx.get(f"{self.url}/health/ready", timeout=5.0, verify=self._tls or NO_AUTHORITIES)
+            return response.status_code == httpx.codes.OK
 
         self.process.wait_until(ready, timeout, f"{self.process.name} is ready on {self.url}")
 

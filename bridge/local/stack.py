@@ -11,8 +11,9 @@ interpreter is killed (processes.py). Logs stay in the directory.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +25,7 @@ from bridge.local.security import Security
 from bridge.local.service import BridgeService
 from bridge.local.shim import unpack_shim
 from bridge.local.signals import unwinding_on_signals
+from bridge.local.spark_classes import spark_environment
 from bridge.local.waiting import Watched
 from bridge.local.worker import ConnectWorker
 
@@ -45,13 +47,14 @@ class LocalStack:
     ) -> None:
         self.directory = directory.absolute()
         self._version = version
-        self._clusters: dict[str, Cluster] = dict(clusters or {})
+        self._clusters: MutableMapping[str, Cluster] = dict(clusters or {})
         self._started: set[str] = set()
         self._broker_properties = dict(broker_properties or {})
         self._broker_heap = broker_heap
-        self._workers: dict[str, ConnectWorker] = {}
-        self._services: dict[str, BridgeService] = {}
+        self._workers: MutableMapping[str, ConnectWorker] = {}
+        self._services: MutableMapping[str, BridgeService] = {}
         self._plugins: Path | None = None
+        self._whole: LocalStack | None = None
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -66,6 +69,26 @@ class LocalStack:
     def close(self) -> None:
         """Ends everything, last started first, whatever fails on the way."""
         self._closing.close()
+
+    @contextmanager
+    def part(self) -> Iterator[LocalStack]:
+        """This stack once more, for the time of the block: what is started in it, beside what runs already, ends with
+        it."""
+        part = LocalStack(
+            self.directory,
+            version=self._version,
+            broker_properties=self._broker_properties,
+            broker_heap=self._broker_heap,
+        )
+        part._whole = self
+        part._clusters = ChainMap({}, self._clusters)
+        part._started = set(self._started)
+        part._workers = ChainMap({}, self._workers)
+        part._services = ChainMap({}, self._services)
+        try:
+            yield part
+        finally:
+            part.close()
 
     @property
     def source(self) -> Cluster:
@@ -158,7 +181,11 @@ class LocalStack:
         """The bridge service of that name, started with these options when first asked for."""
         if name not in self._services:
             service = BridgeService(
-                self.directory, name=name, environment=environment, arguments=arguments, tls=tls
+                self.directory,
+                name=name,
+                environment={**spark_environment(), **(environment or {})},
+                arguments=arguments,
+                tls=tls,
             )
             self._closing.callback(service.close)
             self._services[name] = service
@@ -194,6 +221,8 @@ class LocalStack:
         )
 
     def _shim(self) -> Path:
+        if self._whole is not None:
+            return self._whole._shim()  # a worker may have it open: it is unpacked once
         if self._plugins is None:
             self._plugins = unpack_shim(self.directory / "plugins")
         return self._plugins

@@ -10,7 +10,9 @@ from bridge.local.errors import ProcessDied, WaitTimedOut
 
 T = TypeVar("T")
 
-_TRY_EVERY_SECONDS = 0.05
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 0.25
+_OF_THE_WAIT = 0.05
+"""A pause is a twentieth of the wait so far: who polls takes processor time from what is waited for."""
 
 
 class Watched(Protocol):
@@ -35,13 +37,13 @@ def eventually(attempt: Callable[[], T], timeout: float, *, what: str, watched: 
     `timeout` seconds.
     """
     processes = list(watched)
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         failure: Exception | None = None
         try:
-            answer = attempt()
-            if answer is not False:
-                return answer
+            result = attempt()
+            if result is not False:
+                return result
         except ProcessDied:
             raise
         except Exception as error:
@@ -49,9 +51,10 @@ def eventually(attempt: Callable[[], T], timeout: float, *, what: str, watched: 
         for process in processes:
             if process.died():
                 raise ProcessDied(f"{process.obituary()}\n(while waiting: {what})") from failure
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - began
+        if waited >= timeout:
             raise WaitTimedOut(_timed_out(what, timeout, failure, processes)) from failure
-        time.sleep(_TRY_EVERY_SECONDS)
+        time.sleep(min(max(_SHORTEST_PAUSE, waited * _OF_THE_WAIT), _LONGEST_PAUSE))
 
 
 def _timed_out(what: str, timeout: float, failure: Exception | None, processes: list[Watched]) -> str:

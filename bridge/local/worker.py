@@ -9,6 +9,7 @@ import httpx
 
 from bridge.local.connect_client import ConnectClient
 from bridge.local.jars import KafkaJars
+from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
 from bridge.local.properties import write_properties
@@ -95,7 +96,8 @@ class ConnectWorker(Server):
         """Waits until /health (Kafka 3.9 or newer) says that the worker is in its group and has read its topics."""
 
         def healthy() -> bool:
-            return httpx.get(f"{self.url}/health", timeout=5.0).status_code == httpx.codes.OK
+            answer = httpx.get(f"{self.url}/health", timeout=5.0, verify=NO_AUTHORITIES)
+            return answer.status_code == httpx.codes.OK
 
         self.process.wait_until(
             healthy, timeout, f"{self.process.name} is healthy on {self.url}", self._needs
@@ -105,6 +107,7 @@ class ConnectWorker(Server):
         self.process.stop(timeout=30.0)
 
     def close(self) -> None:
+        """Kills the worker and releases its port. A clean shutdown would only take time: nobody starts it again."""
         self.rest.close()
-        self.stop()
+        self.kill()
         self._port.release()

@@ -123,10 +123,10 @@ def should_replicate_topic(
 ) -> bool:
     """Whether a topic of the source is copied (stock §3.6). Internal topics and what came from the target never are;
     with `heartbeats.replication.enabled` heartbeats topics are, whatever the filter says."""
-    wanted = topic_filter.should_replicate_topic(topic) or (
+    chosen = topic_filter.should_replicate_topic(topic) or (
         heartbeats_replication and policy.is_heartbeats_topic(topic)
     )
-    return wanted and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target_alias)
+    return chosen and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target_alias)
 
 
 def split_list(text: str) -> tuple[str, ...]:

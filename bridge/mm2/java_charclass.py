@@ -86,9 +86,9 @@ class CharClassReader:
         """Reads what follows a backslash."""
         scanner = self.scanner
         for pattern in (_OCTAL, _HEX):
-            if found := pattern.match(scanner.text, scanner.at):
-                scanner.at = found.end()
-                digits = next(group for group in found.groups() if group is not None)
+            if match := pattern.match(scanner.text, scanner.at):
+                scanner.at = match.end()
+                digits = next(group for group in match.groups() if group is not None)
                 return _char(self._code_point(int(digits, 8 if pattern is _OCTAL else 16)))
         if named := _PROPERTY.match(scanner.text, scanner.at):
             scanner.at = named.end()

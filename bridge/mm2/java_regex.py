@@ -114,11 +114,11 @@ class Translator:
         return _LINE_START if char == "^" else _LINE_END
 
     def _repetition(self) -> None:
-        found = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
-        if found is None:
+        match = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
+        if match is None:
             raise self.scanner.problem("illegal repetition: { wants a number")
-        self._repeats(found.group())
-        self.scanner.at = found.end()
+        self._repeats(match.group())
+        self.scanner.at = match.end()
 
     def _repeats(self, how: str) -> None:
         self.nested |= bool(self.out) and self.out[-1].endswith(")") and not self.out[-1].endswith("\\)")

@@ -8,10 +8,13 @@ Java's `split` drops trailing empty parts, so `a.` has no source; one in front s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 SEPARATOR = "replication.policy.separator"
 INTERNAL_SEPARATOR_ENABLED = "replication.policy.internal.topic.separator.enabled"
+ALIASES = "replication.policy.aliases"
+TOPIC_MAP, TOPIC_MAP_FILE = "replication.policy.topic.map", "replication.policy.topic.map.file"
+"""Of bridge.policies.TopicMap."""
 SOURCE_ALIAS = "source.cluster.alias"
 HEARTBEATS = "heartbeats"
 
@@ -33,11 +36,11 @@ class ReplicationPolicy(ABC):
 
     def original_topic(self, topic: str) -> str:
         """Returns the name on the cluster where the records were first written."""
-        while True:
-            upstream = self.upstream_topic(topic)
-            if upstream is None or upstream == topic:
-                return topic
+        seen = {topic}
+        while (upstream := self.upstream_topic(topic)) is not None and upstream not in seen:
+            seen.add(upstream)
             topic = upstream
+        return topic
 
     def heartbeats_topic(self) -> str:
         return HEARTBEATS
@@ -76,13 +79,18 @@ class ReplicationPolicy(ABC):
 
 
 class DefaultReplicationPolicy(ReplicationPolicy):
-    """`<alias><separator><topic>`."""
+    """`<alias><separator><topic>`. A name is read up to its first separator, or, where it begins with one of the
+    aliases that are said to contain separators, up to the end of the longest of them."""
 
     def __init__(self) -> None:
         self.separator = "."
         self.internal_separator_enabled = True
+        self.aliases: Sequence[str] = ()
+        """The longest first."""
 
     def configure(self, props: Mapping[str, str | None]) -> None:
+        aliases = (alias.strip() for alias in (props.get(ALIASES) or "").split(","))
+        self.aliases = sorted(filter(None, aliases), key=len, reverse=True)
         # Stock reads the second key only when the first one is given.
         separator = props.get(SEPARATOR)
         if separator is None:
@@ -100,6 +108,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
+        for alias in self.aliases:
+            if topic.startswith(prefix := alias + self.separator) and topic != prefix:
+                return alias
         parts = java_split(topic, self.separator)
         return parts[0] if len(parts) > 1 else None
 
@@ -140,6 +151,12 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         internal = topic.startswith("mm2") and topic.endswith(f"{self._internal_separator}internal")
         return internal or self.is_checkpoints_topic(topic)
 
+    def _heartbeat(self, topic: str) -> bool:
+        """Whether these rules read it as `heartbeats` or a copy of it, whatever those of a subclass are."""
+        while (upstream := DefaultReplicationPolicy.upstream_topic(self, topic)) is not None:
+            topic = upstream
+        return topic == self.heartbeats_topic()
+
 
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
     """Names unchanged, but for `heartbeats` and copies of it, which follow the default rules: a heartbeat that kept its
@@ -163,24 +180,42 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
     def upstream_topic(self, topic: str) -> str | None:
         return super().upstream_topic(topic) if self._heartbeat(topic) else topic
 
+
+class LegacyReplicationPolicy(IdentityReplicationPolicy):
+    """Names unchanged, as MirrorMaker 1 leaves them (KIP-382); a topic called `heartbeats` is one like any other. No
+    name tells of a cycle: the driver refuses to copy in both directions instead."""
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return False
+
     def _heartbeat(self, topic: str) -> bool:
-        while (upstream := DefaultReplicationPolicy.upstream_topic(self, topic)) is not None:
-            topic = upstream
-        return topic == self.heartbeats_topic()
+        return False
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
     """Whether a topic of the source came from the target in the first place, however many hops ago."""
-    while True:
-        source = policy.topic_source(topic)
-        if source is None:
-            return False
-        if source == target_alias:
-            return True
-        upstream = policy.upstream_topic(topic)
-        if upstream is None or upstream == topic:
-            return False
-        topic = upstream
+    seen = set[str]()
+    name: str | None = topic
+    # A name that comes again is one that the policy leaves as it is, or maps round and round.
+    while name is not None and name not in seen:
+        source = policy.topic_source(name)
+        if source is None or source == target_alias:
+            return source is not None
+        seen.add(name)
+        name = policy.upstream_topic(name)
+    return False
+
+
+def misread(policy: ReplicationPolicy, source_alias: str, topic: str) -> tuple[str, str] | None:
+    """Returns the alias and the topic that the name of a topic's copy is read as, where aliases that contain the
+    separator make them others: `us.west.t` is `west.t` of `us`, or `t` of `us.west`."""
+    if not isinstance(policy, DefaultReplicationPolicy) or not policy.aliases:
+        return None
+    remote = policy.format_remote_topic(source_alias, topic)
+    source, upstream = policy.topic_source(remote), policy.upstream_topic(remote)
+    if source is None or upstream is None or (source, upstream) == (source_alias, topic):
+        return None
+    return source, upstream
 
 
 def counterpart(

@@ -50,5 +50,5 @@ def replication_hops(policy: ReplicationPolicy, topics: Iterable[str], alias: st
 
 def remote_topics(policy: ReplicationPolicy, topics: Iterable[str], source: str | None = None) -> set[str]:
     """Returns mirrored topics, internal ones left out; only those mirrored directly from `source` if that is given."""
-    found = {topic: policy.topic_source(topic) for topic in topics if not policy.is_internal_topic(topic)}
-    return {topic for topic, its in found.items() if its is not None and source in (None, its)}
+    sources = {topic: policy.topic_source(topic) for topic in topics if not policy.is_internal_topic(topic)}
+    return {topic for topic, its in sources.items() if its is not None and source in (None, its)}

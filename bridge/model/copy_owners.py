@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
-from bridge.model.copying import TAKE_OVER_FROM
+from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM
 
 TopicPair = tuple[str, str]
 """A source topic and its target topic."""
+
+
+class OtherCopy(NamedTuple):
+    """A copy that a connector of another source alias makes. `where`: the topic that its claim is in."""
+
+    connector: str
+    source_topic: str
+    where: str
+
+
 _NAMED = 3
 """Topics that an error names; of more it says how many."""
 
@@ -20,11 +31,53 @@ def refusals(taken: Mapping[TopicPair, str], connector: str) -> list[str]:
     ]
 
 
-def _refusal(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
-    named = ", ".join(f"{source} to {target}" for source, target in list(pairs)[:_NAMED])
-    more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+def opposite_refusals(opposite: Mapping[TopicPair, str], connector: str) -> list[str]:
+    """Returns one sentence for each connector that copies to the source what the connector would copy to the target.
+    `opposite`: by pair of the connector, the other one."""
+    return [
+        _opposite([pair for pair in sorted(opposite) if opposite[pair] == owner], owner, connector)
+        for owner in sorted(set(opposite.values()))
+    ]
+
+
+def _opposite(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
+    named = _named(pairs, lambda pair: f"{pair[1]} to {pair[0]}")
     return (
-        f"connector {owner} copies {named}{more} already, and {connector} would write each record a second time. "
+        f"connector {owner} copies {named} in the opposite direction, and {connector} would send each record round and "
+        "round: with LegacyReplicationPolicy no name tells what was copied before. Mirror in one direction only, or "
+        f"stop {owner} (in good order: one that was killed counts as running), or exclude the topics with "
+        "topics.exclude, or give both DefaultReplicationPolicy"
+    )
+
+
+def mixture_refusals(mixed: Mapping[TopicPair, OtherCopy], connector: str) -> list[str]:
+    """Returns one sentence for each other connector whose target topics the connector would copy another source to."""
+    return [
+        _mixture([pair for pair in sorted(mixed) if mixed[pair].connector == owner], mixed, connector)
+        for owner in sorted({each.connector for each in mixed.values()})
+    ]
+
+
+def _mixture(pairs: Collection[TopicPair], mixed: Mapping[TopicPair, OtherCopy], connector: str) -> str:
+    first, *_ = pairs
+    owner, topics = mixed[first].connector, _named(pairs, lambda pair: pair[1])
+    return (
+        f"connector {owner} copies another source to {topics} already (its claim is in {mixed[first].where}), and "
+        f"{connector} would mix the records of both. Give one of them another replication.policy.class, exclude the "
+        f"topics with topics.exclude, or stop {owner} and hand its copies back (mirror-bridge hand-back {owner}); "
+        f"where one topic is to hold the records of both sources, set {MERGE_WITH}={owner}"
+    )
+
+
+def _named(pairs: Collection[TopicPair], name: Callable[[TopicPair], str]) -> str:
+    more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+    return ", ".join(map(name, list(pairs)[:_NAMED])) + more
+
+
+def _refusal(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
+    named = _named(pairs, lambda pair: f"{pair[0]} to {pair[1]}")
+    return (
+        f"connector {owner} copies {named} already, and {connector} would write each record a second time. "
         f"Exclude what it copies with topics.exclude, or go on under the name {owner}, or stop {owner} and hand its "
         f"copies back (mirror-bridge hand-back {owner}), or set {TAKE_OVER_FROM}={owner}, which shuts {owner} out"
     )

@@ -11,6 +11,8 @@ from bridge.model.values import CopyId, TopicPartition
 
 TAKE_OVER_FROM = "bridge.take.over.from"
 """The key that names connectors whose copies this one takes over."""
+MERGE_WITH = "bridge.merge.with"
+"""The key that names connectors of other source aliases that copy to the same target topics as this one."""
 
 
 class Transform(NamedTuple):
@@ -205,6 +207,13 @@ class PipelineSpec:
     until_caught_up: bool = False
     take_over_from: Sequence[str] = ()
     """Names of connectors that are fenced where they copy what this one is to copy."""
+    opposite_layouts: str = ""
+    """The topic on the source that has the claims of connectors which copy from the target back to the source; "" where
+    names tell what came from where."""
+    merge_with: Sequence[str] = ()
+    """Names of connectors of other source aliases that may copy to the same target topics."""
+    max_rate: int = 0
+    """Bytes per second that all slices together copy at most; 0 for any."""
     transforms: tuple[Transform, ...] = ()
     transform_timeout: float = 5.0
     transform_memory: int = 256 * 1024 * 1024

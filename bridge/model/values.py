@@ -92,7 +92,7 @@ class TopicInfo:
     topic_id: str
     partitions: int
     log_append_time: bool = False
-    """The broker overwrites timestamps: copies can't be told by them."""
+    """The broker overwrites timestamps: copies can't be recognised by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,14 @@ class Reason(StrEnum):
     TARGET_UNREACHABLE = "target_unreachable"
     SOURCE_NOT_AUTHORIZED = "source_not_authorized"
     TARGET_NOT_AUTHORIZED = "target_not_authorized"
+    SOURCE_BATCH_UNREADABLE = "source_batch_unreadable"
+    TARGET_BATCH_UNREADABLE = "target_batch_unreadable"
     TARGET_TIMESTAMP_TYPE = "target_timestamp_type"
     TIMESTAMP_UNUSABLE = "timestamp_unusable"
     COMMIT_FAILED = "commit_failed"
     DRY_RUN = "dry_run"
     NOT_LOOKED_AT_YET = "not_looked_at_yet"
+    REPORT_TOO_LARGE = "report_too_large"
     MOVED = "moved"
 
 

@@ -22,8 +22,8 @@ _MOST_STEPS = 16
 async def copied_on(source: Logs, target: Logs, partitions: Sequence[Copied]) -> set[TopicPartition]:
     """Source partitions of those that are to begin where a stock mirror had come to whose copies do not end with the
     record before that, or whose end nobody can tell. Raises KafkaFailure."""
-    wanted = {each.source: each.start - 1 for each in partitions if each.start}
-    originals = await _at(source, Side.SOURCE, wanted)
+    last_copied = {each.source: each.start - 1 for each in partitions if each.start}
+    originals = await _at(source, Side.SOURCE, last_copied)
     copies = await _last(target, [each.remote for each in partitions])
     different = {
         each
@@ -52,24 +52,24 @@ async def _at(
     }
     lookups = Lookups(logs.client, committed_only=logs.committed_only)
     answers = await lookups.answer({tp: [need] for tp, need in needs.items()})
-    found: dict[TopicPartition, RecordView] = {}
+    records: dict[TopicPartition, RecordView] = {}
     for tp, need in needs.items():
         answer = answers[tp][need]
         if isinstance(answer, KafkaFailure):
             raise answer
         if isinstance(answer, Window):
-            found |= [(tp, record) for record in answer.records if record.offset == need.offset]
-    return found
+            records |= [(tp, record) for record in answer.records if record.offset == need.offset]
+    return records
 
 
 async def _last(logs: Logs, tps: Sequence[TopicPartition]) -> dict[TopicPartition, RecordView]:
-    found: dict[TopicPartition, RecordView] = {}
+    records: dict[TopicPartition, RecordView] = {}
     for step in range(1, _MOST_STEPS + 1):
-        left = {tp: logs.bounds[tp].end - step for tp in tps if tp not in found}
+        left = {tp: logs.bounds[tp].end - step for tp in tps if tp not in records}
         if not left:
             break
-        found |= await _at(logs, Side.TARGET, left)
-    return found
+        records |= await _at(logs, Side.TARGET, left)
+    return records
 
 
 def _alike(original: RecordView, copy: RecordView, copied: Copied) -> bool:
@@ -86,6 +86,7 @@ async def _late(target: Logs, topics: set[str]) -> set[str]:
     configs = await describe_configs(target.client, sorted(topics)) if topics else {}
     return {
         topic
-        for topic, found in configs.items()
-        if not isinstance(found, KafkaFailure) and found["message.timestamp.type"].value == "LogAppendTime"
+        for topic, entries in configs.items()
+        if not isinstance(entries, KafkaFailure)
+        and entries["message.timestamp.type"].value == "LogAppendTime"
     }

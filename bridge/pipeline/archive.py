@@ -87,8 +87,8 @@ def _imported(*modules: str) -> Mapping[str, Sequence[str]]:
         " for name, module in list(sys.modules.items())"
         " if '.' not in name and (hasattr(module, '__path__') or getattr(module, '__file__', None))}))"
     )
-    answer = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", ask], check=True, capture_output=True, text=True, cwd=_OURS.parent
     )
-    found: dict[str, list[str]] = json.loads(answer.stdout.splitlines()[-1])
-    return found
+    files: dict[str, list[str]] = json.loads(process.stdout.splitlines()[-1])
+    return files

@@ -34,8 +34,8 @@ def owned(topic: LayoutTopic, source_topics: Collection[str], connector: str) ->
     return {pair for pair in topic.claims if pair[0] in source_topics and topic.owner(pair) == connector}
 
 
-def ownership(topic: LayoutTopic, wanted: Collection[TopicPair], connector: str) -> Ownership:
-    owners = {pair: topic.owner(pair) for pair in wanted}
+def ownership(topic: LayoutTopic, pairs: Collection[TopicPair], connector: str) -> Ownership:
+    owners = {pair: topic.owner(pair) for pair in pairs}
     return Ownership(
         [pair for pair, owner in owners.items() if owner == connector],
         [pair for pair, owner in owners.items() if owner is None],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
@@ -25,6 +26,7 @@ from bridge.pipeline import throttle
 from bridge.pipeline.clock import TransactionClock
 from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
+from bridge.pipeline.rate_limit import TokenBucket
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.resume import (
     CopiesLost,
@@ -42,6 +44,9 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 
 _LOOK = 0.25
 """Seconds after which a slice that a broker asks to wait looks whether it is to end."""
+
+_SOON = 0.01
+"""Seconds that a slice sleeps at least where its limit keeps it waiting."""
 
 
 class _Ending(Exception):
@@ -62,11 +67,13 @@ class Copier:
         refusals: Refusals,
         seen: Seen,
         transforms: Transforms | None,
+        bucket: TokenBucket | None = None,
     ) -> None:
-        """`seen` is emptied once what it says is committed."""
+        """`seen` is emptied once what it says is committed. `bucket`: None for no limit."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
+        self._bucket = bucket
         self._lost: set[CopyId] = set()
         """The copies that are known to be lost, until the next ones are committed."""
         self._copied = {each.source: each for each in work.partitions}
@@ -79,6 +86,8 @@ class Copier:
         self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
+        self._fetched_ms = 0
+        """When the records that are sent now were fetched."""
         self._apart = False
         """Whether records were sent between which others, for another topic, are still to be sent."""
         self._unanswered: deque[asyncio.Future[int]] = deque()
@@ -105,8 +114,11 @@ class Copier:
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
                 self._pace()
-                for fetch in await self._fetcher.poll(self._clock.patience()):
+                fetches = await self._fetcher.poll(self._clock.patience())
+                for fetch in fetches:
                     await self._copy_fetch(fetch)
+                if self._bucket is not None and not fetches:
+                    self._bucket.rest(time.monotonic())
                 if not reported:
                     reported = True
                     await settled()
@@ -167,6 +179,7 @@ class Copier:
 
     async def _copy_fetch(self, fetch: CompletedFetch) -> None:
         tp, copied = fetch.tp, self._copied[fetch.tp]
+        self._fetched_ms = _now_ms()
         if fetch.error is not None:
             raise fetch_failure(tp, fetch.error, self._runs[copied.id].runs)
         position, policy = self._positions[tp], self._policies[copied.target_topic]
@@ -208,6 +221,9 @@ class Copier:
     async def _send(self, copied: Copied, chunk: Chunk) -> None:
         """Once the target takes another batch; in the next transaction when this one has lasted too long by then.
         What goes to several topics at once stays together: no position lies between its batches."""
+        if self._bucket is not None:
+            await self._until_full(self._bucket)
+            self._bucket.take(len(chunk.data))
         while self._producer.bytes_in_flight > self._producer.window:
             self._go_on_unless_ending()
             await self._answered(self._unanswered.popleft())
@@ -223,11 +239,21 @@ class Copier:
         base = self._producer.send(copied.remote, chunk.data, chunk.count)
         part = self._part(copied)
         part.add(chunk, base)
+        part.times.add(chunk, self._fetched_ms)
         if self._copied[copied.source].also:
             self._apart = True
         else:
             self._positions[copied.source] = part.covered
         self._unanswered.append(base)
+
+    async def _until_full(self, bucket: TokenBucket) -> None:
+        """Waits until the limit lets another batch through. What is copied is committed meanwhile."""
+        while wait := bucket.wait(time.monotonic()):
+            self._go_on_unless_ending()
+            if self._clock.due() and not self._apart:
+                await self._commit()
+                self._clock.backlog = True
+            await asyncio.sleep(min(wait, _LOOK, max(_SOON, self._clock.patience())))
 
     def _go_on_unless_ending(self) -> None:
         if self._ending() and not self._apart:
@@ -272,11 +298,13 @@ class Copier:
         done = await written_parts(self._open.values())
         log_starts = [self._producer.log_start(each.part.copied.remote) for each in done]
         runs: list[tuple[bytes, bytes | None]] = []
+        now_ms = _now_ms()
         for each, log_start in zip(done, log_starts, strict=True):
             self._check_copies(each)
             copied = each.part.copied
             position = self._positions[copied.source]
-            runs += self._runs[copied.id].commit(each.segments, position, copied, log_start)
+            times = each.part.times.encoded(now_ms)
+            runs += self._runs[copied.id].commit(each.segments, position, copied, log_start, times)
         syncs: list[OffsetSync] = []
         for each in done if spec.syncs_topic else ():
             if (copied := each.part.copied).id == self._copied[copied.source].id:
@@ -309,3 +337,8 @@ class Copier:
         return self._spec.until_caught_up and all(
             self._positions[tp] >= end for tp, end in self._ends.items()
         )
+
+
+def _now_ms() -> int:
+    """By the clock of the day, as the records' timestamps are."""
+    return int(time.time() * 1000)

@@ -40,7 +40,7 @@ class Rights:
         self._syncs = NetworkClient(producer_settings(Side.SOURCE, spec.props)) if apart else None
         self._no_syncs = ""
         """Why offset syncs can't be written to the source: they follow the copies, which go on without them."""
-        self._wanted: Sequence[Copied] = ()
+        self._partitions: Sequence[Copied] = ()
         self._due = self._syncs_due = 0.0
         self._clients = {Side.SOURCE: source, Side.TARGET: self._target}
         self.denied: Denied = frozenset()
@@ -56,21 +56,21 @@ class Rights:
     @property
     def errors(self) -> list[str]:
         return [
-            *(_said(*each) for each in sorted(self.denied)),
+            *(_message(*each) for each in sorted(self.denied)),
             *([self._no_syncs] if self._no_syncs else []),
         ]
 
-    async def allowed(self, wanted: Sequence[Copied]) -> list[Copied]:
-        """The partitions of `wanted` that may be copied now. Raises KafkaFailure."""
-        self._wanted = wanted
-        before, self.denied, self.changed = self.denied, await self._ask(wanted), False
+    async def allowed(self, partitions: Sequence[Copied]) -> list[Copied]:
+        """Those of `partitions` that may be copied now. Raises KafkaFailure."""
+        self._partitions = partitions
+        before, self.denied, self.changed = self.denied, await self._ask(partitions), False
         for side, topic in sorted(self.denied - before):
-            log.warning("%s", _said(side, topic))
+            log.warning("%s", _message(side, topic))
         for side, topic in sorted(before - self.denied):
             log.info("%s cluster: %s on topic %s is granted now", side.value, _OPERATIONS[side], topic)
         if self.denied and self._spec.until_caught_up:
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, "; ".join(self.errors))
-        return [each for each in wanted if not _topics(each) & self.denied]
+        return [each for each in partitions if not _topics(each) & self.denied]
 
     async def look(self, *, troubled: bool) -> None:
         """Looks whether other topics are denied by now. `troubled`: copying meets errors."""
@@ -80,7 +80,7 @@ class Rights:
             async with asyncio.timeout(_PATIENCE):
                 if (troubled or self.denied) and now >= self._due:
                     self._due = now + _LOOK
-                    self.changed = await self._ask(self._wanted) != self.denied
+                    self.changed = await self._ask(self._partitions) != self.denied
                 if self._syncs is not None and now >= self._syncs_due:
                     self._syncs_due = now + _LOOK_AT_SYNCS
                     await self._look_at_syncs(self._syncs)
@@ -96,37 +96,37 @@ class Rights:
             log.warning("%s", error)
         self._no_syncs = error if denied else ""
 
-    async def _ask(self, wanted: Sequence[Copied]) -> Denied:
+    async def _ask(self, partitions: Sequence[Copied]) -> Denied:
         names: Mapping[Side, set[str]] = {side: set() for side in _OPERATIONS}
-        for each in wanted:
+        for each in partitions:
             for side, topic in _topics(each):
                 names[side].add(topic)
         denied: set[tuple[Side, str]] = set()
         for side, some in names.items():
             try:
-                found = await _denied(self._clients[side], sorted(some), _OPERATIONS[side])
+                topics = await _denied(self._clients[side], sorted(some), _OPERATIONS[side])
             except KafkaFailure as error:
                 if not error.retriable:
                     raise
                 # A cluster that is away is named by whoever copies; until it answers, what was denied stays so.
-                found = {topic for at, topic in self.denied if at is side} & some
-            denied.update((side, topic) for topic in found)
+                topics = {topic for at, topic in self.denied if at is side} & some
+            denied.update((side, topic) for topic in topics)
         return frozenset(denied)
 
 
 async def _denied(client: NetworkClient, topics: Sequence[str], operation: str) -> set[str]:
     """The topics that the operation is not allowed on. Raises KafkaFailure."""
-    found = set()
+    denied = set()
     for at in range(0, len(topics), _TOPICS_A_CALL):
         call = describe_topics(topics[at : at + _TOPICS_A_CALL])
-        answer = await client.send(None, call, "ask for the rights on topics")
-        for name, topic in read_topics(answer, call.API_VERSION).items():
+        response = await client.send(None, call, "ask for the rights on topics")
+        for name, topic in read_topics(response, call.API_VERSION).items():
             if topic.denied or (topic.allowed is not None and operation not in topic.allowed):
-                found.add(name)
-    return found
+                denied.add(name)
+    return denied
 
 
-def _said(side: Side, topic: str) -> str:
+def _message(side: Side, topic: str) -> str:
     where = f"{side.value} cluster: not authorized to {_OPERATIONS[side].lower()} topic {topic}"
     return f"{where}: grant {_OPERATIONS[side]} on it; until then it is not copied; other topics are"
 

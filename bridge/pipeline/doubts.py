@@ -24,10 +24,10 @@ class Check(NamedTuple):
     offset: int
     timestamp: int
 
-    def borne_out(self, found: Window) -> bool:
+    def borne_out(self, window: Window) -> bool:
         return any(
             record.offset == self.offset and self.timestamp in (-1, record.timestamp)
-            for record in found.records
+            for record in window.records
         )
 
 

@@ -15,7 +15,14 @@ import sys
 from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
 from bridge.model.copying import PipelineState, PipelineStatus
-from bridge.pipeline.frames import LONGEST, pack_status, read_line, unpack_spec, unpack_want
+from bridge.pipeline.frames import (
+    LONGEST,
+    pack_samples,
+    pack_status,
+    read_line,
+    unpack_assignment,
+    unpack_spec,
+)
 from bridge.pipeline.jobs import SparkJobs
 from bridge.pipeline.supervisor import Supervisor
 
@@ -53,8 +60,8 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
 async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
     while line := await reader.readline():
         message = read_line(line)
-        if "want" in message:
-            supervisor.want(unpack_want(message["want"]))
+        if "assign" in message:
+            supervisor.assign(unpack_assignment(message["assign"]))
         if "stop" in message:
             break
     supervisor.stop()
@@ -65,6 +72,8 @@ async def _write_status(supervisor: Supervisor, output: int, ended: asyncio.Even
     last: PipelineStatus | None = None
     while True:
         over, now = ended.is_set(), supervisor.status
+        if samples := supervisor.drain_samples():
+            await asyncio.to_thread(os.write, output, pack_samples(samples))
         if over or now != last:
             await asyncio.to_thread(os.write, output, pack_status(now))
             if now.failure is not None and (last is None or last.failure is None):

@@ -47,11 +47,11 @@ class Gone:
 
 
 def drop_keys(
-    found: Mapping[CopyId, Sequence[bytes]], due: Sequence[TopicPair]
+    keys_of: Mapping[CopyId, Sequence[bytes]], due: Sequence[TopicPair]
 ) -> tuple[list[TopicPair], list[bytes]]:
-    """The pairs of `due` whose runs are deleted now, with the keys of all their runs; `found` has the keys by copy."""
+    """The pairs of `due` whose runs are deleted now, with the keys of all their runs (`keys_of`: the keys by copy)."""
     by_pair: dict[TopicPair, list[bytes]] = {}
-    for copy, keys in found.items():
+    for copy, keys in keys_of.items():
         by_pair.setdefault((copy.source.topic, copy.target_topic), []).extend(keys)
     pairs: list[TopicPair] = []
     dropped: list[bytes] = []
@@ -75,14 +75,14 @@ class Dropper:
         leader: TransactionalProducer,
         topic: LayoutTopic,
         unwanted: Mapping[CopyId, Sequence[bytes]],
-        wanted: Collection[TopicPair],
+        copied: Collection[TopicPair],
     ) -> set[CopyId]:
         """Deletes runs and claims; returns the copies of which nothing is left in the runs topic. `unwanted`: keys of
         the runs of copies that are not copied now. Raises KafkaFailure of the leader's transactions only."""
         name = self._spec.name
         pairs = {(copy.source.topic, copy.target_topic) for copy in unwanted}
         pairs |= {pair for pair in topic.claims if topic.owner(pair) == name}
-        ours = [pair for pair in pairs if pair not in wanted and topic.owner(pair) in (name, None)]
+        ours = [pair for pair in pairs if pair not in copied and topic.owner(pair) in (name, None)]
         try:
             gone = await self._both_gone(ours)
         except KafkaFailure as error:

@@ -1,7 +1,12 @@
 """What the launcher and the driver process say to each other: a JSON object a line, on standard input and output.
 
-    to the driver      {"spec": …}  once, first; {"want": [ … ]}; {"stop": true}
-    to the launcher    {"status": …}
+    to the driver      {"spec": …}  once, first; {"assign": [ … ]}; {"stop": true}
+    to the launcher    {"status": {"progress": [[topic, target topic, [row], …], …], …}};
+                       {"samples": [ … ]}, what was copied since the last ones
+
+A row of progress has what the driver knows of one partition: `partition`, `position`, `source_end`, `records`, `bytes`,
+`record_age_ms`, `replication_latency_ms`, in this order. The two names stand once for all partitions of a topic: a
+status of 100,000 partitions goes by twice a second.
 
 The end of the driver's input is the end of the driver: it never outlives whoever started it.
 """
@@ -10,9 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
     Copied,
     Gap,
@@ -33,7 +39,7 @@ def pack_spec(spec: PipelineSpec) -> bytes:
     return _line({"spec": dataclasses.asdict(spec)})
 
 
-def pack_want(partitions: Sequence[Copied]) -> bytes:
+def pack_assignment(partitions: Sequence[Copied]) -> bytes:
     rows = [
         [
             *each.source,
@@ -46,7 +52,7 @@ def pack_want(partitions: Sequence[Copied]) -> bytes:
         ]
         for each in partitions
     ]
-    return _line({"want": rows})
+    return _line({"assign": rows})
 
 
 def pack_stop() -> bytes:
@@ -56,18 +62,26 @@ def pack_stop() -> bytes:
 def pack_status(status: PipelineStatus) -> bytes:
     fields = {
         **{field.name: getattr(status, field.name) for field in dataclasses.fields(status)},
-        "progress": list(status.progress.values()),
+        "progress": _packed_progress(status.progress.values()),
         "gaps": [[*gap.source, *(getattr(gap, name) for name in _GAP)] for gap in status.gaps],
     }
     return _line({"status": fields})
 
 
+def pack_samples(samples: Sequence[CopySample]) -> bytes:
+    return _line({"samples": samples})
+
+
+def unpack_samples(packed: Sequence[Sequence[Any]]) -> list[CopySample]:
+    return [CopySample.of(row) for row in packed]
+
+
 def read_line(line: bytes) -> Mapping[str, Any]:
     """Raises ValueError for what is no JSON object."""
-    found = json.loads(line)
-    if not isinstance(found, dict):
+    message = json.loads(line)
+    if not isinstance(message, dict):
         raise ValueError("not a JSON object")
-    return found
+    return message
 
 
 def unpack_spec(packed: Mapping[str, Any]) -> PipelineSpec:
@@ -76,11 +90,16 @@ def unpack_spec(packed: Mapping[str, Any]) -> PipelineSpec:
         for name, function, parameters, to in packed["transforms"]
     )
     return PipelineSpec(
-        **{**packed, "take_over_from": tuple(packed["take_over_from"]), "transforms": transforms}
+        **{
+            **packed,
+            "take_over_from": tuple(packed["take_over_from"]),
+            "merge_with": tuple(packed["merge_with"]),
+            "transforms": transforms,
+        }
     )
 
 
-def unpack_want(packed: Sequence[Sequence[Any]]) -> list[Copied]:
+def unpack_assignment(packed: Sequence[Sequence[Any]]) -> list[Copied]:
     return [
         Copied(
             TopicPartition(topic, partition),
@@ -96,7 +115,21 @@ def unpack_want(packed: Sequence[Sequence[Any]]) -> list[Copied]:
 
 
 def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
-    progress = [Progress(*row) for row in packed["progress"]]
+    progress = [
+        Progress(
+            topic,
+            partition,
+            target,
+            at,
+            end,
+            records,
+            size,
+            record_age_ms=age,
+            replication_latency_ms=latency,
+        )
+        for topic, target, *rows in packed["progress"]
+        for partition, at, end, records, size, age, latency in rows
+    ]
     gaps = [
         Gap(TopicPartition(topic, partition), GapKind(kind), *rest)
         for topic, partition, kind, *rest in packed["gaps"]
@@ -109,6 +142,15 @@ def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
             "gaps": gaps,
         }
     )
+
+
+def _packed_progress(progress: Iterable[Progress]) -> list[list[object]]:
+    """Without the rates, which the driver does not know."""
+    topics: dict[tuple[str, str], list[object]] = {}
+    for topic, partition, target, at, end, records, size, _, _, age, latency in progress:
+        rows = topics.setdefault((topic, target), [topic, target])
+        rows.append((partition, at, end, records, size, age, latency))
+    return list(topics.values())
 
 
 _GAP = [field.name for field in dataclasses.fields(Gap)][1:]

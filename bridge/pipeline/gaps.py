@@ -220,7 +220,7 @@ def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
     if value is None:
         return None
     where, what = read_object(key, "key of an entry"), read_object(value, "value of an entry")
-    names_target, names_connector = (number(found, "version", 0, _VERSION) for found in (where, what))
+    names_target, names_connector = (number(names, "version", 0, _VERSION) for names in (where, what))
     kind = text(where, "kind")
     if kind not in _KINDS:
         raise SchemaError(f"kind is {kind!r}: none that this version knows")

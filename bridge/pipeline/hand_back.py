@@ -63,13 +63,13 @@ async def _within_the_logs(source: NetworkClient, rows: Sequence[PartitionHandBa
     """Raises OperationRefused for a position beyond the log's end: stock would begin anew there, or skip what is not
     copied yet. Raises KafkaFailure."""
     positions = {row.source: row.position for row in rows if row.outcome is HandBackOutcome.HANDED_BACK}
-    for tp, found in (await bounds(source, list(positions), committed_only=False)).items():
-        if isinstance(found, KafkaFailure):
-            if found.fault is KafkaFault.UNKNOWN_TOPIC:
+    for tp, log in (await bounds(source, list(positions), committed_only=False)).items():
+        if isinstance(log, KafkaFailure):
+            if log.fault is KafkaFault.UNKNOWN_TOPIC:
                 continue
-            raise found
-        if positions[tp] > found.end:
+            raise log
+        if positions[tp] > log.end:
             raise OperationRefused(
                 f"offset runs say that {tp.topic}-{tp.partition} is copied up to {positions[tp]}, and the log "
-                f"ends at {found.end}: let {connector} run once more, which verifies that, and hand back then"
+                f"ends at {log.end}: let {connector} run once more, which verifies that, and hand back then"
             )

@@ -10,7 +10,21 @@ from pathlib import Path
 
 LEAST = 17
 _SECONDS = 20.0
-_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def java_path(environment: Mapping[str, str]) -> str | None:
+    """The `java` that Spark's launcher takes: that of JAVA_HOME if it is set, whatever it holds, else that of PATH."""
+    home = environment.get("JAVA_HOME")
+    return (
+        str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH", ""))
+    )
+
+
+def major_version(output: str) -> int | None:
+    """The major version in the output of `java -version`; None where it names none. Java 8 calls itself 1.8."""
+    match = _VERSION.search(output)
+    return None if match is None else int(match[1])
 
 
 def java_problem(environment: Mapping[str, str]) -> str | None:
@@ -22,8 +36,7 @@ def java_problem(environment: Mapping[str, str]) -> str | None:
         f"install a JDK {LEAST} or newer on the machine of the service, or set JAVA_HOME to one; restart the service, "
         "and then the task in Connect"
     )
-    # As Spark does: JAVA_HOME if it is set, whatever it holds.
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=path)
+    java = java_path(environment)
     if java is None:
         return f"there is no Java for Spark: {where}; {remedy}"
     try:
@@ -38,10 +51,9 @@ def java_problem(environment: Mapping[str, str]) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         why = error.strerror if isinstance(error, OSError) else f"no answer within {_SECONDS:.0f} s"
         return f"there is no Java for Spark: {java} can't be run ({why}); {where}; {remedy}"
-    found = _VERSION.search(output.stderr + output.stdout)
-    if found is None:
+    version = major_version(output.stderr + output.stdout)
+    if version is None:
         return f"there is no Java for Spark: {java} names no version; {where}; {remedy}"
-    version = int(found[2] or 0) if found[1] == "1" else int(found[1])  # Java 8 calls itself 1.8
     if version < LEAST:
         return f"the Java for Spark is too old: {java} is Java {version}; {where}; {remedy}"
     return None

@@ -15,8 +15,18 @@ from dataclasses import replace
 from bridge.backoff import Backoff
 from bridge.child_process import ChildProcess, python_command
 from bridge.logs.setup import DRIVER
+from bridge.model.copy_samples import CopySample, join
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
-from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
+from bridge.model.values import TopicPartition
+from bridge.pipeline.frames import (
+    LONGEST,
+    pack_assignment,
+    pack_spec,
+    pack_stop,
+    read_line,
+    unpack_samples,
+    unpack_status,
+)
 from bridge.pipeline.java import java_problem
 
 log = logging.getLogger(__name__)
@@ -40,8 +50,9 @@ class DriverPipeline:
     def __init__(self, spec: PipelineSpec, module: str = DRIVER_MODULE) -> None:
         """`module`: the driver, or what takes its place in tests."""
         self._spec = spec
-        self._wanted: Sequence[Copied] | None = None
+        self._assigned: Sequence[Copied] | None = None
         self._status = PipelineStatus()
+        self._samples: dict[TopicPartition, CopySample] = {}
         self._restarts = 0
         self._last_error: str | None = None
         """How the last driver ended, until the next one copies or has an error of its own."""
@@ -62,15 +73,19 @@ class DriverPipeline:
         )
         self._driver.start()
 
-    def want(self, partitions: Sequence[Copied]) -> None:
-        wanted = tuple(partitions)
-        if wanted != self._wanted:
-            self._wanted = wanted
-            self._driver.send(pack_want(wanted))
+    def assign(self, partitions: Sequence[Copied]) -> None:
+        assigned = tuple(partitions)
+        if assigned != self._assigned:
+            self._assigned = assigned
+            self._driver.send(pack_assignment(assigned))
 
     @property
     def status(self) -> PipelineStatus:
         return replace(self._status, restarts=self._restarts + self._status.restarts)
+
+    def drain_samples(self) -> Sequence[CopySample]:
+        samples, self._samples = self._samples, {}
+        return list(samples.values())
 
     @property
     def pid(self) -> int | None:
@@ -91,8 +106,8 @@ class DriverPipeline:
 
     def _started(self) -> None:
         self._driver.send(pack_spec(self._spec))
-        if self._wanted is not None:
-            self._driver.send(pack_want(self._wanted))
+        if self._assigned is not None:
+            self._driver.send(pack_assignment(self._assigned))
 
     async def _read(self, output: asyncio.StreamReader) -> None:
         while line := await output.readline():
@@ -100,6 +115,8 @@ class DriverPipeline:
                 message = read_line(line)
                 if "status" in message:
                     self._status = self._retrying_until_it_copies(unpack_status(message["status"]))
+                if "samples" in message:
+                    join(self._samples, unpack_samples(message["samples"]))
 
     def _ended(self, how: str, pause: float) -> bool:
         if self._status.state in (PipelineState.FAILED, PipelineState.CAUGHT_UP):

@@ -25,6 +25,7 @@ VERSION = 1
 MOST_SLOTS = 4096
 """Spark runs so many slices at a time at most; a record that tells of more is nonsense."""
 _MOST_LAYOUTS = 1 << 53
+_MOST_RATE = 1 << 63
 _MOST_PARTITION = (1 << 31) - 1
 
 
@@ -33,13 +34,15 @@ class LayoutRecord(NamedTuple):
 
     `slots`: the largest number of slots that any layout whose slots may not all be fenced has had, this one included;
     the next layout fences so many. `stop`: slices of this layout and older ones commit and end. `copied`: the connector
-    has had offset runs; where it has none later, the runs topic has lost them.
+    has had offset runs; where it has none later, the runs topic has lost them. `rates`: bytes per second of each slot,
+    none where the connector has no limit; they change within a layout.
     """
 
     layout: int
     slots: int
     stop: bool = False
     copied: bool = False
+    rates: Sequence[int] = ()
 
     def value(self) -> bytes:
         return json.dumps({"version": VERSION, **self._asdict()}).encode()
@@ -47,14 +50,19 @@ class LayoutRecord(NamedTuple):
     @classmethod
     def decode(cls, value: bytes | None) -> LayoutRecord | None:
         """None for what is no layout record; fields of later versions are passed over."""
-        found = _object(value)
-        layout, slots = found.get("layout"), found.get("slots")
-        stop, copied = found.get("stop", False), found.get("copied", False)
+        fields = _object(value)
+        layout, slots = fields.get("layout"), fields.get("slots")
+        stop, copied = fields.get("stop", False), fields.get("copied", False)
         if not _number(layout, _MOST_LAYOUTS) or not _number(slots, MOST_SLOTS):
             return None
         if not isinstance(stop, bool) or not isinstance(copied, bool):
             return None
-        return cls(layout, slots, stop, copied)
+        rates = fields.get("rates", [])
+        if not isinstance(rates, list) or len(rates) > MOST_SLOTS:
+            return None
+        if not all(_number(rate, _MOST_RATE) and rate for rate in rates):
+            return None
+        return cls(layout, slots, stop, copied, tuple(rates))
 
 
 class SliceReport(NamedTuple):
@@ -78,9 +86,9 @@ class SliceReport(NamedTuple):
     @classmethod
     def decode(cls, value: bytes | None) -> SliceReport | None:
         """None for what is no report."""
-        found = _object(value)
-        layout, slot, moved = found.get("layout"), found.get("slot"), found.get("moved", [])
-        texts = [found.get(name, "") for name in ("error", "failure", "ended")]
+        fields = _object(value)
+        layout, slot, moved = fields.get("layout"), fields.get("slot"), fields.get("moved", [])
+        texts = [fields.get(name, "") for name in ("error", "failure", "ended")]
         if not _number(layout, _MOST_LAYOUTS) or not _number(slot, MOST_SLOTS):
             return None
         if not isinstance(moved, list) or not all(map(_partition, moved)):
@@ -106,9 +114,9 @@ class Claim(NamedTuple):
 
     @classmethod
     def decode(cls, key: bytes | None) -> Claim | None:
-        found = _object(key)
-        names = [found.get(name) for name in ("source", "target", "connector")]
-        if len(found) != len(names) or not all(isinstance(name, str) for name in names):
+        fields = _object(key)
+        names = [fields.get(name) for name in ("source", "target", "connector")]
+        if len(fields) != len(names) or not all(isinstance(name, str) for name in names):
             return None
         source, target, connector = map(str, names)
         return cls(source, target, connector)
@@ -158,24 +166,30 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
     slots are known. Every layout has at least one record in the log: its offset is above any number that was given. And
     slots are fenced as many as there can be.
     """
-    newest, unversioned = LayoutRecord(0, 0), None
-    claims: dict[bytes, tuple[int, Claim]] = {}
+    newest, unversioned, records = LayoutRecord(0, 0), None, list(records)
     key, old_key = layout_key(spec), unversioned_layout_key(spec)
     for each in records:
         if each.key == key:
-            found = LayoutRecord.decode(each.value)
+            fields = LayoutRecord.decode(each.value)
             if each.value is not None:
-                newest = found or LayoutRecord(each.offset + 1, MOST_SLOTS)
+                newest = fields or LayoutRecord(each.offset + 1, MOST_SLOTS)
         elif each.key == old_key:
             unversioned = LayoutRecord.decode(each.value)
-        elif each.key is not None and (claim := Claim.decode(each.key)) is not None:
+    return LayoutTopic(newest, unversioned, read_claims(records))
+
+
+def read_claims(records: Iterable[LogRecord]) -> dict[tuple[str, str], list[Claim]]:
+    """The claims of all connectors, by source and target topic, in the order of the log."""
+    claims: dict[bytes, tuple[int, Claim]] = {}
+    for each in records:
+        if each.key is not None and (claim := Claim.decode(each.key)) is not None:
             claims.pop(each.key, None)
             if each.value is not None:
                 claims[each.key] = (each.offset, claim)
     held: dict[tuple[str, str], list[Claim]] = {}
     for _, claim in sorted(claims.values()):
         held.setdefault((claim.source_topic, claim.target_topic), []).append(claim)
-    return LayoutTopic(newest, unversioned, held)
+    return held
 
 
 def unreadable(key: bytes | None, value: bytes | None) -> str | None:
@@ -201,23 +215,26 @@ def _key(**names: str | int) -> bytes:
 def _object(value: bytes | None) -> Mapping[str, Any]:
     """Reads a JSON object; empty for anything else."""
     try:
-        found = json.loads(value or b"null")
+        fields = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
-def _number(found: object, most: int) -> TypeGuard[int]:
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= most
+def _number(fields: object, most: int) -> TypeGuard[int]:
+    return isinstance(fields, int) and not isinstance(fields, bool) and 0 <= fields <= most
 
 
-def _text(found: object) -> bool:
+def _text(fields: object) -> bool:
     """Whether it is one that can be shown: JSON may hold halves of characters."""
-    return isinstance(found, str) and not any("\ud800" <= each <= "\udfff" for each in found)
+    return isinstance(fields, str) and not any("\ud800" <= each <= "\udfff" for each in fields)
 
 
-def _partition(found: object) -> bool:
+def _partition(fields: object) -> bool:
     """Whether it is a topic and the number of a partition."""
     return (
-        isinstance(found, list) and len(found) == 2 and _text(found[0]) and _number(found[1], _MOST_PARTITION)
+        isinstance(fields, list)
+        and len(fields) == 2
+        and _text(fields[0])
+        and _number(fields[1], _MOST_PARTITION)
     )

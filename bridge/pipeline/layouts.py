@@ -24,7 +24,7 @@ CAUGHT_UP = "caught up"
 class Slice:
     """The work of one Spark task. `seconds`: for how long it copies at most from its start on, by its machine's clock;
     `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for the
-    task's first attempt."""
+    task's first attempt. `rate`: bytes per second that it begins with; 0 for no limit."""
 
     spec: PipelineSpec
     layout: int
@@ -32,6 +32,7 @@ class Slice:
     seconds: float
     partitions: Sequence[Copied]
     runs: Sequence[LogRecord] = field(repr=False)
+    rate: int = 0
 
     @property
     def transactional_id(self) -> str:

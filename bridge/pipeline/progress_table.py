@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from bridge.model.copy_samples import NO_LATENCIES, CopySample, Latencies
 from bridge.model.copying import Progress
 from bridge.model.values import CopyId, LogRecord
-from bridge.translation.runs.runs import OffsetRun, decode_change
+from bridge.translation.runs.commit_times import decode_times
+from bridge.translation.runs.runs import OffsetRun, commit_times, decode_change
 
 
 @dataclass(slots=True)
@@ -18,12 +20,13 @@ class _Entry:
 
 
 class ProgressTable:
-    """Progress of every copy in the runs topic, wanted or not: which are wanted comes later."""
+    """Progress of every copy in the runs topic, assigned or not: which are comes later."""
 
     def __init__(self, began_ms: int) -> None:
         """`began_ms`: when the pipeline was started; what was committed before adds nothing to the counters."""
         self._began_ms = began_ms
         self._entries: dict[CopyId, _Entry] = {}
+        self._samples: dict[CopyId, CopySample] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -36,14 +39,14 @@ class ProgressTable:
         """Applies a record; returns the copy that has moved. Raises SchemaError."""
         key, run = decode_change(record.key, record.value)
         if run is not None:
-            self._run(run, record.timestamp)
+            self._run(run, record)
             return run.copy
         entry = self._entries.get(CopyId(key.source, key.target_topic))
         if entry is not None and entry.top == key.upstream_start:
             entry.top = None
         return None
 
-    def _run(self, run: OffsetRun, written_ms: int) -> None:
+    def _run(self, run: OffsetRun, record: LogRecord) -> None:
         entry = self._entries.get(run.copy)
         if entry is None:
             self._entries[run.copy] = _Entry(
@@ -55,8 +58,33 @@ class ProgressTable:
             # What runs said of the offsets from here on is taken back: the log diverged, or was made anew.
             entry.progress, entry.top = entry.progress._replace(position=run.position), run.upstream_start
         else:
-            entry.progress = advanced(entry.progress, run, written_ms, self._began_ms)
+            before = entry.progress
+            entry.progress = advanced(before, run, record.timestamp, self._began_ms)
+            if entry.progress.records > before.records:
+                self._sample(before, entry, record)
             entry.top = max(entry.top, run.upstream_start)
+
+    def _sample(self, before: Progress, entry: _Entry, record: LogRecord) -> None:
+        now, copy = entry.progress, CopyId(entry.progress.source, entry.progress.target_topic)
+        age, latency = _latencies(commit_times(record.value), now)
+        sample = CopySample(
+            *copy.source,
+            copy.target_topic,
+            now.records - before.records,
+            now.bytes - before.bytes,
+            record.timestamp,
+            age,
+            latency,
+        )
+        if age.records:
+            entry.progress = now._replace(record_age_ms=age.last)
+        older = self._samples.get(copy)
+        self._samples[copy] = sample if older is None else older.joined(sample)
+
+    def drain_samples(self, copies: Collection[CopyId]) -> list[CopySample]:
+        """Returns what was copied of these since the last call, and forgets all others too."""
+        samples, self._samples = self._samples, {}
+        return [sample for copy, sample in samples.items() if copy in copies]
 
     def end(self, copy: CopyId, source_end: int) -> Progress | None:
         """Sets the source's log end as it is now; None for a copy that has no run."""
@@ -85,3 +113,17 @@ def advanced(before: Progress, run: OffsetRun, written_ms: int, began_ms: int) -
         record_age_ms=latency,
         replication_latency_ms=latency,
     )
+
+
+def _latencies(times: bytes, now: Progress) -> tuple[Latencies, Latencies]:
+    """Ages and latencies of the records of a commit. Where it does not say, all are like the last record's: it is of an
+    older version."""
+    last = now.replication_latency_ms
+    latencies = decode_times(times)
+    if last < 0:
+        return NO_LATENCIES, NO_LATENCIES
+    if latencies is None:
+        return Latencies(1, last, last, last, last), Latencies(1, last, last, last, last)
+    age, latency = latencies
+    in_between = max(0, latency.total - age.total) // latency.records
+    return age._replace(last=max(0, last - in_between)), latency._replace(last=last)

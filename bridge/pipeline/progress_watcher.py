@@ -16,6 +16,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.errors import failure
 from bridge.logs.changes import Changes
 from bridge.model.cluster_names import cluster_name
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, Gap, PipelineSpec, Progress
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.unreadable import Unreadable
@@ -47,7 +48,7 @@ class Watcher:
         self._looking = asyncio.Lock()
         self._asked = 0.0
         self._layout = 0
-        self._wanted: Sequence[Copied] = ()
+        self._partitions: Sequence[Copied] = ()
         self._ids: Set[CopyId] = frozenset()
         self._slice_reports: dict[int, SliceReport] = {}
         self._own_errors: dict[str, str] = {}
@@ -63,16 +64,20 @@ class Watcher:
         """Records that were left out, by state topic."""
         return self._unreadable.counts
 
-    def new_layout(self, layout: int, wanted: Sequence[Copied], others: Set[CopyId]) -> None:
+    def new_layout(self, layout: int, partitions: Sequence[Copied], others: Set[CopyId]) -> None:
         """`others`: what else the runs topic tells of."""
-        self._layout, self._wanted, self._slice_reports = layout, wanted, {}
-        self._ids = {each.id for each in wanted}
+        self._layout, self._partitions, self._slice_reports = layout, partitions, {}
+        self._ids = {each.id for each in partitions}
         self._copies.keep(self._ids | others)
-        self.progress = {each.source: known for each in wanted if (known := self._copies.of(each.id))}
+        self.progress = {each.source: known for each in partitions if (known := self._copies.of(each.id))}
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """By partition, what it has cost so far; for the balance of the next layout."""
         return {tp: float(each.bytes) for tp, each in self.progress.items()}
+
+    def drain_samples(self) -> list[CopySample]:
+        """What was copied of these partitions since the last call."""
+        return self._copies.drain_samples(self._ids)
 
     @property
     def errors(self) -> list[str]:
@@ -91,12 +96,12 @@ class Watcher:
     def ended(self) -> str:
         return next((each.ended for each in self._slice_reports.values() if each.ended), "")
 
-    async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
-        """The wanted partitions with the ids that its topics have now; without the topics that are gone: whoever wants
-        them looks for topics itself, and says so when they are back. Raises KafkaFailure."""
-        here = await self._source.metadata(sorted({each.source.topic for each in wanted}))
+    async def with_current_ids(self, partitions: Sequence[Copied]) -> list[Copied]:
+        """The partitions with the ids that their topics have now; without the topics that are gone: the connector looks
+        for topics itself, and assigns them again when they are back. Raises KafkaFailure."""
+        here = await self._source.metadata(sorted({each.source.topic for each in partitions}))
         there = await self._target.metadata(
-            sorted({copy.target_topic for each in wanted for copy in each.copies})
+            sorted({copy.target_topic for each in partitions for copy in each.copies})
         )
         return [
             replace(
@@ -105,7 +110,7 @@ class Watcher:
                 target_topic_id=there[each.target_topic].topic_id,
                 also=tuple((topic, there[topic].topic_id) for topic, _ in each.also),
             )
-            for each in wanted
+            for each in partitions
             if not (one := here[each.source.topic]).error
             and each.source.partition in one.partitions
             and all(
@@ -204,16 +209,16 @@ class Watcher:
                 return
 
     async def _ask_ends(self) -> None:
-        tps = [each.source for each in self._wanted]
+        tps = [each.source for each in self._partitions]
         if not tps:
             return
         await self._source.metadata(sorted({tp.topic for tp in tps}))
-        found = await bounds(self._source, tps, committed_only=self._spec.committed_only)
-        for copied in self._wanted:
-            each = found[copied.source]
+        logs = await bounds(self._source, tps, committed_only=self._spec.committed_only)
+        for copied in self._partitions:
+            each = logs[copied.source]
             if isinstance(each, Bounds) and (now := self._copies.end(copied.id, each.end)) is not None:
                 self.progress[copied.source] = now
-        for each in found.values():
+        for each in logs.values():
             if isinstance(each, KafkaFailure):
                 raise each  # a partition that can't be asked can't be copied either, and only this tells
         for tp, now in self.progress.items():

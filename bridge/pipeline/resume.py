@@ -22,7 +22,7 @@ from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.coalescing import DataBatches
-from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.copying import Copied
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.after_stock import copied_on
@@ -35,8 +35,6 @@ _LARGEST = 1_048_588
 """max.message.bytes where we may not describe the topic: Kafka's default."""
 _FIRST_LOOK, _LARGEST_LOOK = 64 * 1024, 8 * 1024 * 1024
 """Bytes of a log that are looked at for data at a time, where nothing is known of it."""
-_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.TOPIC_CONFIG}
-"""What no waiting heals."""
 
 
 class Moved(Exception):
@@ -45,12 +43,6 @@ class Moved(Exception):
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self.partitions = sorted(partitions)
         super().__init__(", ".join(f"{topic}-{number}" for topic, number in self.partitions))
-
-
-def permanent(failure: KafkaFailure, spec: PipelineSpec) -> bool:
-    """Whether it ends the pipeline. A right may be granted while it waits, unless somebody waits for the end."""
-    unheard = spec.until_caught_up and failure.fault is KafkaFault.NOT_AUTHORIZED
-    return failure.fault in _PERMANENT or unheard
 
 
 class LogDiverged(Exception):
@@ -206,8 +198,8 @@ async def _with_copied_before(
         and runs[each.id].last is None
         and target.bounds[each.remote].start < target.bounds[each.remote].end
     ]
-    found = await copied_on(source, target, doubtful) if doubtful else set()
-    return [replace(each, copied_before=each.copied_before or each.source in found) for each in partitions]
+    already = await copied_on(source, target, doubtful) if doubtful else set()
+    return [replace(each, copied_before=each.copied_before or each.source in already) for each in partitions]
 
 
 def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosition:
@@ -253,10 +245,10 @@ async def _without_data(
     size = _FIRST_LOOK
     while read_to:
         needs = {tp: Scan(Side.TARGET, at, size) for tp, at in read_to.items()}
-        found = await scan(target, {tp: [need] for tp, need in needs.items()}, committed_only=True)
+        scanned = await scan(target, {tp: [need] for tp, need in needs.items()}, committed_only=True)
         left = {}
         for tp, need in needs.items():
-            at = _end_without_data(found[tp].get(need), need.offset)
+            at = _end_without_data(scanned[tp].get(need), need.offset)
             if at >= logs[tp].end:
                 empty[tp] = replace(logs[tp], start=logs[tp].end)
             elif at > need.offset:

@@ -25,6 +25,8 @@ from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.copier import Copier
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice
+from bridge.pipeline.permanent_errors import permanent
+from bridge.pipeline.rate_limit import TokenBucket
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.resume import (
     CopiesLost,
@@ -32,7 +34,6 @@ from bridge.pipeline.resume import (
     Moved,
     PolicySaysFail,
     Seen,
-    permanent,
 )
 from bridge.pipeline.state import layout_topic
 from bridge.pipeline.transformed import Transforms
@@ -97,6 +98,8 @@ class Lease:
         # Counted here: the driver's clock may show another time of day.
         self._end = time.monotonic() + work.seconds
         self.ended = ""
+        self.bucket = TokenBucket(work.rate, time.monotonic()) if work.rate else None
+        """Limits what is copied; its rate is the newest that the layout gives the slot."""
         self.gone = asyncio.Event()
         """Set when a newer layout was made, or ours was stopped."""
 
@@ -115,11 +118,18 @@ class Lease:
                     newest = LayoutRecord.decode(record.value) if record.key == key else None
                     if newest is not None and newest.layout > self._work.layout:
                         self.ended = "newer layout"
-                    elif newest is not None and newest.stop and newest.layout == self._work.layout:
-                        self.ended = "stopped"
+                    elif newest is not None and newest.layout == self._work.layout:
+                        self._follow(newest)
             except KafkaFailure:
                 await asyncio.sleep(_AGAIN)
         self.gone.set()
+
+    def _follow(self, record: LayoutRecord) -> None:
+        """Follows what has changed within our layout."""
+        if record.stop:
+            self.ended = "stopped"
+        elif self.bucket is not None and self._work.slot < len(record.rates):
+            self.bucket.set_rate(record.rates[self._work.slot], time.monotonic())
 
 
 class _Attempts:
@@ -232,6 +242,7 @@ class _Attempts:
                 self._refusals,
                 self._seen,
                 self._transforms,
+                self._lease.bucket,
             )
             await copier.run(self._lease.over, self._settled)
 

@@ -41,22 +41,22 @@ async def layout_topic(target: NetworkClient, spec: PipelineSpec) -> LayoutTopic
 class RunsTopic(NamedTuple):
     """What a runs topic holds: the newest record of each key, without those that were dropped."""
 
-    wanted: Mapping[CopyId, Sequence[LogRecord]]
+    by_copy: Mapping[CopyId, Sequence[LogRecord]]
     others: Mapping[CopyId, Sequence[bytes]]
-    """The keys of copies that are not wanted."""
+    """The keys of the runs of all other copies."""
 
 
-def by_copy(records: Sequence[LogRecord], wanted: Collection[CopyId]) -> RunsTopic:
+def by_copy(records: Sequence[LogRecord], copies: Collection[CopyId]) -> RunsTopic:
     newest = {each.key: each for each in records}
-    found: dict[CopyId, list[LogRecord]] = {each: [] for each in wanted}
+    by_id: dict[CopyId, list[LogRecord]] = {each: [] for each in copies}
     others: dict[CopyId, list[bytes]] = {}
     for key, record in newest.items():
         try:
             _, run = decode_change(key, record.value)
         except SchemaError:
             continue
-        if run is not None and run.copy in found:
-            found[run.copy].append(record)
+        if run is not None and run.copy in by_id:
+            by_id[run.copy].append(record)
         elif run is not None and key is not None:
             others.setdefault(run.copy, []).append(key)
-    return RunsTopic(found, others)
+    return RunsTopic(by_id, others)

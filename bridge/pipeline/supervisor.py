@@ -16,6 +16,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.values import Side
 from bridge.pipeline.claiming import claim
@@ -24,8 +25,10 @@ from bridge.pipeline.dropping import Dropper
 from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
 from bridge.pipeline.layouts import CAUGHT_UP, Jobs, Slice, balance
+from bridge.pipeline.permanent_errors import permanent
 from bridge.pipeline.progress_watcher import Watcher
-from bridge.pipeline.resume import permanent
+from bridge.pipeline.rate_limit import equal_shares
+from bridge.pipeline.sharing import SHARE_EVERY, Sharing
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 
 log = logging.getLogger(__name__)
@@ -41,7 +44,7 @@ _LOOK = 0.02
 class Supervisor:
     def __init__(self, spec: PipelineSpec) -> None:
         self._spec = spec
-        self._wanted: list[Copied] | None = None
+        self._assigned: list[Copied] | None = None
         self._stop = False
         self._job: Future[list[str]] | None = None
         self._layout = LayoutRecord(0, 0)
@@ -59,10 +62,10 @@ class Supervisor:
         self._leader: TransactionalProducer | None = None
         self._closing = contextlib.AsyncExitStack()
 
-    def want(self, partitions: Sequence[Copied]) -> None:
+    def assign(self, partitions: Sequence[Copied]) -> None:
         # Another list means another layout: it is compared here once, and not at every look.
-        if (wanted := list(partitions)) != self._wanted:
-            self._wanted = wanted
+        if (assigned := list(partitions)) != self._assigned:
+            self._assigned = assigned
 
     def stop(self) -> None:
         self._stop = True
@@ -85,6 +88,10 @@ class Supervisor:
             restarts=self._restarts,
         )
 
+    def drain_samples(self) -> list[CopySample]:
+        """What was copied since the last call."""
+        return self._watcher.drain_samples() if self._watcher is not None else []
+
     async def run(self, jobs: Jobs) -> None:
         """Runs layouts until stopped, failed, or, with `until_caught_up`, done."""
         async with contextlib.AsyncExitStack() as stack:
@@ -98,18 +105,18 @@ class Supervisor:
             self._dropper = Dropper(self._spec, source, target)
             watching = asyncio.create_task(self._watcher.run())
             try:
-                await self._layouts(jobs, target)
+                await self._layouts(jobs, source, target)
             finally:
                 watching.cancel()
                 await asyncio.wait({watching})
                 await self._watcher.look(ends=self._state is PipelineState.CAUGHT_UP)
 
-    async def _layouts(self, jobs: Jobs, target: NetworkClient) -> None:
+    async def _layouts(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not self._over():
             began = time.monotonic()
             try:
-                await self._one_layout(jobs, target)
+                await self._one_layout(jobs, source, target)
                 continue
             except CopyTaken as taken:
                 self._broke(str(taken), permanent=True, code="copy_taken")
@@ -139,20 +146,20 @@ class Supervisor:
 
     # -- one layout ------------------------------------------------------------------------------------------------
 
-    async def _one_layout(self, jobs: Jobs, target: NetworkClient) -> None:
-        """Makes a layout of what is wanted, and follows its job to the end. Raises KafkaFailure, and whatever the job
-        broke with."""
-        await self._until(lambda: self._stop or bool(self._wanted) or self._job is not None, None)
+    async def _one_layout(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
+        """Makes a layout of the assigned partitions, and follows its job to the end. Raises KafkaFailure, and whatever
+        the job broke with."""
+        await self._until(lambda: self._stop or bool(self._assigned) or self._job is not None, None)
         if self._stop:
             return
-        wanted = self._wanted
-        assert wanted is not None
-        slices = await self._make(jobs, target, wanted)
+        assigned = self._assigned
+        assert assigned is not None
+        slices = await self._make(jobs, source, target, assigned)
         watcher = self._watcher
         assert watcher is not None
 
         def changed() -> bool:
-            return self._stop or self._wanted is not wanted or watcher.rights.changed
+            return self._stop or self._assigned is not assigned or watcher.rights.changed
 
         if not slices:
             self._state, self._errors = PipelineState.COPYING, []
@@ -160,7 +167,7 @@ class Supervisor:
             return
         self._job = job = jobs.start(slices)
         self._state, self._errors = PipelineState.COPYING, []
-        log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(wanted), len(slices))
+        log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(assigned), len(slices))
         renew = time.monotonic() + LEASE / 2
 
         def over() -> bool:
@@ -174,7 +181,7 @@ class Supervisor:
             if watcher.progress:
                 self._layout = self._layout._replace(copied=True)
                 await self._write(self._layout)
-        await self._until(over, None)
+        await self._followed(over, slices)
         if job.done():
             await watcher.look()  # its slices reported why before they ended
         if watcher.failure:
@@ -182,7 +189,7 @@ class Supervisor:
         if watcher.ended and not self._over():
             self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
-            self._wanted = await watcher.found_again(self._wanted or [])
+            self._assigned = await watcher.with_current_ids(self._assigned or [])
         if job.done():
             self._job = None
             ends = job.result()
@@ -192,7 +199,9 @@ class Supervisor:
                 self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
                 await self._until(self._over, _FIRST_PAUSE)
 
-    async def _make(self, jobs: Jobs, target: NetworkClient, wanted: Sequence[Copied]) -> list[Slice]:
+    async def _make(
+        self, jobs: Jobs, source: NetworkClient, target: NetworkClient, partitions: Sequence[Copied]
+    ) -> list[Slice]:
         """The next layout. First the record that ends the slices of older ones; then they are waited for; then every
         id that they or the new ones have is fenced, which closes what they left open; and only then is what they have
         committed read.
@@ -206,13 +215,16 @@ class Supervisor:
         await verify_state_topics(target, spec)
         await self._lead()
         topic = await layout_topic(target, spec)
-        allowed = await watcher.rights.allowed(wanted)
-        copied, self._taken = await claim(spec, target, self._leading, topic, allowed)
+        allowed = await watcher.rights.allowed(partitions)
+        copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
         older = topic.before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None
         before = topic.before
-        self._layout = LayoutRecord(before.layout + 1, max(1, older, len(shares)), copied=before.copied)
+        rates = equal_shares(spec.max_rate, len(shares)) if spec.max_rate and shares else ()
+        self._layout = LayoutRecord(
+            before.layout + 1, max(1, older, len(shares)), copied=before.copied, rates=rates
+        )
         await self._write(self._layout)
         await self._drain(jobs)
         await fence_slots(spec, self._layout.slots, topic.unversioned)
@@ -221,8 +233,8 @@ class Supervisor:
         self._unfenced = max(1, len(shares))
         copies = [copy.id for each in copied for copy in each.copies]
         runs = by_copy(await read_committed(target, spec.runs_topic), copies)
-        lost = lost_runs(topic, runs.wanted, spec.name)
-        pairs = {copy.id.topics for each in wanted for copy in each.copies}
+        lost = lost_runs(topic, runs.by_copy, spec.name)
+        pairs = {copy.id.topics for each in partitions for copy in each.copies}
         gone = await dropper.drop(self._leading, topic, runs.others, pairs)
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
         return [
@@ -232,10 +244,31 @@ class Supervisor:
                 slot,
                 LEASE,
                 [replace(each, copied_before=each.id.topics in lost) for each in share],
-                [record for each in share for copy in each.copies for record in runs.wanted[copy.id]],
+                [record for each in share for copy in each.copies for record in runs.by_copy[copy.id]],
+                rates[slot] if rates else 0,
             )
             for slot, share in enumerate(shares)
         ]
+
+    async def _followed(self, over: Callable[[], bool], slices: Sequence[Slice]) -> None:
+        """Waits for the end of a layout, and moves shares of its limit to the slices that have use for them."""
+        several = len(self._layout.rates) > 1
+        sharing = Sharing(self._spec.max_rate, slices) if several else None
+        while not await self._until(over, None if sharing is None else SHARE_EVERY):
+            assert sharing is not None
+            assert self._watcher is not None
+            rates = sharing.shares(self._watcher.progress, self._layout.rates, time.monotonic())
+            if rates is None:
+                continue
+            try:
+                await self._lead()
+                await self._write(layout := self._layout._replace(rates=rates))
+            except KafkaFailure as error:
+                if error.fault is KafkaFault.FENCED:
+                    raise
+                log.info("shares of the limit stay as they are: %s", error)
+            else:
+                self._layout = layout
 
     async def _end(self, jobs: Jobs, target: NetworkClient) -> None:
         """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""

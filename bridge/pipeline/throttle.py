@@ -85,5 +85,5 @@ def longest_transaction(timeout: float) -> float:
 
 def transaction_seconds(interval: float, round_trip: float, timeout: float, *, backlog: bool) -> float:
     """From the first batch to the commit. Records of a backlog are late already, and commits would only delay them."""
-    wanted = max(interval, _ROUND_TRIPS * round_trip) if backlog else interval
-    return min(wanted, longest_transaction(timeout))
+    seconds = max(interval, _ROUND_TRIPS * round_trip) if backlog else interval
+    return min(seconds, longest_transaction(timeout))

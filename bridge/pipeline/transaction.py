@@ -13,6 +13,7 @@ from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.values import TopicPartition
+from bridge.pipeline.record_times import RecordTimes
 from bridge.pipeline.refusals import REFUSALS, Refused
 from bridge.translation.runs.runs import OffsetRun, Segment
 
@@ -39,6 +40,7 @@ class Part:
     covered: int
     sent: list[Sent] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    times: RecordTimes = field(default_factory=RecordTimes)
 
     def add(self, chunk: Chunk, base: Awaitable[int]) -> None:
         """Adds a batch that was sent; `base` as in Sent."""
@@ -128,7 +130,7 @@ def queue_syncs(done: WrittenPart, writer: OffsetSyncWriter) -> list[OffsetSync]
     """Queues the offset syncs that are due by stock's rule for these records (stock §3.4), and returns them; those that
     wait for the commit stay with the writer."""
     tp: TopicPartition = done.part.copied.source
-    found: list[OffsetSync] = []
+    syncs: list[OffsetSync] = []
     for segment in done.segments:
-        found += writer.queue_range(tp, segment.upstream_start, segment.downstream_start, segment.count)
-    return found
+        syncs += writer.queue_range(tp, segment.upstream_start, segment.downstream_start, segment.count)
+    return syncs

@@ -41,7 +41,7 @@ async def pass_over_untrue(
 ) -> dict[TopicPartition, PassedOver]:
     """Passes over the newest runs of each partition as long as they can't be true; by source partition those that
     were. Raises KafkaFailure."""
-    found: dict[TopicPartition, PassedOver] = {}
+    passed_over: dict[TopicPartition, PassedOver] = {}
     sides = {Side.SOURCE: source, Side.TARGET: target}
     left = [each for each in partitions if each.source in runs]
     while left:
@@ -65,10 +65,10 @@ async def pass_over_untrue(
             untrue |= await _not_borne_out(side, sides[side], some)
         for tp, (_, why) in untrue.items():
             wrong = runs[tp].pass_over()
-            found.setdefault(tp, PassedOver([], why)).runs.append(wrong)
+            passed_over.setdefault(tp, PassedOver([], why)).runs.append(wrong)
             log.warning("%s-%d: ignoring an offset run, because %s: %s", *tp, why, wrong)
         left = [each for each, _ in untrue.values()]
-    return found
+    return passed_over
 
 
 async def _not_borne_out(

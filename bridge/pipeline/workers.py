@@ -26,8 +26,8 @@ def _beside_package(zipped: Path, path: Sequence[str]) -> bool:
     if zipped.suffix != ".zip" or len(zipped.parents) < 4:
         return False
     package, site = zipped.parents[2], zipped.parents[3]
-    found = package.name == "pyspark" and (site / "py4j").is_dir() and (package / "__init__.py").is_file()
-    return found and str(site) in path
+    complete = package.name == "pyspark" and (site / "py4j").is_dir() and (package / "__init__.py").is_file()
+    return complete and str(site) in path
 
 
 if __name__ == "__main__":

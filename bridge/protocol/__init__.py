@@ -1,1 +1,1 @@
-"""What crosses HTTP between the shim, the service and operators (design: the HTTP contract, /v1)."""
+"""The HTTP contract (/v1) between the shim, the service and operators: its messages, and openapi.json."""

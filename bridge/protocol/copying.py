@@ -47,6 +47,43 @@ class PartitionProgress(Message):
     replication_latency_ms: int | None = None
 
 
+class MeasuredLatencies(Message):
+    """How long the records of a partition took, in ms. `last`: the last one."""
+
+    count: int
+    sum: int
+    min: int
+    max: int
+    last: int
+
+
+class MeasuredPartition(Message):
+    """What was copied of a partition since the last answer that named it; `topic` is the target's. `record_age_ms`:
+    from a record's timestamp until it was fetched, `replication_latency_ms`: until it was committed; null where no
+    record had a timestamp."""
+
+    topic: str
+    partition: int
+    records: int = 0
+    bytes: int = 0
+    record_age_ms: MeasuredLatencies | None = None
+    replication_latency_ms: MeasuredLatencies | None = None
+
+
+class MeasuredTopicPartition(Message):
+    topic: str
+    partition: int
+
+
+class Measured(Message):
+    """What stock's MBeans of a source connector are fed by. The first answer of a session names every partition.
+    `number`: to be repeated in the next poll. `gone`: partitions of target topics that are copied no more."""
+
+    number: int
+    partitions: list[MeasuredPartition] = []
+    gone: list[MeasuredTopicPartition] = []
+
+
 class CopyProgress(Message):
     """GET /v1/connectors/{name}/progress: the sums of the whole connector, null where it copies nothing, then a page of
     partitions; `total` counts every match."""

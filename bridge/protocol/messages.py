@@ -11,7 +11,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from bridge.protocol.base import ErrorBody, Message, ValidationError
-from bridge.protocol.copying import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
+from bridge.protocol.copying import (
+    CopyProgress,
+    CopyTotals,
+    GapReport,
+    Gaps,
+    Measured,
+    MeasuredLatencies,
+    MeasuredPartition,
+    MeasuredTopicPartition,
+    PartitionProgress,
+)
 from bridge.protocol.failover import (
     Failover,
     FailoverPlan,
@@ -33,6 +43,7 @@ from bridge.protocol.operators import (
     ConnectorStatus,
     Explanation,
     FlowReadiness,
+    FlowStatus,
     GroupReport,
     GroupReports,
     Groups,
@@ -79,6 +90,7 @@ __all__ = [
     "Failover",
     "FailoverPlan",
     "FlowReadiness",
+    "FlowStatus",
     "GapReport",
     "Gaps",
     "GroupReport",
@@ -91,6 +103,10 @@ __all__ = [
     "IgnoredSetting",
     "LeftOffset",
     "Live",
+    "Measured",
+    "MeasuredLatencies",
+    "MeasuredPartition",
+    "MeasuredTopicPartition",
     "Message",
     "MoveGroups",
     "MovedGroup",
@@ -218,13 +234,15 @@ class PollRequest(Message):
     """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: number of the last
     batch that this session has read, absent before the first; the service repeats a batch that got lost. `offsets`: the
     stored offsets that `offsets_of` of earlier answers requested; absent from a shim that can't read them, which then
-    gets no such requests."""
+    gets no such requests. `measured`: number of the last `measured` that this session has read, 0 before the first;
+    absent from a shim that shows no metrics of copying, which then gets none."""
 
     session: Session
     wait_ms: int = Field(default=1000, ge=0, le=1000)
     max_records: int = Field(default=500, ge=1, le=10_000)
     batch: int | None = None
-    offsets: list[StoredOffset] | None = Field(default=None, max_length=10_000)
+    offsets: list[StoredOffset] | None = Field(default=None, max_length=2_000)
+    measured: int | None = Field(default=None, ge=0)
 
 
 class Header(Message):
@@ -248,13 +266,15 @@ class Record(Message):
 class PollResponse(Message):
     """The answer to a poll. `failure` is set only for a permanent error that an operator must correct: the shim fails
     the task with this message. `batch`: to be repeated in the next poll. `offsets_of`: source partitions whose stored
-    offsets the shim is to send with one of its next polls; requested until they are answered."""
+    offsets the shim is to send with one of its next polls; requested until they are answered. `measured`: absent where
+    nothing is new."""
 
     records: list[Record] = []
     failure: str | None = None
     held_ms: float = 0.0
     batch: int | None = None
     offsets_of: list[dict[str, str | int]] = []
+    measured: Measured | None = None
 
 
 class AckRequest(Message):
@@ -262,7 +282,7 @@ class AckRequest(Message):
     were handed out; `age_ms`: how long ago that was, now if absent."""
 
     session: Session
-    acked: list[dict[str, Any]] = Field(default=[], max_length=10_000)
+    acked: list[dict[str, Any]] = Field(default=[], max_length=2_000)
 
 
 class StopTask(Message):

@@ -251,9 +251,27 @@ class Ready(Message):
     reasons: list[str] = []
 
 
+class FlowStatus(Message):
+    """A flow of `mirror-bridge mirror`. `state`: `running` on this node; `elsewhere`, on another one; `waiting` for
+    this node or another one to get it. `node` runs it, or is to: `host:port` as it listens; null for not known.
+    `connectors`: those of the flow by the names that they have on the node that runs it. `detail`: what this node has
+    to say of it, null for nothing."""
+
+    flow: str
+    source: str
+    target: str
+    copies: bool
+    state: str
+    node: str | None = None
+    since_ms: int | None = None
+    connectors: list[str] = []
+    detail: str | None = None
+
+
 class Health(Message):
     """GET /health: `status` is ok, starting, degraded or down; per connector and task its conditions. `insecure`:
-    settings by which everybody who reaches the service has access."""
+    settings by which everybody who reaches the service has access. `flows`: those of the file, of `mirror-bridge
+    mirror` only; `connectors` are those of the flows that this node runs."""
 
     status: str
     version: str
@@ -261,3 +279,4 @@ class Health(Message):
     rounds_process: str
     insecure: list[str] = []
     connectors: list[ConnectorStatus]
+    flows: list[FlowStatus] = []

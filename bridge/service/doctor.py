@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bridge.errors import BridgeError, ErrorCode
+from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.checks.context import Naming
 from bridge.service.checks.validation import scrubbed
@@ -13,6 +14,8 @@ from bridge.service.state.task_table import Connector, comparable
 from connectors.base import Kind
 from connectors.config.configdef import given
 from connectors.config.mirror_options import POLICY_CLASS, SEPARATOR, SOURCE_ALIAS, TARGET_ALIAS
+
+_NAMING = (POLICY_CLASS, SEPARATOR, ALIASES, TOPIC_MAP, TOPIC_MAP_FILE)
 
 
 class NoDoctor(BridgeError):
@@ -47,7 +50,7 @@ def namings(connector: Connector, all_of: Iterable[Connector], kinds: Mapping[st
     """How other connectors of the same flow name topics, without heartbeat connectors, whose topic has one name."""
     flow = _flow(connector, kinds)
     return [
-        Naming(each.name, _value(each, POLICY_CLASS, kinds), _value(each, SEPARATOR, kinds))
+        Naming(each.name, *(_value(each, key, kinds) for key in _NAMING))
         for each in all_of
         if each.name != connector.name and _flow(each, kinds) == flow and each.kind != "heartbeat"
     ]

@@ -13,8 +13,8 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import uvicorn
 from fastapi import FastAPI
@@ -22,13 +22,14 @@ from fastapi import FastAPI
 from bridge import VERSION
 from bridge.environment import forget_secrets
 from bridge.logs.setup import HTTP, set_up_logs
+from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
 from bridge.service.http.access import Access
 from bridge.service.http.app import create_app
 from bridge.service.http.rotation import Rotating, watch
 from bridge.service.http.tls import CurrentContext
-from bridge.service.http.uvicorn_protocol import Limits, limited
+from bridge.service.http.uvicorn_protocol import ConnectionLimits, limited
 from bridge.service.pool import pools
 from bridge.service.rounds.rounds_process import RoundsProcess
 from bridge.service.service import Service
@@ -51,6 +52,14 @@ RESERVED_FILES = 256
 MOST_FILES = 65_536
 HTTP_SHARE = 0.3
 """Share of the shutdown grace for open requests; the rest is for the rounds process."""
+
+
+class Beside(Protocol):
+    """What runs beside the service in its process, for as long as it does."""
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class CannotListen(Exception):
@@ -78,7 +87,12 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
             offset_requests.put,
             settings.log_level,
         ),
-        checker=Checker(checks, waiting, lambda kind: copied_topics(table, snapshots, kind)),
+        checker=Checker(
+            checks,
+            waiting,
+            lambda kind: copied_topics(table, snapshots, kind),
+            lambda config: size_errors(table, config),
+        ),
         pools=waiting,
         long_polls=long_polls,
         deliveries=deliveries,
@@ -94,8 +108,14 @@ def _check_seconds(settings: Settings) -> float:
     return max(settings.check_seconds, settings.import_seconds + 1)
 
 
-def run(settings: Settings, checks: CheckContext | None = None, factory: str = ROUNDS_FACTORY) -> None:
-    """Serves until a signal ends it. Raises CannotListen before anything is started."""
+def run(
+    settings: Settings,
+    checks: CheckContext | None = None,
+    factory: str = ROUNDS_FACTORY,
+    beside: Callable[[Service, str], Beside] | None = None,
+) -> None:
+    """Serves until a signal ends it. Raises CannotListen before anything is started. `beside` makes what is started
+    once the service serves, and closed before it ends; it gets the service and its URL."""
     set_up_logs(HTTP, settings.log_level, settings.log_format)
     forget_secrets(os.environ)
     listener = _listen(settings)
@@ -116,7 +136,10 @@ def run(settings: Settings, checks: CheckContext | None = None, factory: str = R
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     shown = f"[{host}]" if ":" in host else host
-    log.info("Mirror Bridge %s listens on %s://%s:%d", VERSION, scheme, shown, port)
+    url = f"{scheme}://{shown}:{port}"
+    log.info("Mirror Bridge %s listens on %s", VERSION, url)
+    if beside is not None:
+        server.run_beside(beside(service, url))
     if (exposed := settings.exposed()) is not None:
         log.warning("%s", exposed)
     asyncio.run(server.serve([listener]))
@@ -131,6 +154,10 @@ class DrainingServer(uvicorn.Server):
         self._service = service
         self._rotating: list[Rotating[Any]] = []
         self._watching: asyncio.Task[None] | None = None
+        self._beside: Beside | None = None
+
+    def run_beside(self, beside: Beside) -> None:
+        self._beside = beside
 
     def watch(self, rotating: Rotating[Any]) -> None:
         self._rotating.append(rotating)
@@ -146,6 +173,8 @@ class DrainingServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         self._watching = asyncio.create_task(watch(self._rotating), name="files that may change")
+        if self._beside is not None:
+            await self._beside.start()
 
     def _end_connections(self) -> None:
         """Closes each connection after its answer: clients reconnect, with a certificate that is valid now."""
@@ -155,6 +184,8 @@ class DrainingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watching is not None:
             self._watching.cancel()
+        if self._beside is not None:
+            await self._beside.close()
         log.info("shutting down, answering %d held poll(s)", self._service.long_polls.count)
         self._service.long_polls.drain()
         await super().shutdown(sockets)
@@ -194,8 +225,8 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return config
 
 
-def _limits(settings: Settings) -> Limits:
-    """Limits connections to the open files that this process may have."""
+def _limits(settings: Settings) -> ConnectionLimits:
+    """ConnectionLimits connections to the open files that this process may have."""
     most = min(settings.max_connections, _open_files() - RESERVED_FILES)
     if most < settings.max_connections:
         log.warning(
@@ -203,7 +234,7 @@ def _limits(settings: Settings) -> Limits:
             most,
             settings.max_connections,
         )
-    return Limits(
+    return ConnectionLimits(
         connections=most,
         connections_per_address=min(settings.max_connections_per_address, max(1, most * 3 // 4)),
         head_seconds=settings.head_seconds,
@@ -214,9 +245,9 @@ def _limits(settings: Settings) -> Limits:
 def _open_files() -> int:
     """Raises the limit on open files as far as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = hard if hard != resource.RLIM_INFINITY else MOST_FILES
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, MOST_FILES), hard))
-    return min(wanted, MOST_FILES)
+    limit = hard if hard != resource.RLIM_INFINITY else MOST_FILES
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, MOST_FILES), hard))
+    return min(limit, MOST_FILES)
 
 
 def _listen(settings: Settings) -> socket.socket:

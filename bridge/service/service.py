@@ -22,9 +22,9 @@ from bridge.protocol.messages import (
     StartConnector,
     StartTask,
 )
-from bridge.protocol.operators import IgnoredSetting
+from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
-from bridge.service.checks.config_sizes import check_room
+from bridge.service.checks.config_sizes import check_room, check_tasks
 from bridge.service.checks.context import AlterOffsets as Altering
 from bridge.service.checks.context import MirrorQueries
 from bridge.service.checks.validation import Checker
@@ -57,7 +57,8 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Service:
-    """The service behind the routes. `began` is a time of the monotonic clock."""
+    """The service behind the routes. `began` is a time of the monotonic clock. `flows`: those of the node that this
+    is the service of (bridge.dedicated), as it saw them last."""
 
     table: TaskTable
     sessions: Sessions
@@ -72,6 +73,7 @@ class Service:
     altering: Callable[[], Altering]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
+    flows: Sequence[FlowStatus] = ()
     _sent: tuple[Desired, ...] = ()
     _ticker: asyncio.Task[None] | None = None
 
@@ -170,6 +172,7 @@ class Service:
         ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         generation = before.generation if before is not None else 0
+        check_tasks(self.table, name, index)
         fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
         self._configured(self.table.connector(name), generation, ignored)
         if fresh:
@@ -204,7 +207,15 @@ class Service:
         batch = self._next_batch(name, index, body)
         self._forward_offsets(name, body)
         held = 0.0
-        if not batch.texts and self._failure(name) is None and not self._requested_offsets(name, body):
+        copying = self.snapshots.connector(name).copying
+        if body.measured is not None:
+            copying.begin_measuring(body.session)
+        if (
+            not batch.texts
+            and self._failure(name) is None
+            and not self._requested_offsets(name, body)
+            and not copying.samples.overdue
+        ):
             began = time.perf_counter()
             await self.long_polls.wait(name, body.wait_ms)
             held = round((time.perf_counter() - began) * 1000, 3)
@@ -215,7 +226,13 @@ class Service:
             batch=batch.number,
             offsets_of=self._requested_offsets(name, body),
         )
-        return Polled(_with_records(response, batch.texts), held)
+        measured = None
+        if body.measured is not None:
+            # The snapshot of before may have been forgotten while the poll was held.
+            copying = self.snapshots.connector(name).copying
+            copying.begin_measuring(body.session)
+            measured = copying.samples.next(body.measured)
+        return Polled(_with_records(response, batch.texts, measured), held)
 
     async def alter_offsets(self, name: str, body: AlterOffsets) -> AlteredOffsets:
         """Alters where a stopped source connector copies from. Waits for both clusters."""
@@ -313,7 +330,9 @@ class Service:
         return self.snapshots.connector(name).summary.failure
 
 
-def _with_records(response: PollResponse, texts: Iterable[bytes]) -> bytes:
-    """Serializes a response with these records, which are JSON texts already: none of them is parsed or built again."""
-    rest = response.model_dump_json(exclude={"records"}).encode()
-    return b'{"records":[' + b",".join(texts) + b"]," + rest.removeprefix(b"{")
+def _with_records(response: PollResponse, texts: Iterable[bytes], measured: bytes | None) -> bytes:
+    """Serializes a response with these records, which are JSON texts already, as is what was measured: none of them is
+    parsed or built again."""
+    rest = response.model_dump_json(exclude={"records", "measured"}).encode()
+    told = b"" if measured is None else b'"measured":' + measured + b","
+    return b'{"records":[' + b",".join(texts) + b"]," + told + rest.removeprefix(b"{")

@@ -58,12 +58,12 @@ def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, 
     from bridge.kafka.config.settings import client_settings
 
     async def unreachable() -> dict[Side, str]:
-        found = await asyncio.gather(
+        errors_of = await asyncio.gather(
             *(reach(client_settings(side, props).raw_admin, seconds) for side in sides)
         )
         return {
             side: "; ".join(map(str, errors))
-            for side, errors in zip(sides, found, strict=True)
+            for side, errors in zip(sides, errors_of, strict=True)
             if isinstance(errors, list)
         }
 

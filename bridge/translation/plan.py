@@ -121,9 +121,9 @@ def _decide(
 ) -> tuple[Verdict, Committed | None]:
     verdict = each.verdict
     assert verdict.offset is not None
-    wanted = Committed(verdict.offset, each.committed.metadata, verdict.leader_epoch)
+    committed = Committed(verdict.offset, each.committed.metadata, verdict.leader_epoch)
     if standing is None or standing.offset < verdict.offset:
-        return verdict, wanted
+        return verdict, committed
     if standing.offset == verdict.offset:
         return verdict, None
     ours = written is not None and written.verdict.offset == standing.offset
@@ -131,7 +131,7 @@ def _decide(
         # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now.
         return _standing(verdict, written, standing.offset, each.committed.offset), None
     if ours and rewind:
-        return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), wanted
+        return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), committed
     ahead: dict[str, str | int | None] = {
         "target_ahead_by": standing.offset - verdict.offset,
         "answer": verdict.offset,

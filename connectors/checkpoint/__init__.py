@@ -1,1 +1,1 @@
-"""MirrorCheckpointConnector."""
+"""BridgeMirrorCheckpointConnector: emits checkpoints for Connect to write, and commits groups' offsets."""

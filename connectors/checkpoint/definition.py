@@ -86,7 +86,7 @@ _OURS = (
 DEFINITION = ConfigDef(
     numbered(
         (
-            *mirror_keys("Mirror"),
+            *mirror_keys("Mirror", measured=True),
             *unprefixed_keys(),
             POLL_TIMEOUT,
             GROUPS,

@@ -5,6 +5,7 @@ Looked for in the texts, before anything is loaded, opened or reached.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,21 +13,40 @@ from typing import Final
 
 from bridge.errors import ConfigError
 from bridge.mm2.filters import JAVA_WHITESPACE
+from bridge.mm2.replication_policy import TOPIC_MAP_FILE
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
-from bridge.policy import BOOTSTRAP, PYTHON_MODULES, SPARK_KEYS, SPARK_MASTERS, Policy, fits
+from bridge.policy import (
+    BOOTSTRAP,
+    FOLDERS,
+    OAUTH_HOSTS,
+    PYTHON_MODULES,
+    SPARK_KEYS,
+    SPARK_MASTERS,
+    Policy,
+    fits,
+)
 from connectors.config.secret_names import looks_secret
 from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER
 from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 
 PYTHON: Final = "python:"
-OURS: Final = ("bridge.transforms", "bridge.mm2.filters", "bridge.mm2.replication_policy")
+OURS: Final = (
+    "bridge.transforms",
+    "bridge.policies",
+    "bridge.mm2.filters",
+    "bridge.mm2.replication_policy",
+)
 """Modules that any configuration may name, with all below them."""
 _MASTER = "spark.master"
 _PROTECTING = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
 """Keys of Spark that nobody turns off unasked."""
 _TRANSFORM_KEY = re.compile(r"bridge\.transforms\..*\.(?P<own>[^.]*)")
+_OAUTH_URL = "sasl.oauthbearer.token.endpoint.url"
+_ENDPOINT = re.compile(r"(?i)(?P<scheme>https?)://(?P<host>[a-z0-9._-]+)(:(?P<port>[0-9]+))?([/?#].*)?")
+"""Stricter than any client reads a URL: what it takes for the host, everybody does."""
+_PORTS = {"http": "80", "https": "443"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -82,6 +102,10 @@ def _why(key: str, value: str, policy: Policy) -> Iterator[str]:
         yield from _spark(key, value, policy)
     if key == "bootstrap.servers" or key.endswith(".bootstrap.servers"):
         yield from _servers(value, policy)
+    if key == TOPIC_MAP_FILE:
+        yield from _file(value.strip(JAVA_WHITESPACE), policy)
+    if key == _OAUTH_URL or key.endswith(f".{_OAUTH_URL}"):
+        yield from _token_endpoint(value, policy)
     for name in _python(key, value):
         if not _below(name, OURS) and not _below(name, policy.python_modules):
             module = name.rpartition(".")[0] or name
@@ -117,6 +141,31 @@ def _servers(value: str, policy: Policy) -> Iterator[str]:
         address = server.strip(JAVA_WHITESPACE).rpartition("//")[2].lower()
         if address and not fits(address, policy.bootstrap):
             yield f"{address} is none of the servers that the service may connect to{_now(policy.bootstrap, BOOTSTRAP)}"
+
+
+def _file(location: str, policy: Policy) -> Iterator[str]:
+    """Client properties that name files are checked where the files are read."""
+    real = os.path.realpath(location)
+    above = [os.path.realpath(folder) for folder in policy.folders]
+    if location and above and not any(os.path.commonpath((each, real)) == each != real for each in above):
+        yield f"it lies below no folder that this service allows; {FOLDERS} is {', '.join(policy.folders)}"
+
+
+def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
+    url = value.strip(JAVA_WHITESPACE)
+    if not policy.token_endpoints or not url:
+        return
+    found = _ENDPOINT.fullmatch(url)
+    if found is not None:
+        usual = _PORTS[found["scheme"].lower()]
+        address = f"{found['host'].lower()}:{int(found['port'] or usual)}"
+        hosts = (each if ":" in each else f"{each}:{usual}" for each in policy.token_endpoints)
+        if fits(address, hosts):
+            return
+        named = f"{address} is"
+    else:
+        named = "its host is"
+    yield f"{named} none of those that the service may ask for tokens{_now(policy.token_endpoints, OAUTH_HOSTS)}"
 
 
 def _python(key: str, value: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from bridge.protocol.operators import IgnoredSetting
 from connectors.config import client_keys, connect_keys
 from connectors.config.configdef import ConfigDef
 from connectors.config.near_keys import NearKeys
+from connectors.config.old_names import instead
 from connectors.config.validators import invalid
 
 ROLES: Final = ("admin", "consumer", "producer")
@@ -35,13 +36,17 @@ FOR_GROUPS: ClientUses = {
 _OURS = honoured("see its documentation")
 _SPARK = honoured("passed on to Spark, if the service allows it (docs/security.md)")
 _TRANSFORM = honoured("by the transform that it names")
+_OF_JMX = ("metrics.jmx.include", "metrics.jmx.exclude")
+_MEASURED = (connect_keys.SOURCE, "checkpoint")
+"""Kinds with stock's metrics in the worker."""
+_JMX = honoured("by Kafka's JmxReporter, for the MBeans of kafka.connect.mirror (docs/operations.md)")
 _NO_CLIENT = ignored("the connector makes no such client")
 _NO_SOURCE = ignored("the connector does not connect to the source")
 UNPREFIXED = ignored(
     "without a prefix it reaches no client; put source.consumer., target.producer. or another client's before it"
 )
 NOBODYS = ignored("it is no key of this connector, of Connect or of Kafka's clients")
-_NOTHING = (NOBODYS, UNPREFIXED, _NO_CLIENT, _NO_SOURCE)
+NOTHING = (NOBODYS, UNPREFIXED, _NO_CLIENT, _NO_SOURCE)
 """Of keys that nobody can have meant."""
 _PREFIXES = (
     *(f"{side}.{name}" for side in Side for name in ("cluster", *ROLES)),
@@ -81,8 +86,12 @@ class KeyRules:
                 yield ConfigError(key, invalid(key, value, rule.why))
 
     def misspelt(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
-        """Yields errors for unknown keys that are spelt nearly as a known one."""
+        """Yields errors for unknown keys that are spelt nearly as a known one, or are a known one's old name."""
         for key in given:
+            old = instead(key) if self.rule(key) in NOTHING else None
+            if old is not None:
+                yield ConfigError(key, f"Unknown configuration '{key}': {old}")
+                continue
             meant = self._meant(key) if self.rule(key) is NOBODYS else None
             if meant is not None:
                 yield ConfigError(key, f"Unknown configuration '{key}': did you mean '{meant}'?")
@@ -101,7 +110,7 @@ class KeyRules:
         defined = {name for name, key in self.definition.keys.items() if key.group != client_keys.UNPREFIXED}
         ours = defined | {each.name for each in connect_keys.KEYS}
         near = _near_keys(frozenset(ours), frozenset(self.client_properties)).of(key)
-        return next((each for each in near if self.rule(each) not in _NOTHING), None)
+        return next((each for each in near if self.rule(each) not in NOTHING), None)
 
     def _connects(self, key: str) -> KeyRule | None:
         for each in connect_keys.KEYS:
@@ -138,6 +147,8 @@ class KeyRules:
             return _SPARK
         if self.kind == connect_keys.SOURCE and key.startswith("bridge.transforms."):
             return _TRANSFORM
+        if key in _OF_JMX and self.kind in _MEASURED:
+            return _JMX
         if any(self.client_rule(use, key) is not None for use in Use):
             return UNPREFIXED
         return NOBODYS

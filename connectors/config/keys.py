@@ -109,11 +109,11 @@ class Key:
 def numbered(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Returns the keys, each with its order within its group."""
     counts: Counter[str] = Counter()
-    found = []
+    ordered = []
     for key in keys:
         counts[key.group] += 1
-        found.append(replace(key, order=counts[key.group]))
-    return tuple(found)
+        ordered.append(replace(key, order=counts[key.group]))
+    return tuple(ordered)
 
 
 class Unparsable(ValueError):

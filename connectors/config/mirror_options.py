@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
+from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.batch_limits import KEY as BATCH_LIMIT
 from bridge.model.batch_limits import MOST_BYTES
-from bridge.model.key_rules import ignored
+from bridge.model.key_rules import honoured, ignored
 from connectors.config.cluster_options import PROTOCOLS
 from connectors.config.configdef import REQUIRED, Importance, Key, Type, ValidatedConfig, Width
 from connectors.config.validators import In, ListOf, NonEmpty, Range, invalid
@@ -19,6 +20,7 @@ POLICY_CLASS = "replication.policy.class"
 PROVIDERS = "config.providers"
 SYNCS_LOCATION = "offset-syncs.topic.location"
 STOCK = "org.apache.kafka.connect.mirror."
+MAP_POLICY = "python:bridge.policies.TopicMap"
 _FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 _JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 
@@ -27,13 +29,15 @@ PYTHON_CLASS = (
     "the service, if it allows the module. (STRING here although stock has CLASS: the worker would try to load a "
     "CLASS.)"
 )
-_METRICS = "the service's metrics have names of their own, at /metrics"
+_NO_METRICS = "the connector has no JMX metrics, as in MirrorMaker; the service's metrics are at /metrics"
+_ONLY_JMX = "in the worker: it shows the connector's metrics as MBeans, by stock's names (docs/operations.md)"
 _LEGAL_ALIAS = re.compile(r"[a-zA-Z0-9._-]+")
+_PART_OF_NAMES = "an alias is part of topic names and takes only letters, digits, '.', '_' and '-'"
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
 
 
-def mirror_keys(group: str) -> list[Key]:
-    """Returns the keys, in stock's order (stock §1.1)."""
+def mirror_keys(group: str, *, measured: bool = False) -> list[Key]:
+    """Returns the keys, in stock's order (stock §1.1). `measured`: the connector has stock's metrics in the worker."""
     return [
         Key(
             "enabled",
@@ -80,7 +84,12 @@ def mirror_keys(group: str) -> list[Key]:
             + PYTHON_CLASS,
             group,
             width=Width.LONG,
-            recommended=(STOCK + "DefaultReplicationPolicy", STOCK + "IdentityReplicationPolicy"),
+            recommended=(
+                STOCK + "DefaultReplicationPolicy",
+                STOCK + "IdentityReplicationPolicy",
+                STOCK + "LegacyReplicationPolicy",
+                MAP_POLICY,
+            ),
         ),
         Key(
             SEPARATOR,
@@ -102,6 +111,39 @@ def mirror_keys(group: str) -> list[Key]:
             group,
         ),
         Key(
+            ALIASES,
+            Type.LIST,
+            "",
+            _LOW,
+            "Aliases that contain the separator, of all clusters that topics come through. The name of a remote topic "
+            "that begins with one of them is read as a topic of that cluster (the longest that fits), any other name "
+            "up to its first separator.",
+            group,
+            validator=ListOf(),
+        ),
+        Key(
+            TOPIC_MAP,
+            Type.STRING,
+            None,
+            _LOW,
+            f"For replication.policy.class={MAP_POLICY}: the names of remote topics, as a=b,c.*=d.$0. On the left "
+            "stands a topic or a pattern for whole names, of which the first that fits counts; on the right its name "
+            "on the target, with $0 for the whole name or $1 for the pattern's group. Two topics that would get one "
+            "name are an error. Topics without an entry are named <alias><separator><topic>.",
+            group,
+            width=Width.LONG,
+        ),
+        Key(
+            TOPIC_MAP_FILE,
+            Type.STRING,
+            None,
+            _LOW,
+            f"A file with the entries of {TOPIC_MAP} instead, one a line, as the service sees it; # begins a comment. "
+            "It is read when the connector starts.",
+            group,
+            width=Width.LONG,
+        ),
+        Key(
             "forwarding.admin.class",
             Type.STRING,
             _FORWARDING_ADMIN,
@@ -117,12 +159,12 @@ def mirror_keys(group: str) -> list[Key]:
             Type.LIST,
             _JMX_REPORTER,
             _LOW,
-            "Java classes that would be told of metrics: none but the default can be honoured, and that one has no "
-            "effect; the service shows its metrics at /metrics.",
+            "Java classes that are told of the connector's metrics in the worker: the default, which makes MBeans of "
+            "them by stock's names, or none. Connectors without such metrics ignore it.",
             group,
             width=Width.LONG,
             validator=ListOf(values=(_JMX_REPORTER,)),
-            rule=ignored(_METRICS),
+            rule=honoured(_ONLY_JMX) if measured else ignored(_NO_METRICS),
         ),
         Key(
             "security.protocol",
@@ -175,10 +217,10 @@ def metric_names(group: str) -> Key:
         Type.LIST,
         "legacy",
         _LOW,
-        "How stock names its JMX metrics. Without effect: the service's metrics have names of their own, at /metrics.",
+        "How the JMX metrics in the worker are named, as in stock: legacy, MBeans of kafka.connect.mirror; new, the "
+        "worker's own metrics of plugins, kafka.connect:type=plugins, from Kafka 4.1 on; or both.",
         group,
         validator=ListOf(allow_empty=False, values=("legacy", "new")),
-        rule=ignored(_METRICS),
     )
 
 
@@ -192,6 +234,7 @@ def syncs_location(doc: str, group: str) -> Key:
 def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks rules across the keys of `mirror_keys`."""
     yield from alias_errors(config)
+    yield from _map_errors(given, config)
     for provider in config.items(PROVIDERS) or ():
         referring = sorted(key for key, value in given.items() if f"${{{provider}:" in value)
         if referring:
@@ -202,18 +245,34 @@ def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator
             yield ConfigError(PROVIDERS, invalid(PROVIDERS, provider, why))
 
 
+def _map_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    """A map that nobody reads is no map. Policies of others may read it."""
+    chosen = config.text(POLICY_CLASS)
+    if chosen.startswith("python:"):
+        return
+    for key in (TOPIC_MAP, TOPIC_MAP_FILE):
+        if given.get(key, "").strip():
+            why = f"{chosen.removeprefix(STOCK)} does not read it; give {POLICY_CLASS}={MAP_POLICY}"
+            yield ConfigError(key, f"Invalid configuration {key}: {why}")
+
+
 def alias_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
-    """Checks that aliases differ, hold only what a topic name may hold, and not the separator."""
+    """Checks that aliases differ, hold only what a topic name may hold, and the separator only where replication
+    policies are told how to read them."""
+    read = (config.items(ALIASES) or ()) if config.good(ALIASES) else ()
+    for alias in read:
+        if not _LEGAL_ALIAS.fullmatch(alias):
+            yield ConfigError(ALIASES, invalid(ALIASES, alias, _PART_OF_NAMES))
     aliases = [key for key in (SOURCE_ALIAS, TARGET_ALIAS) if config.good(key)]
     for key in aliases:
         alias = config.text(key)
         if not _LEGAL_ALIAS.fullmatch(alias):
-            why = "an alias is part of topic names and takes only letters, digits, '.', '_' and '-'"
-            yield ConfigError(key, invalid(key, alias, why))
-        elif config.good(SEPARATOR) and (separator := config.text(SEPARATOR)) in alias:
+            yield ConfigError(key, invalid(key, alias, _PART_OF_NAMES))
+        elif alias not in read and config.good(SEPARATOR) and (separator := config.text(SEPARATOR)) in alias:
             why = (
                 f"the alias contains the separator '{separator}' of {SEPARATOR}, so the source of a remote "
-                "topic can't be told from its name; choose an alias without it, or another separator"
+                f"topic can't be told from its name; name it in {ALIASES}, or choose an alias without it, or another "
+                "separator"
             )
             yield ConfigError(key, invalid(key, alias, why))
     if len(aliases) == 2 and config.text(SOURCE_ALIAS) == config.text(TARGET_ALIAS):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
-from bridge.errors import ConfigError
+from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
     JAVA_WHITESPACE,
@@ -25,8 +25,13 @@ from bridge.mm2.filters import (
     TopicFilter,
 )
 from bridge.mm2.replication_policy import (
+    ALIASES,
+    SOURCE_ALIAS,
+    TOPIC_MAP,
+    TOPIC_MAP_FILE,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
+    LegacyReplicationPolicy,
     ReplicationPolicy,
 )
 from connectors.config.configdef import ValidatedConfig
@@ -82,6 +87,7 @@ REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
     {
         "DefaultReplicationPolicy": DefaultReplicationPolicy,
         "IdentityReplicationPolicy": IdentityReplicationPolicy,
+        "LegacyReplicationPolicy": LegacyReplicationPolicy,
     },
     (
         *("format_remote_topic", "topic_source", "upstream_topic", "original_topic", "is_heartbeats_topic"),
@@ -90,7 +96,7 @@ REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
         "readiness_topic",
     ),
     "subclass bridge.mm2.replication_policy.ReplicationPolicy",
-    (SEPARATOR,),
+    (SEPARATOR, ALIASES, SOURCE_ALIAS, TOPIC_MAP, TOPIC_MAP_FILE),
 )
 
 
@@ -109,7 +115,13 @@ class Plugins:
         if slot.key in wrong:
             return None
         props = self._as_plugins_see_it() if wrong.isdisjoint(slot.reads) else None
-        plugin = load(slot, self.config.text(slot.key), props)
+        try:
+            plugin = load(slot, self.config.text(slot.key), props)
+        except ConfigRejected as rejected:
+            self.errors += [
+                ConfigError(error.key, _scrubbed(error.message, self.given)) for error in rejected.errors
+            ]
+            return None
         if isinstance(plugin, ConfigError):
             self.errors.append(plugin)
             return None
@@ -132,7 +144,8 @@ def sound(plugin: T | None) -> T:
 
 
 def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
-    """Returns the plugin of that name, configured with `props` (None: not at all); or the error of its key."""
+    """Returns the plugin of that name, configured with `props` (None: not at all); or the error of its key. Raises
+    ConfigRejected for errors that the plugin finds in other keys."""
     try:
         plugin = _make(slot, name)
         configure = getattr(plugin, "configure", None)
@@ -184,15 +197,17 @@ def _named(name: str, form: str, right: str) -> tuple[ModuleType, str]:
     """Returns the module that a name begins with, and the name inside it."""
     if not name.startswith(_PYTHON):
         raise _Unusable(f"Java classes can't be loaded here; use {right}")
-    module, _, wanted = name.removeprefix(_PYTHON).rpartition(".")
-    if not module or not wanted.isidentifier():
+    module, _, attribute = name.removeprefix(_PYTHON).rpartition(".")
+    if not module or not attribute.isidentifier():
         raise _Unusable(f"not of the form {form}; use {right}")
-    return cast(ModuleType, _call(f"the module {module}", importlib.import_module, module)), wanted
+    return cast(ModuleType, _call(f"the module {module}", importlib.import_module, module)), attribute
 
 
 def _call(what: str, function: Callable[..., object], *arguments: object) -> object:
     try:
         return function(*arguments)
+    except ConfigRejected:
+        raise
     except Exception as error:
         # Foreign code may raise whatever it likes; the operator has to correct it, so its text is passed on.
         raise _Unusable(f"{what} failed with {type(error).__name__}: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bridge.errors import ConfigError, ConfigRejected
@@ -65,7 +65,7 @@ def parse_value(key: Key, text: str | None) -> KeyValue:
 class ValidatedConfig:
     entries: tuple[KeyValue, ...]
     ignored: tuple[IgnoredSetting, ...] = ()
-    """Settings that were given and do nothing."""
+    """Settings that were given and do nothing; none that has an error."""
 
     @property
     def errors(self) -> tuple[ConfigError, ...]:
@@ -103,8 +103,8 @@ class ValidatedConfig:
         for error in errors:
             entry = entries.get(error.key) or KeyValue(undefined(error.key), None)
             if error.message not in entry.errors:
-                entries[error.key] = replace(entry, errors=(*entry.errors, error.message))
-        return ValidatedConfig(tuple(entries.values()), self.ignored)
+                entries[error.key] = replace(entry, errors=(*entry.errors, error.message), visible=True)
+        return ValidatedConfig(tuple(entries.values()), _unrefused(self.ignored, entries))
 
     def with_errors_instead(self, errors: Sequence[ConfigError]) -> ValidatedConfig:
         """Returns the configuration with these errors in place of all others of their keys."""
@@ -117,8 +117,8 @@ class ValidatedConfig:
         entries = {entry.key.name: entry for entry in self.entries}
         for key in unseen:
             entry = entries.get(key) or KeyValue(undefined(key), None)
-            entries[key] = replace(entry, visible=False)
-        return ValidatedConfig(tuple(entries.values()), tuple(ignored))
+            entries[key] = replace(entry, visible=bool(entry.errors))
+        return ValidatedConfig(tuple(entries.values()), _unrefused(ignored, entries))
 
     def response(self, name: str, warnings: Sequence[ConfigWarning] = ()) -> ValidateResponse:
         """Returns Connect's `ConfigInfos`; `name` is the connector's class."""
@@ -130,6 +130,13 @@ class ValidatedConfig:
             ignored_settings=list(self.ignored),
             warnings=list(warnings),
         )
+
+
+def _unrefused(
+    ignored: Iterable[IgnoredSetting], entries: Mapping[str, KeyValue]
+) -> tuple[IgnoredSetting, ...]:
+    """Leaves out settings with an error: they are refused, not ignored."""
+    return tuple(each for each in ignored if each.key not in entries or not entries[each.key].errors)
 
 
 def describe(key: Key) -> ConfigKey:

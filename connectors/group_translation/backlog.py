@@ -57,6 +57,10 @@ class Backlog:
         """The missing records of each partition, as of the last round."""
         return self._last_missing
 
+    def observations(self, tp: TopicPartition) -> int:
+        """How many ends of the source's partition are remembered."""
+        return len(self._observed.get(tp, ()))
+
     def after(
         self, at_ms: int, behind: Mapping[TopicPartition, Behind]
     ) -> dict[TopicPartition, Missing | None]:

@@ -61,10 +61,10 @@ async def _translate(
     waiting: dict[K, Need] = {}
     _advance(jobs, ((key, None) for key in list(jobs)), waiting, verdicts)
     while waiting:
-        wanted: dict[Side, dict[TopicPartition, list[Need]]] = {Side.SOURCE: {}, Side.TARGET: {}}
+        needs: dict[Side, dict[TopicPartition, list[Need]]] = {Side.SOURCE: {}, Side.TARGET: {}}
         for key, need in waiting.items():
-            wanted[need.side].setdefault(_tp(jobs[key], need.side), []).append(need)
-        results = await _ask(clusters, wanted, source_committed_only)
+            needs[need.side].setdefault(_tp(jobs[key], need.side), []).append(need)
+        results = await _ask(clusters, needs, source_committed_only)
         answers = []
         for key, need in list(waiting.items()):
             answer = results[need.side][_tp(jobs[key], need.side)][need]
@@ -80,14 +80,14 @@ async def _translate(
 
 async def _ask(
     clusters: Mapping[Side, Cluster],
-    wanted: Mapping[Side, Mapping[TopicPartition, Sequence[Need]]],
+    needs: Mapping[Side, Mapping[TopicPartition, Sequence[Need]]],
     source_committed_only: bool,
 ) -> dict[Side, Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]]:
-    sides = [side for side in Side if wanted[side]]
+    sides = [side for side in Side if needs[side]]
     # On the target only committed data is a copy; on the source, what the mirror is known to copy.
     results = await asyncio.gather(
         *(
-            clusters[side].answer(wanted[side], committed_only=side is Side.TARGET or source_committed_only)
+            clusters[side].answer(needs[side], committed_only=side is Side.TARGET or source_committed_only)
             for side in sides
         )
     )

@@ -70,7 +70,9 @@ class GroupsInstance(Generic[Options]):
         moved: dict[str, MoveRecord] = {}
         unfiltered, publisher = publisher, AroundMoves(publisher, moved)
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
-        self._interval, self._outages = interval, outages
+        self.interval = interval
+        """Seconds from the beginning of a round to the next."""
+        self._outages = outages
         self._source, self._target = sides
         self._rounds = Rounds(
             options, self._source, self._target, strategy, reverse=reverse, reverse_flow=reverse_flow
@@ -133,7 +135,7 @@ class GroupsInstance(Generic[Options]):
 
     def _due(self, began: float) -> float:
         """Returns when the next round is due after one that began then and succeeded (monotonic seconds)."""
-        return began + self._interval
+        return began + self.interval
 
     def _all_due(self, began: float) -> None:
         """Makes everything due in the round that begins then: an operator has requested it."""
@@ -169,7 +171,7 @@ class GroupsInstance(Generic[Options]):
     async def _pause(self, began: float) -> None:
         """Waits until the next round is due, or the assignment changes."""
         # After a failure `_due` does not count: everything is still due, and there would be no pause at all.
-        soon = began + min(self._interval, self._failures.pause)
+        soon = began + min(self.interval, self._failures.pause)
         due = soon if self._failures else self._due(began)
         try:
             left = max(0.0, due - time.monotonic())
@@ -222,7 +224,7 @@ class GroupsInstance(Generic[Options]):
             self._rounds.works_without_source or self._readiness_topic
         ):
             return
-        self._next_without_source = began + self._interval
+        self._next_without_source = began + self.interval
         try:
             while True:
                 tally = Tally()

@@ -179,14 +179,14 @@ class Moves:
             in_snapshot = {(each.topic, each.partition) for each in self.moved[name].snapshot}
             left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in in_snapshot]
         for name in names:
-            wanted = {
+            previous = {
                 TopicPartition(each.topic, each.partition): Committed(
                     each.offset, each.metadata, each.leader_epoch
                 )
                 for each in self.moved[name].snapshot
             }
-            if wanted:
-                failed = (await self._target.alter(name, wanted)).values()
+            if previous:
+                failed = (await self._target.alter(name, previous)).values()
                 if first := next((each for each in failed if each is not None), None):
                     raise first
         await self._store.put({(MoveRecord.kind, name): None for name in names})

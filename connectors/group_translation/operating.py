@@ -18,8 +18,8 @@ from connectors.group_translation.moves import Moves
 from connectors.requested import RequestedRounds, not_offered, refresh_answer
 
 _DISABLED = (
-    "a failover is kept in the readiness topic on the target, which emit.group-readiness.enabled=false or dry.run=true "
-    "of connector {} turns off"
+    "failover needs the readiness topic on the target: connector {} must not have emit.group-readiness.enabled=false, "
+    "nor dry.run=true"
 )
 
 

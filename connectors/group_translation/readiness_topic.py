@@ -9,12 +9,12 @@ from bridge.model.values import Reason
 from connectors.base import Assignment, Publisher, Summary
 from connectors.group_translation.backlog import Backlog
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.elsewhere import Elsewhere
 from connectors.group_translation.furthest import FurthestOffsets
-from connectors.group_translation.keeping import Keeping
 from connectors.group_translation.listed_groups import ListedGroups
+from connectors.group_translation.other_instances import OtherInstances
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import Rounds
+from connectors.group_translation.round_records import RoundRecords
 from connectors.group_translation.stored import StoredState
 from connectors.ports import Cluster
 
@@ -34,8 +34,8 @@ class ReadinessTopic:
         reports: Reports,
         backlog: Backlog,
     ) -> None:
-        self._keeping = Keeping(name, options, target, interval)
-        self._elsewhere = Elsewhere(self._keeping, publisher, reports)
+        self._records = RoundRecords(name, options, target, interval)
+        self._others = OtherInstances(self._records, publisher, reports)
         self._publisher, self._groups, self._rounds = publisher, groups, rounds
         self._reports, self._backlog = reports, backlog
         self._furthest = rounds.furthest = FurthestOffsets(options, target, self.store)
@@ -45,37 +45,37 @@ class ReadinessTopic:
 
     @property
     def store(self) -> StoredState:
-        return self._keeping.store
+        return self._records.store
 
     @property
     def remarks(self) -> Sequence[str]:
-        return self._keeping.store.remarks
+        return self._records.store.remarks
 
     @property
     def unreadable(self) -> Mapping[str, int]:
-        return self._keeping.store.unreadable
+        return self._records.store.unreadable
 
     async def begin(self) -> None:
         """Reads, once a task runs, what was written before this instance began. No report rests on it while the source
         answers."""
         self.begun = True
-        await self._keeping.begin()
+        await self._records.begin()
 
     async def follow(self, assignment: Assignment, summary: Summary) -> Summary:
         """Reads the topic before a round. Raises ClusterAway."""
-        await self._keeping.store.follow()
-        if self._keeping.lost():
+        await self._records.store.follow()
+        if self._records.lost():
             self._reports.forget_marks()
         self._recalled[1].intersection_update(assignment.active)
-        self._elsewhere.show(assignment)
+        self._others.show(assignment)
         whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
-        self._elsewhere.show_missing(self._backlog.missing.keys(), others=not whole)
-        return replace(summary, elsewhere=self._keeping.elsewhere(assignment))
+        self._others.show_missing(self._backlog.missing.keys(), others=not whole)
+        return replace(summary, other_tasks=self._records.other_tasks(assignment))
 
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
         """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""
-        self._keeping.broke_off()
-        records = self._keeping.task_records(assignment, assignment.active - set(summary.tasks))
+        self._records.broke_off()
+        records = self._records.task_records(assignment, assignment.active - set(summary.tasks))
         if not records:
             return summary
         await self._recall(assignment, records, reason)
@@ -89,10 +89,10 @@ class ReadinessTopic:
         new = set(tasks) - self._recalled[1]
         if new:
             self._recalled[1].update(new)
-            await self._elsewhere.recall(assignment, new, self._groups, self._rounds, reason)
+            await self._others.recall(assignment, new, self._groups, self._rounds, reason)
 
     async def ended(self, assignment: Assignment, seen: Collection[str], began_ms: int) -> None:
         """Writes what a round found that both clusters have answered."""
         changed, self._reports.changed = self._reports.changed, {}
-        await self._keeping.ended(assignment, changed, seen, self._backlog.missing, began_ms)
+        await self._records.ended(assignment, changed, seen, self._backlog.missing, began_ms)
         await self._furthest.drop_gone(assignment, seen)

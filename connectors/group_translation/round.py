@@ -163,7 +163,8 @@ class Rounds:
         writes, wait = self._commits.writes, self._options.admin_timeout_ms
         if self._states is None:
             self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
-        offsets = await ask(Side.TARGET, self._target.committed(list(translated), right="READ"), wait)
+        right = "DESCRIBE" if self._options.dry_run else "READ"
+        offsets = await ask(Side.TARGET, self._target.committed(list(translated), right=right), wait)
         if commit and self.furthest is not None:
             await self.furthest.keep(translated, offsets)
         for group, rows in translated.items():

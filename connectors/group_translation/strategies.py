@@ -3,6 +3,7 @@ together, and by offset runs before any of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from bridge.mm2.offset_sync_store import SyncBounds
@@ -19,6 +20,7 @@ from bridge.translation.records.bracketing import bracket
 from bridge.translation.records.log_window import LogBounds, Steps
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.records.timestamp_rule import by_timestamp
+from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns, disagrees, stronger
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
@@ -210,7 +212,7 @@ class ByRuns:
     ) -> Steps[Verdict | None]:
         """Translates an offset by runs and the target alone; None where they say nothing. Runs that disagreed with the
         logs when the source last answered are not believed, nor are later ones of the same topics."""
-        runs, scans = self._runs.of(copy), self._scanning.scans
+        runs, scans = self._runs.of(copy), self.scans
         verdict, last = runs.translate(offset, target_id, target, scans=scans), runs.last
         if verdict is None or last is None:
             return None
@@ -241,6 +243,11 @@ class ByRuns:
         return self._scanning.unfinished
 
     @property
+    def scans(self) -> Mapping[OffsetRun, RunScan]:
+        """What headers have shown of each run so far."""
+        return self._scanning.scans
+
+    @property
     def remembered(self) -> int:
         """Copies whose runs were held against the logs."""
         return len(self._checked)
@@ -256,7 +263,7 @@ class ByRuns:
         """Returns the verdict by runs alone, and the newest run; None where there is none."""
         runs, identity = self._runs.of(question.copy), question.identity
         logs = identity.target_id, question.target, identity.source_id, question.source
-        return runs.translate(question.offset, *logs, self._scanning.scans), runs.last
+        return runs.translate(question.offset, *logs, self.scans), runs.last
 
     def _check_result(self, question: Question, last: OffsetRun) -> bool | None:
         """Whether the newest run agreed with the logs; None while they have not been compared."""

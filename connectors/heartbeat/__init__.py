@@ -1,1 +1,1 @@
-"""MirrorHeartbeatConnector."""
+"""BridgeMirrorHeartbeatConnector: emits heartbeats for Connect to write."""

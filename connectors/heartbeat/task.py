@@ -71,11 +71,11 @@ class HeartbeatInstance:
         while True:
             await self._begun.wait()
             self._topic_there, due = False, time.monotonic() + interval
-            while await self._topic_made() and await self._until(due):
+            while await self._topic_made() and await self.until(due):
                 self._emit()
                 due = max(due + interval, time.monotonic())
 
-    async def _until(self, due: float) -> bool:
+    async def until(self, due: float) -> bool:
         """Waits until then; False as soon as the task has ended."""
         try:
             await asyncio.wait_for(self._ended.wait(), max(0.0, due - time.monotonic()))
@@ -97,7 +97,7 @@ class HeartbeatInstance:
                 self._topic_exists()
             else:
                 self._failed(failure)
-                if not await self._until(time.monotonic() + self._failures.pause):
+                if not await self.until(time.monotonic() + self._failures.pause):
                     return False
         return True
 

@@ -1,1 +1,1 @@
-"""MirrorSourceConnector."""
+"""BridgeMirrorSourceConnector: which topics it mirrors with their configs and ACLs, and what its pipeline copies."""

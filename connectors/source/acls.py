@@ -75,12 +75,12 @@ def remote_acls(source: Iterable[TopicAcl], names: RemoteNames) -> set[TopicAcl]
     return remote
 
 
-def plan_acls(wanted: Set[TopicAcl], there: Set[TopicAcl], names: RemoteNames, *, revoke: bool) -> AclPlan:
+def plan_acls(mirrored: Set[TopicAcl], there: Set[TopicAcl], names: RemoteNames, *, revoke: bool) -> AclPlan:
     """Plans what to create and delete. With `revoke` (`sync.topic.acls.revoke`) rules of the kind that we make are
     deleted when the source has none for them. Never a DENY: one that was made by hand can't be told from a copy, and
     without it somebody could read what they must not."""
-    gone = {acl for acl in there - wanted if _as_ours(acl) and names.holds(acl)} if revoke else set()
-    return AclPlan(wanted - there, gone)
+    gone = {acl for acl in there - mirrored if _as_ours(acl) and names.holds(acl)} if revoke else set()
+    return AclPlan(mirrored - there, gone)
 
 
 def _as_ours(acl: TopicAcl) -> bool:

@@ -23,7 +23,7 @@ Configs = Mapping[str, ConfigEntry]
 
 def new_topic_configs(source: Configs, chosen: ConfigPropertyFilter) -> dict[str, str]:
     """Returns the configs of a new remote topic."""
-    return {name: value for name, value in _wanted(source, chosen) if value is not None}
+    return {name: value for name, value in _replicated(source, chosen) if value is not None}
 
 
 def config_changes(source: Configs, target: Configs, chosen: ConfigPropertyFilter) -> dict[str, str | None]:
@@ -32,7 +32,7 @@ def config_changes(source: Configs, target: Configs, chosen: ConfigPropertyFilte
     What the target's brokers don't know is left out: with one such config they would refuse all of the topic's.
     """
     changes: dict[str, str | None] = {}
-    for name, value in _wanted(source, chosen):
+    for name, value in _replicated(source, chosen):
         there = target.get(name)
         if there is None:
             continue
@@ -42,7 +42,7 @@ def config_changes(source: Configs, target: Configs, chosen: ConfigPropertyFilte
     return changes
 
 
-def _wanted(source: Configs, chosen: ConfigPropertyFilter) -> Iterator[tuple[str, str | None]]:
+def _replicated(source: Configs, chosen: ConfigPropertyFilter) -> Iterator[tuple[str, str | None]]:
     """Configs that follow the source's, with the override that the remote topic is to have (None: none)."""
     for name, entry in source.items():
         # As stock: what the source's brokers have in their files is neither set nor taken away.

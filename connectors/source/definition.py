@@ -12,7 +12,7 @@ from bridge.mm2.filters import (
     USE_DEFAULTS_FROM,
     USE_DEFAULTS_FROM_DEFAULT,
 )
-from bridge.model.copying import TAKE_OVER_FROM
+from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM
 from bridge.model.key_rules import ignored
 from connectors.config.client_keys import unprefixed_keys
 from connectors.config.cluster_options import bridge_keys, cluster_keys
@@ -38,6 +38,7 @@ SYNC_CONFIGS, SYNC_CONFIGS_INTERVAL = "sync.topic.configs.enabled", "sync.topic.
 SYNC_ACLS, SYNC_ACLS_INTERVAL = "sync.topic.acls.enabled", "sync.topic.acls.interval.seconds"
 REVOKE_ACLS = "sync.topic.acls.revoke"
 TRANSACTION_INTERVAL = "transaction.interval.ms"
+MAX_RATE = "bridge.copy.max.bytes.per.second"
 GAP_POLICY, RECORD_POLICY = "source.gap.policy", "source.record.policy"
 TRANSFORMS = "bridge.transforms"
 TRANSFORM_TIMEOUT, TRANSFORM_MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
@@ -184,6 +185,16 @@ _OURS = (
         validator=Range(1, 5000),
     ),
     Key(
+        MAX_RATE,
+        Type.LONG,
+        "0",
+        _MEDIUM,
+        "How many bytes the connector copies per second at most, all slices together; 0: as many as it can. Counted "
+        "are batches of records as they are sent, so compressed ones as they are compressed.",
+        _PIPELINE,
+        validator=Range(0),
+    ),
+    Key(
         TAKE_OVER_FROM,
         Type.LIST,
         "",
@@ -191,6 +202,16 @@ _OURS = (
         "Names of source connectors that copy topics of this one to the same target topics, and whose place this one "
         "takes: they are shut out, and copying goes on where they stopped. Without it, what another connector copies "
         "is refused.",
+        _PIPELINE,
+    ),
+    Key(
+        MERGE_WITH,
+        Type.LIST,
+        "",
+        _LOW,
+        "Names of source connectors of other source aliases that copy to the same target topics as this one, and are "
+        "meant to: these topics then hold the records of several sources. Without it, whichever comes second is "
+        "refused.",
         _PIPELINE,
     ),
     Key(
@@ -264,7 +285,7 @@ _OURS = (
 DEFINITION = ConfigDef(
     numbered(
         (
-            *mirror_keys("Mirror"),
+            *mirror_keys("Mirror", measured=True),
             *unprefixed_keys(),
             *_STOCKS,
             *_OURS,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.mm2.replication_policy import misread
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side, TopicInfo
@@ -59,13 +60,24 @@ class Discovery:
         failures = [*unsure.values(), *unknown.values()]
         failures += await self._create(plan.create, upstream)
         failures += await self._grow(plan.grow)
-        if plan.wanted:
-            remotes, absent = await self._awaited(plan.wanted, remotes, failing=bool(failures))
+        if plan.awaited:
+            remotes, absent = await self._awaited(plan.awaited, remotes, failing=bool(failures))
             failures += absent
         kept = [each for each in self._last if each.source.topic in unsure or _targets(each) & unknown.keys()]
         self._last = [*copied(sources, remotes, names, self._options.transforms_of, also), *kept]
         there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
-        return DiscoveredTopics(self._last, there, failures, _overwriting(remotes))
+        return DiscoveredTopics(self._last, there, failures, [*_overwriting(remotes), *self._misread(there)])
+
+    def _misread(self, names: Mapping[str, str]) -> list[str]:
+        """Names copies that are read as copies of other topics, by the aliases that contain the separator."""
+        options = self._options
+        found = {topic: misread(options.policy, options.source_alias, topic) for topic in names}
+        return [
+            f"{Side.TARGET} cluster: topic {names[topic]} is a copy of {topic} of {options.source_alias}, and its name "
+            f"reads as {read[1]} of {read[0]}; give one of the two another alias or another separator"
+            for topic, read in sorted(found.items())
+            if read is not None
+        ]
 
     async def _make_internal(self) -> None:
         """Creates the internal topics before anything is copied: they hold where copying goes on after a restart. In
@@ -117,7 +129,7 @@ class Discovery:
         return list(failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values())
 
     async def _awaited(
-        self, wanted: Mapping[str, int], remotes: Mapping[str, TopicInfo | None], *, failing: bool
+        self, expected: Mapping[str, int], remotes: Mapping[str, TopicInfo | None], *, failing: bool
     ) -> tuple[dict[str, TopicInfo | None], list[KafkaFailure]]:
         """Waits until all remote topics are there, for admin.timeout.ms at most. Checks only once when something
         failed: a topic that was not created does not appear, and the next round comes soon."""
@@ -125,9 +137,9 @@ class Discovery:
         end = loop.time() + (0 if failing else self._options.admin_timeout_ms / 1000)
         now = dict(remotes)
         while True:
-            found, _ = await self._sides.topics(Side.TARGET, missing(wanted, now))
-            now |= found
-            absent = missing(wanted, now)
+            described, _ = await self._sides.topics(Side.TARGET, missing(expected, now))
+            now |= described
+            absent = missing(expected, now)
             if not absent or loop.time() + LOOK_AGAIN_SECONDS > end:
                 return now, [] if failing else [_not_there_yet(name) for name in absent]
             await asyncio.sleep(LOOK_AGAIN_SECONDS)

@@ -12,8 +12,8 @@ from bridge.mm2.filters import (
     TopicFilter,
     should_replicate_topic,
 )
-from bridge.mm2.replication_policy import ReplicationPolicy
-from bridge.model.copying import TAKE_OVER_FROM, PipelineSpec
+from bridge.mm2.replication_policy import LegacyReplicationPolicy, ReplicationPolicy
+from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM, PipelineSpec
 from connectors.config.configdef import ValidatedConfig, given
 from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.config.plugins import sound
@@ -61,7 +61,9 @@ class SourceOptions:
     fail_on_refused_record: bool
     transaction_interval: float
     batch_size: int
+    max_rate: int
     take_over_from: tuple[str, ...]
+    merge_with: tuple[str, ...]
     compression: str
     compression_level: int | None
     admin_timeout_ms: int
@@ -104,7 +106,9 @@ class SourceOptions:
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
+            merge_with=tuple(config.items(MERGE_WITH) or ()),
             batch_size=int(written_with(there, "batch.size")[1] or _BATCH_SIZE),
+            max_rate=config.number(keys.MAX_RATE),
             compression=written_with(there, "compression.type")[1],
             compression_level=compression_level(there),
             admin_timeout_ms=config.number("admin.timeout.ms"),
@@ -113,6 +117,11 @@ class SourceOptions:
             transform_timeout=config.number(keys.TRANSFORM_TIMEOUT) / 1000,
             transform_memory=config.number(keys.TRANSFORM_MEMORY),
         )
+
+    @property
+    def legacy(self) -> bool:
+        """Whether no name of a topic tells that it is a copy, so that nothing but claims tells of a cycle."""
+        return isinstance(self.policy, LegacyReplicationPolicy)
 
     def replicates(self, topic: str) -> bool:
         """Whether a topic of the source is copied."""
@@ -163,10 +172,13 @@ class SourceOptions:
             fail_on_refused_record=self.fail_on_refused_record,
             transaction_interval=self.transaction_interval,
             batch_size=self.batch_size,
+            max_rate=self.max_rate,
             transforms=tuple(each.transform for each in self.transforms),
             transform_timeout=self.transform_timeout,
             transform_memory=self.transform_memory,
             take_over_from=self.take_over_from,
+            merge_with=self.merge_with,
+            opposite_layouts=policy.layout_topic(self.target_alias) if self.legacy else "",
             compression=self.compression,
             compression_level=self.compression_level,
         )

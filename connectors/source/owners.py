@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bridge.errors import ConfigError
-from bridge.model.copy_owners import refusals
+from bridge.model.copy_owners import opposite_refusals, refusals
 from connectors.base import CheckedOnOpen, CopiedTopics
-from connectors.config.mirror_options import SOURCE_ALIAS
+from connectors.config.mirror_options import POLICY_CLASS, SOURCE_ALIAS, TARGET_ALIAS
 from connectors.source.options import SourceOptions
 
 _CLUSTER = "target.cluster.bootstrap.servers"
@@ -28,8 +28,24 @@ def taken(props: Mapping[str, str | None], others: Iterable[CopiedTopics]) -> li
         for topic, target in other.topics
         if (remote := options.remote_of(topic)) is not None and target in (remote, *options.also(topic))
     }
-    return [ConfigError("topics", text) for text in refusals(owners, name or "this connector")]
+    this = name or "this connector"
+    loops = {
+        (topic, target): other.name
+        for other in others
+        if options.legacy and _opposite_flow(props, other.config)
+        for target, topic in other.topics
+        if options.remote_of(topic) == target
+    }
+    return [
+        *(ConfigError("topics", text) for text in refusals(owners, this)),
+        *(ConfigError(POLICY_CLASS, text) for text in opposite_refusals(loops, this)),
+    ]
 
 
 def _same_flow(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> bool:
     return all(one.get(key) == other.get(key) for key in (SOURCE_ALIAS, _CLUSTER))
+
+
+def _opposite_flow(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> bool:
+    there = one.get(SOURCE_ALIAS), one.get(TARGET_ALIAS)
+    return there == (other.get(TARGET_ALIAS), other.get(SOURCE_ALIAS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, Gap, PipelineStatus, Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport
@@ -56,25 +57,33 @@ class Reporter:
         self._gap_counts: dict[str, int] = {}
         self._totals: CopyTotals | None = None
 
-    def report(self, status: PipelineStatus, wanted: Sequence[Copied], now: float) -> CopyReport | None:
-        """Returns what has changed since the last report, None for nothing. `now`: monotonic seconds."""
+    def report(
+        self,
+        status: PipelineStatus,
+        partitions: Sequence[Copied],
+        now: float,
+        samples: Sequence[CopySample] = (),
+    ) -> CopyReport | None:
+        """Returns what has changed since the last report, None for nothing. `now`: monotonic seconds; `samples`: what
+        was copied since the last report."""
         changed = []
-        for copied in wanted:
+        for copied in partitions:
             row = self._row(copied, status.progress.get(copied.source), now)
             if row is not None and row != self._rows.get(copied.source):
                 self._rows[copied.source] = row
                 changed.append(row)
-        gone = self._rows.keys() - {copied.source for copied in wanted}
+        gone = self._rows.keys() - {copied.source for copied in partitions}
         for tp in gone:
             self._records += self._rows[tp].records
             self._bytes += self._rows[tp].bytes
             del self._rows[tp], self._counters[tp]
         gaps = self._new_gaps(status)
-        totals = self._sums(status, len(wanted))
-        if not changed and not gone and gaps is None and totals == self._totals:
+        totals = self._sums(status, len(partitions))
+        copied_now = [sample for sample in samples if sample.source in self._rows]
+        if not changed and not gone and gaps is None and totals == self._totals and not copied_now:
             return None
         whole, self._totals = self._totals is None, totals
-        return CopyReport(totals, changed, sorted(gone), gaps, whole)
+        return CopyReport(totals, changed, sorted(gone), gaps, whole, copied_now)
 
     def _row(self, copied: Copied, progress: Progress | None, now: float) -> Progress | None:
         """Returns a partition's row; the last one, with rates of 0, where a new driver has no progress yet."""

@@ -67,7 +67,11 @@ def stocks_partition(alias: str, tp: TopicPartition) -> SourcePartition:
 
 
 def _start(stored: SourceOffset | None) -> int | None:
-    """Returns the position after the last record that stock has copied; None without a valid source offset."""
+    """Returns the position after the last record that stock has copied, or that is stored itself; None without a valid
+    one."""
+    position = None if stored is None else stored.get("position")
+    if isinstance(position, int) and position >= 0:
+        return position
     offset = None if stored is None else stored.get("offset")
     return offset + 1 if isinstance(offset, int) and offset >= 0 else None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.errors import AWAY, KafkaFailure, KafkaFault
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Gap, PipelineState, PipelineStatus
 from bridge.model.values import Side
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
@@ -220,22 +221,23 @@ class SourceInstance:
         if self._pipeline is None and topics.copied:
             self._pipeline = self._pipelines.start(self._spec)
         if self._pipeline is not None:
-            self._pipeline.want(topics.copied)
+            self._pipeline.assign(topics.copied)
 
     async def _stop_copying(self) -> None:
         if self._pipeline is not None:
             await self._pipeline.stop()
-            status, self._pipeline = self._pipeline.status, None
+            status, samples = self._pipeline.status, self._pipeline.drain_samples()
+            self._pipeline = None
             over = status if status.state in _OVER else replace(status, state=PipelineState.STOPPED)
-            self._publish_progress(over)
+            self._publish_progress(over, samples)
 
     async def _watch(self) -> None:
         while True:
             self._publish_summary()
-            if self._loaded.is_set():
-                self._publish_progress(
-                    self._pipeline.status if self._pipeline is not None else PipelineStatus()
-                )
+            if self._loaded.is_set() and self._pipeline is not None:
+                self._publish_progress(self._pipeline.status, self._pipeline.drain_samples())
+            elif self._loaded.is_set():
+                self._publish_progress(PipelineStatus())
             await asyncio.sleep(WATCH_SECONDS)
 
     # -- reports -----------------------------------------------------------------------------------------------------
@@ -247,8 +249,8 @@ class SourceInstance:
             self._last_summary = summary
             self._publisher.summary(summary)
 
-    def _publish_progress(self, status: PipelineStatus) -> None:
-        report = self._reporter.report(status, self._discovered.copied, time.monotonic())
+    def _publish_progress(self, status: PipelineStatus, samples: Sequence[CopySample] = ()) -> None:
+        report = self._reporter.report(status, self._discovered.copied, time.monotonic(), samples)
         if report is not None:
             self._publisher.progress(report)
 

@@ -1,7 +1,7 @@
 """Plans which topics are copied, and which remote topics and partitions have to be created for them (stock §3.6). Pure.
 
 Remote topics are never deleted, nor do they lose partitions (B28): a topic that is gone from the source may be the very
-reason why its copy is wanted.
+reason why its copy is made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TopicPlan(NamedTuple):
     grow: Mapping[str, int]
 
     @property
-    def wanted(self) -> Mapping[str, int]:
+    def awaited(self) -> Mapping[str, int]:
         """Partitions that have to be seen on the target before anything is copied (B26)."""
         return {**self.create, **self.grow}
 
@@ -49,10 +49,10 @@ def plan_topics(
     return TopicPlan(create, grow)
 
 
-def missing(wanted: Mapping[str, int], remotes: Mapping[str, TopicInfo | None]) -> list[str]:
+def missing(expected: Mapping[str, int], remotes: Mapping[str, TopicInfo | None]) -> list[str]:
     """Returns remote topics that are not there with all of their partitions."""
     counts = {name: info.partitions for name, info in remotes.items() if info is not None}
-    return [name for name, partitions in wanted.items() if counts.get(name, 0) < partitions]
+    return [name for name, partitions in expected.items() if counts.get(name, 0) < partitions]
 
 
 def copied(

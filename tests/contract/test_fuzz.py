@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -33,14 +33,13 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from bridge.errors import ConfigError
 from bridge.protocol.messages import ErrorBody
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
 from bridge.service.http.app import create_app
 from bridge.service.ipc.messages import pack_report
 from connectors.registry import KINDS
-from tests.unit.service.service_fakes import FakeKind, fake_service, report, session
+from tests.unit.service.service_fakes import FakeKind, NoCheck, fake_service, report, session
 
 TIMES = int(os.environ.get("MIRROR_BRIDGE_FUZZ", "1"))
 """How many times as many examples as usual."""
@@ -56,25 +55,9 @@ CHECKS = [
 ]
 
 
-class NothingWrong:
-    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return ()
-
-    def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return ()
-
-    def check_producer(self, side: object, props: object) -> tuple[()]:
-        return ()
-
-    def rule(self, use: object, name: object) -> None:
-        return None
-
-    properties = ()
-
-
 def app() -> Any:
     service = fake_service(queue=1000)
-    service.checker = Checker(CheckContext({**KINDS, "fake": FakeKind()}, NothingWrong()), service.pools)
+    service.checker = Checker(CheckContext({**KINDS, "fake": FakeKind()}, NoCheck()), service.pools)
     service.snapshots.groups("c", 1, [pack_report(name, report(name)) for name in ("0", "g", "a/b")])
     service.table.start_task("c", 0, session(1), "fake", 2, {})
     # More acknowledgements than the contract takes are more than a megabyte: 422 is what they are after here.
@@ -114,14 +97,7 @@ Case = schemathesis.Case[APIOperation[OperationParameter, ResponsesContainer[obj
 @settings(max_examples=60 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_request_gets_a_declared_answer(case: Case, address: str) -> None:
     checks = CHECKS if case.path != "/health/ready" else CHECKS[1:]  # its 503 is an answer
-    response = case.call(base_url=address)
-    # On a machine that stands still for seconds a check takes longer than the service gives it.
-    for _ in range(5):
-        if response.status_code != 503 or response.headers.get("retry-after") != ["1"]:
-            break
-        time.sleep(1)
-        response = case.call(base_url=address)
-    case.validate_response(response, checks=checks)
+    case.call_and_validate(base_url=address, checks=checks)
 
 
 PATHS = [

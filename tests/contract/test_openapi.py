@@ -84,6 +84,6 @@ def test_every_error_is_the_one_body(method: str, path: str, operation: dict[str
 
 def test_every_reference_leads_somewhere() -> None:
     schemas = DOCUMENT["components"]["schemas"]
-    wanted = {part.split('"')[0] for part in CHECKED_IN.split("#/components/schemas/")[1:]}
-    assert wanted <= set(schemas)
-    assert set(schemas) <= wanted | {"HTTPValidationError"}
+    referenced = {part.split('"')[0] for part in CHECKED_IN.split("#/components/schemas/")[1:]}
+    assert referenced <= set(schemas)
+    assert set(schemas) <= referenced | {"HTTPValidationError"}

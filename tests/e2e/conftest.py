@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from bridge.local import ConnectWorker, LocalStack, Security
 from bridge.local.security import make_tls
+from bridge.local.spark_classes import spark_environment
 from tests.e2e.control import aliased
 from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import TlsBackup
 from tests.support import create_topic, mirroring, unique, wait_mirrored
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_drivers() -> None:
+    """Drivers of Spark start as in the demo, also those that no service of the stack starts."""
+    os.environ.update(spark_environment())
+
+
 @pytest.fixture(scope="session")
-def flow(stack: LocalStack, worker: ConnectWorker) -> Flow:
+def flow(shared_stack: LocalStack, worker: ConnectWorker) -> Flow:
     """The service writes debug lines, because some rules promise them, and so that no secret hides in one."""
-    service = stack.service("e2e", environment={"MIRROR_BRIDGE_LOG_LEVEL": "debug"})
-    return Flow(stack.source, stack.target, worker, service)
+    service = shared_stack.service("e2e", environment={"MIRROR_BRIDGE_LOG_LEVEL": "debug"})
+    return Flow(shared_stack.source, shared_stack.target, worker, service)
 
 
 @pytest.fixture(scope="module")
-def tls_backup(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBackup]:
+def tls_backup(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> TlsBackup:
     files = make_tls(tmp_path_factory.mktemp("tls"))
     broker = stack.broker(unique("tls-backup"), security=Security(tls=files))
-    yield TlsBackup(broker, files.authority)
-    broker.stop()
+    return TlsBackup(broker, files.authority)
 
 
 @pytest.fixture(scope="session")

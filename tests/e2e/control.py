@@ -10,7 +10,7 @@ from bridge.local import Cluster, GivenCluster
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.e2e.flow import LEASE_MS, WAIT, Flow
-from tests.support import Record, admin, connector, eventually, read, stock_config, unique
+from tests.support import Record, connector, eventually, exists, read, stock_config, unique
 
 
 def aliased(flow: Flow, *, source: Cluster | None = None, target: Cluster | None = None) -> Flow:
@@ -45,11 +45,7 @@ def syncs_topic(flow: Flow) -> str:
 
 def _read(cluster: Cluster, topic: str) -> list[Record]:
     """Partition 0 of an internal topic, from its beginning to its end as of now; nothing where there is no topic."""
-    return (
-        read(cluster.bootstrap, topic)
-        if topic in admin(cluster.bootstrap).list_topics(timeout=10).topics
-        else []
-    )
+    return read(cluster.bootstrap, topic) if exists(cluster.bootstrap, topic) else []
 
 
 @contextmanager
@@ -94,9 +90,9 @@ def wait_checkpoint(flow: Flow, group: str, topic: str, downstream: int, timeout
     place = TopicPartition(flow.remote(topic), 0)
 
     def stands() -> Checkpoint:
-        found = latest(flow.target, flow.source.name, group)
-        assert place in found, f"no checkpoint of {group}: {found}"
-        assert found[place].downstream_offset == downstream, f"{found[place]}"
-        return found[place]
+        checkpoints = latest(flow.target, flow.source.name, group)
+        assert place in checkpoints, f"no checkpoint of {group}: {checkpoints}"
+        assert checkpoints[place].downstream_offset == downstream, f"{checkpoints[place]}"
+        return checkpoints[place]
 
     return eventually(stands, timeout, what=f"a checkpoint of {group} at {downstream}", watched=flow.watched)

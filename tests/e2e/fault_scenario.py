@@ -73,17 +73,17 @@ class Arrivals:
             else:
                 self.last_beat = Heartbeat.decode(message.key(), message.value()).timestamp
 
-    def _checkpoint(self, found: Checkpoint) -> None:
-        if found.group not in self._committers.done():  # of another test
+    def _checkpoint(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.group not in self._committers.done():  # of another test
             return
-        place = (found.group, found.topic_partition.partition)
+        place = (checkpoint.group, checkpoint.topic_partition.partition)
         before = self.last.get(place)
-        self.back += before is not None and found.upstream_offset < before.upstream_offset
-        self.last[place] = found
-        if found.downstream_offset != found.upstream_offset + SHIFT:
-            self.wrong.append(f"{found} is not exact")
-        if found.upstream_offset > self._committers.tried(found.group):
-            self.wrong.append(f"{found} was never committed")
+        self.back += before is not None and checkpoint.upstream_offset < before.upstream_offset
+        self.last[place] = checkpoint
+        if checkpoint.downstream_offset != checkpoint.upstream_offset + SHIFT:
+            self.wrong.append(f"{checkpoint} is not exact")
+        if checkpoint.upstream_offset > self._committers.tried(checkpoint.group):
+            self.wrong.append(f"{checkpoint} was never committed")
 
 
 @dataclass(frozen=True)
@@ -207,9 +207,9 @@ class FaultScenario:
             )
             arrivals, watch = Arrivals(flow, committers), Watch(flow, names, committers, there)
             with arrivals.running(), watch.running():
-                found = Running(flow, *names, checkpointed, committers, there, arrivals, watch)
-                found.current("at first")
-                yield found
+                result = Running(flow, *names, checkpointed, committers, there, arrivals, watch)
+                result.current("at first")
+                yield result
         for member in there.values():
             member.close()
 

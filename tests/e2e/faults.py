@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from bridge.local import Broker, Cluster, ConnectWorker
+from bridge.local import NO_AUTHORITIES, Broker, Cluster, ConnectWorker
 from tests.e2e.flow import SHIFT, Flow
 from tests.support import eventually
 
@@ -38,11 +38,11 @@ class Member:
 
     def committed(self) -> list[int]:
         """By partition; -1 for none."""
-        found = self._consumer.committed(self._places, timeout=2.0)
-        for place in found:
+        result = self._consumer.committed(self._places, timeout=2.0)
+        for place in result:
             if place.error is not None:
                 raise KafkaException(place.error)
-        return [max(place.offset, -1) for place in found]
+        return [max(place.offset, -1) for place in result]
 
     def close(self) -> None:
         self._consumer.close()
@@ -129,7 +129,7 @@ class Watch:
 
     def _status(self, url: str) -> None:
         with suppress(httpx.HTTPError):  # the worker is gone at times
-            answer = httpx.get(url, timeout=5.0)
+            answer = httpx.get(url, timeout=5.0, verify=NO_AUTHORITIES)
             if answer.status_code == httpx.codes.OK:  # else it is starting, and knows nothing yet
                 status = answer.json()
                 parts = (status["connector"], *status["tasks"])
@@ -200,6 +200,6 @@ def spread_over(worker: ConnectWorker, names: Sequence[str], workers: int, tasks
 def lines_of(worker: ConnectWorker, *words: str) -> list[str]:
     """Lines of the worker's log with all these words; raises when there is none."""
     lines = worker.process.log.read_text().splitlines()
-    found = [line for line in lines if all(word in line for word in words)]
-    assert found, f"no line of the log of {worker.name} says {words}"
-    return found
+    result = [line for line in lines if all(word in line for word in words)]
+    assert result, f"no line of the log of {worker.name} says {words}"
+    return result

@@ -20,7 +20,7 @@ import httpx
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from bridge.local import BridgeService, Cluster, ConnectWorker
+from bridge.local import NO_AUTHORITIES, BridgeService, Cluster, ConnectWorker
 from tests.support import Record, connector, create_topic, eventually, numbered, produce, unique
 
 Json = Any
@@ -63,7 +63,7 @@ class ServiceClient:
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None, token: str | None = None) -> None:
         self.url = url
-        self._verify: ssl.SSLContext | bool = tls or True
+        self._verify = tls or NO_AUTHORITIES
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def get(self, path: str) -> Json:
@@ -93,14 +93,14 @@ class ServiceClient:
     def report(self, group: str, name: str | None = None) -> Json:
         """The one report on a group; `name` where several connectors have one."""
         reports = self.get(f"/v1/groups/{quote(group, safe='')}")["reports"]
-        (found,) = [each for each in reports if name in (None, each["connector"])]
-        return found
+        (result,) = [each for each in reports if name in (None, each["connector"])]
+        return result
 
     def partition(self, group: str, topic: str, partition: int = 0) -> Json:
         """The verdict on one partition of a group."""
         rows = self.report(group)["partitions"]
-        (found,) = [row for row in rows if (row["topic"], row["partition"]) == (topic, partition)]
-        return found
+        (result,) = [row for row in rows if (row["topic"], row["partition"]) == (topic, partition)]
+        return result
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,14 @@ class Flow:
 
     def wait_there(self, group: str, expected: Places, timeout: float = WAIT) -> None:
         """Until the group stands on the target at exactly these offsets of source topics' copies."""
-        wanted = {(self.remote(topic), partition): offset for (topic, partition), offset in expected.items()}
+        remote_offsets = {
+            (self.remote(topic), partition): offset for (topic, partition), offset in expected.items()
+        }
 
         def stands() -> None:
-            assert self.there(group) == wanted, f"{group} stands at {self.there(group)}"
+            assert self.there(group) == remote_offsets, f"{group} stands at {self.there(group)}"
 
-        eventually(stands, timeout, what=f"{group} stands at {wanted}", watched=self.watched)
+        eventually(stands, timeout, what=f"{group} stands at {remote_offsets}", watched=self.watched)
 
     def wait_ready(self, group: str) -> None:
         """Until the report says so; it comes a moment after the offsets that it tells of."""
@@ -187,12 +189,12 @@ class Flow:
     def wait_reason(self, group: str, topic: str, reason: str, partition: int = 0) -> Json:
         """Until the partition is pending for this reason; its report."""
 
-        def said() -> Json:
+        def reported() -> Json:
             row = self.service.partition(group, topic, partition)
             assert (row["verdict"], row["reason"]) == ("pending", reason), row
             return row
 
-        return eventually(said, WAIT, what=f"{group} is pending: {reason}", watched=self.watched)
+        return eventually(reported, WAIT, what=f"{group} is pending: {reason}", watched=self.watched)
 
     def wait_rounds(self, name: str, more: int = 2) -> None:
         """Until `more` rounds have ended that began after now."""
@@ -223,8 +225,8 @@ def committed_offsets(bootstrap: str, group: str, timeout: float = 10.0) -> dict
     """What a group has committed on a cluster; empty for one that does not exist."""
     request = [ConsumerGroupTopicPartitions(group)]
     (future,) = _admin(bootstrap).list_consumer_group_offsets(request, request_timeout=timeout).values()
-    found = future.result(timeout + 1).topic_partitions or []
-    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+    result = future.result(timeout + 1).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in result if each.offset >= 0}
 
 
 def stays(holds: Callable[[], object], seconds: float, *, what: str) -> None:

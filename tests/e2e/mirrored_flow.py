@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
@@ -54,17 +54,17 @@ class TlsBackup:
     @property
     def settings(self) -> dict[str, object]:
         """Of connectors, and of the producers that Connect gives them."""
-        found: dict[str, object] = {
+        result: dict[str, object] = {
             "target_cluster_bootstrap_servers": self.broker.address("SSL"),
             "producer_override_bootstrap_servers": self.broker.address("SSL"),
         }
         for prefix in ("target_cluster", "producer_override"):
-            found |= {
+            result |= {
                 f"{prefix}_security_protocol": "SSL",
                 f"{prefix}_ssl_truststore_type": "PEM",
                 f"{prefix}_ssl_truststore_location": self.authority,
             }
-        return found
+        return result
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ class MirroredFlow:
     transactions: bool = False
     """Producers are transactional: the source's partitions have control records, the copies have none."""
     mark: str = field(default_factory=lambda: unique("flow"))
+    _transactional: ClassVar[bool] = False
+    """Whether the mirror writes in transactions: a copy is there when its transaction is committed, as is its run."""
 
     @property
     def source(self) -> Cluster:
@@ -179,9 +181,9 @@ class MirroredFlow:
         }
 
         def arrived() -> None:
-            there = read_all(self.target, self.remote(topic))
-            found = {partition: there[partition][-1].value for partition in last}
-            assert found == last
+            there = read_all(self.target, self.remote(topic), committed_only=self._transactional)
+            result = {partition: there[partition][-1].value for partition in last}
+            assert result == last
 
         eventually(arrived, MIRRORED, what=f"{topic} is mirrored", watched=self.flow.watched)
 
@@ -217,16 +219,16 @@ class MirroredFlow:
         topics = {topic for topic, _ in expected}
 
         def answered() -> None:
-            found = self.translated(group)
-            assert {place: offset for place, offset in found.items() if place[0] in topics} == expected
+            result = self.translated(group)
+            assert {place: offset for place, offset in result.items() if place[0] in topics} == expected
 
         eventually(answered, WAIT, what=f"checkpoints of {group}", watched=self.flow.watched)
 
     def translated(self, group: str) -> dict[tuple[str, int], int]:
         """MirrorClient.remoteConsumerOffsets."""
         props = {"bootstrap.servers": self.target.bootstrap}
-        found = translate_offsets(props, self.source.name, group, timeout_s=WAIT)
-        return {(place.topic, place.partition): committed.offset for place, committed in found.items()}
+        result = translate_offsets(props, self.source.name, group, timeout_s=WAIT)
+        return {(place.topic, place.partition): committed.offset for place, committed in result.items()}
 
     def wait_synced(self, group: str, expected: Mapping[tuple[str, int], int]) -> None:
         """waitForConsumerGroupFullSync: until the group's offsets on the target are exactly these."""
@@ -242,6 +244,10 @@ class MirroredFlow:
 
     def assert_monotonic(self, group: str) -> None:
         """assertMonotonicCheckpoints: downstream goes back only where upstream does. And ours never repeats one."""
+        # A group may be synced before Connect has written its checkpoint.
+        eventually(
+            lambda: bool(self.emitted(group)), WAIT, what=f"checkpoints of {group}", watched=self.flow.watched
+        )
         last: dict[TopicPartition, Checkpoint] = {}
         for each in self.emitted(group):
             before = last.get(each.topic_partition)
@@ -251,7 +257,6 @@ class MirroredFlow:
                     or each.downstream_offset > before.downstream_offset
                 ), f"{each} after {before}"
             last[each.topic_partition] = each
-        assert last, f"no checkpoint of {group}"
 
     def _committed(self, topic: str, processed: Mapping[int, int]) -> dict[tuple[str, int], int]:
         here = read_all(self.source, topic)
@@ -264,6 +269,8 @@ class MirroredFlow:
 @dataclass(frozen=True)
 class OurFlow(MirroredFlow):
     """Our source connector mirrors."""
+
+    _transactional: ClassVar[bool] = True
 
     @contextmanager
     def mirror(self, **settings: object) -> Iterator[str]:
@@ -316,8 +323,8 @@ class OurFlow(MirroredFlow):
         expected = self.left(topic, processed)
 
         def stands() -> None:
-            found = offsets()
-            assert self.unread(topic, found) == expected, f"{what}: {found}"
+            result = offsets()
+            assert self.unread(topic, result) == expected, f"{what}: {result}"
 
         eventually(stands, WAIT, what=f"{what} is exact in {topic}", watched=self.flow.watched)
 
@@ -328,7 +335,11 @@ def every(count: int) -> dict[int, int]:
 
 
 def read_all(
-    cluster: Cluster, topic: str, start: Mapping[tuple[str, int], int] | None = None
+    cluster: Cluster,
+    topic: str,
+    start: Mapping[tuple[str, int], int] | None = None,
+    *,
+    committed_only: bool = False,
 ) -> dict[int, list[Record]]:
     """All records by partition, by one consumer; of the partitions in `start` only, and from there on, if given."""
     places = {
@@ -336,15 +347,16 @@ def read_all(
         for partition, (low, _) in bounds(cluster.bootstrap, topic).items()
         if start is None or (topic, partition) in start
     }
-    found: dict[int, list[Record]] = {partition: [] for partition in places}
+    result: dict[int, list[Record]] = {partition: [] for partition in places}
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "group.id": unique("reader"),
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "auto.offset.reset": "error",
-            "isolation.level": "read_uncommitted",
+            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
         }
     )
     try:
@@ -356,11 +368,11 @@ def read_all(
             error, partition = message.error(), message.partition()
             assert partition is not None
             if error is None:
-                found[partition].append(as_record(message))
+                result[partition].append(as_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(partition)
             else:
                 raise KafkaException(error)
     finally:
         consumer.close()
-    return found
+    return result

@@ -1,5 +1,5 @@
 """A flow between two clusters that allow nothing but what the table of rights says: each connector has a user of its
-own, by certificate on the source (mutual TLS) and by SCRAM over TLS on the target."""
+own, by certificate on A (mutual TLS) and by SCRAM over TLS on B."""
 
 from __future__ import annotations
 
@@ -31,7 +31,31 @@ from tests.support.topics import drop_rule, has_rule
 WAIT = 90.0
 PASSWORD = "wonder-4c1e"
 A, B = Side.SOURCE, Side.TARGET
-NAME = {"source": "copy", "group_offset": "groups", "checkpoint": "checkpoints", "heartbeat": "beats"}
+
+
+class Role(NamedTuple):
+    """A connector of the scenario. Its role is its user's name too. `home`: from B to A."""
+
+    kind: str
+    name: str
+    settings: Mapping[str, str] = {}
+    home: bool = False
+
+
+ROLES = {
+    "source": Role("source", "copy"),
+    "group_offset": Role("group_offset", "groups"),
+    "checkpoint": Role("checkpoint", "checkpoints", {"reverse.checkpointing.enabled": "true"}),
+    "heartbeat": Role("heartbeat", "beats"),
+    "dry": Role("group_offset", "dry-groups", {"dry.run": "true"}),
+    "back": Role("group_offset", "groups-back", {"reverse.checkpointing.enabled": "true"}, home=True),
+    "heir": Role(
+        "source",
+        "heir",
+        {"topics": "orders,payments", "bridge.take.over.from": "copy", "sync.topic.configs.enabled": "false"},
+    ),
+}
+NAME = {role: each.name for role, each in ROLES.items()}
 CONNECTS = "connects"
 """The user of Connect's producer."""
 CLASSES = {
@@ -41,8 +65,15 @@ CLASSES = {
     "heartbeat": "BridgeMirrorHeartbeatConnector",
 }
 TOPICS, LATER = ("orders", "payments"), "later"
-GROUPS = {"group_offset": ("billing", "billing-2"), "checkpoint": ("shipping", "shipping-2")}
+GROUPS = {
+    "group_offset": ("billing", "billing-2"),
+    "checkpoint": ("shipping", "shipping-2"),
+    "dry": ("planned", "planned-2"),
+    "back": ("returning", "returning-2"),
+}
 """The first of each reads orders, the second payments."""
+MOVED = 400
+"""Offsets that the returning groups' consumers come to on B are above this, where no other group ever is on A."""
 NAMES: Mapping[On, Sequence[str]] = {
     On.CLUSTER: ["kafka-cluster"],
     On.STATE: ["mm2-offset-runs.A.internal", "mm2-layout.A.internal", "mm2-gaps.A.internal"],
@@ -54,6 +85,12 @@ NAMES: Mapping[On, Sequence[str]] = {
     On.HEARTBEATS: ["heartbeats"],
     On.OTHERS_IDS: ["mirror-bridge-A-copy-"],
 }
+NAMES_HOME: Mapping[On, Sequence[str]] = {
+    On.RUNS: ["mm2-offset-runs.B.internal"],
+    On.READINESS: ["mm2-group-readiness.B.internal"],
+    On.OPPOSITE: ["A.checkpoints.internal", "mm2-group-readiness.A.internal"],
+}
+"""Of the flow back."""
 _SOON = {
     f"{what}.interval.seconds": "1"
     for what in (
@@ -65,9 +102,9 @@ _TYPES = {"cluster": "BROKER", "topic": "TOPIC", "group": "GROUP", "transactiona
 
 
 class Case(NamedTuple):
-    """One right of one connector, on one name. `said` is for whoever reads a failure."""
+    """One right of one connector, on one name. `label` is for whoever reads a failure."""
 
-    kind: str
+    role: str
     right: Right
     name: str
 
@@ -76,9 +113,14 @@ class Case(NamedTuple):
         return self.right.side or A
 
     @property
-    def said(self) -> str:
+    def cluster(self) -> Side:
+        """A is the source of the flow, whichever way this connector goes."""
+        return self.side if not ROLES[self.role].home else B if self.side is A else A
+
+    @property
+    def label(self) -> str:
         on = "the cluster" if self.right.on is On.CLUSTER else self.name
-        return f"{self.right.operation} on {on} of the {self.side.value}, for {self.kind}"
+        return f"{self.right.operation} on {on} of the {self.side.value}, for {self.role}"
 
     def in_line(self, lines: Sequence[str]) -> bool:
         """Whether one of them names operation and resource."""
@@ -98,19 +140,19 @@ class RightsScenario:
 
     @staticmethod
     def of(stack: LocalStack, directory: Path) -> RightsScenario:
-        tls = make_tls(directory, clients=[*KINDS, CONNECTS])
+        tls = make_tls(directory, clients=[*ROLES, CONNECTS])
         source = stack.broker("rights-a", security=Security(tls=tls, authorizer=True))
-        users = dict.fromkeys([*KINDS, CONNECTS], PASSWORD)
+        users = dict.fromkeys([*ROLES, CONNECTS], PASSWORD)
         target = stack.broker("rights-b", security=Security(users=users, tls=tls, authorizer=True))
         return RightsScenario(
             source, target, stack.worker("rights", on="rights-b"), stack.service("rights-service"), tls
         )
 
     def end(self) -> None:
-        for name in NAME.values():
+        for name in self.worker.rest.connectors():
             self.worker.rest.delete(name)
         for ended in (self.worker, self.service, self.source, self.target):
-            ended.stop()
+            ended.close()
 
     @property
     def client(self) -> ServiceClient:
@@ -125,95 +167,107 @@ class RightsScenario:
 
     # -- rights --------------------------------------------------------------------------------------------------------
 
-    def cases(self, kind: str, topics: Sequence[str] = TOPICS) -> list[Case]:
+    def cases(self, role: str, topics: Sequence[str] = TOPICS) -> list[Case]:
         """What the connector needs as it is configured here."""
-        settings, definition = self.config(kind), KINDS[kind].definition.keys
+        kind = ROLES[role].kind
+        settings, definition = self.config(role), KINDS[kind].definition.keys
 
         def setting(key: str) -> str | None:
             return settings.get(key, definition[key].default_text) if key in definition else None
 
         return [
-            Case(kind, right, name)
+            Case(role, right, name)
             for right in RIGHTS
-            if kind in right.kinds and right.needed(setting) and right.on is not On.OTHERS_IDS
-            for name in self.names(kind, right.on, topics)
+            if kind in right.kinds and right.needed(setting)
+            for name in self.names(role, right.on, topics)
         ]
 
-    def names(self, kind: str, on: On, topics: Sequence[str]) -> Sequence[str]:
+    def names(self, role: str, on: On, topics: Sequence[str]) -> Sequence[str]:
+        home = ROLES[role].home
         if on is On.TOPICS:
-            return topics
+            return [self.topic(role, topic) for topic in topics]
         if on is On.COPIES:
-            return [f"A.{topic}" for topic in topics]
+            return topics if home else [f"A.{topic}" for topic in topics]
         if on is On.GROUPS:
-            return GROUPS[kind]
-        return [f"mirror-bridge-A-{NAME[kind]}-"] if on is On.IDS else NAMES[on]
+            return (*GROUPS[role], *(GROUPS["back"] if role == "group_offset" else ()))
+        if on is On.IDS:
+            return [f"mirror-bridge-A-{NAME[role]}-"]
+        if on is On.OTHERS_IDS and "bridge.take.over.from" not in ROLES[role].settings:
+            return []
+        return NAMES_HOME.get(on, NAMES[on]) if home else NAMES[on]
+
+    def topic(self, role: str, topic: str) -> str:
+        """As the connector's source has it."""
+        return f"A.{topic}" if ROLES[role].home else topic
 
     def grant(self, cases: Iterable[Case]) -> None:
         fresh = [case for case in cases if case not in self._granted]
         for side in Side:
-            rules = [self._rule(case) for case in fresh if case.side is side]
+            rules = [self._rule(case) for case in fresh if case.cluster is side]
             if rules:
-                client = admin(self._broker(side).bootstrap)
+                client = admin(self.broker(side).bootstrap)
                 for done in client.create_acls(rules).values():
                     done.result(WAIT)
                 self.until(partial(has_rule, client, rules[-1]), "ACLs")
         self._granted.update(fresh)
 
     def take(self, case: Case) -> None:
-        rule, client = self._rule(case), admin(self._broker(case.side).bootstrap)
+        rule, client = self._rule(case), admin(self.broker(case.cluster).bootstrap)
         assert case in self._granted
         drop_rule(client, rule)
         self._granted.discard(case)
 
     def _rule(self, case: Case) -> AclBinding:
-        user = CONNECTS if case.right.by_connect else case.kind
+        user = CONNECTS if case.right.by_connect else case.role
         prefixed = case.right.on.resource == "transactional id"
         return AclBinding(
             ResourceType[_TYPES[case.right.on.resource]],
             case.name,
             ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
-            f"User:CN={user}" if case.side is A else f"User:{user}",
+            f"User:CN={user}" if case.cluster is A else f"User:{user}",
             "*",
             AclOperation[case.right.operation],
             AclPermissionType.ALLOW,
         )
 
-    def _broker(self, side: Side) -> Broker:
+    def broker(self, side: Side) -> Broker:
         return self.source if side is A else self.target
 
     # -- connectors ----------------------------------------------------------------------------------------------------
 
-    def config(self, kind: str, **more: str) -> dict[str, str]:
+    def config(self, role: str) -> dict[str, str]:
+        kind, name, settings, home = ROLES[role]
         definition = KINDS[kind].definition.keys
+        source, target = (B, A) if home else (A, B)
+        groups = self.names(role, On.GROUPS, ()) if role in GROUPS else ()
         given = {
             **{key: "1" for key in definition if key.endswith("replication.factor")},
             **_SOON,
-            "source.cluster.alias": "A",
-            "target.cluster.alias": "B",
-            "topics": "orders,payments,later.*",
-            "groups": ",".join(GROUPS.get(kind, ())),
+            "source.cluster.alias": "B" if home else "A",
+            "target.cluster.alias": "A" if home else "B",
+            "topics": ",".join(self.topic(role, topic) for topic in (*TOPICS, "later.*")),
+            "groups": ",".join(groups),
             "sync.group.offsets.enabled": "true",
-            "reverse.checkpointing.enabled": str(kind == "checkpoint").lower(),
             "heartbeats.replication.enabled": "false",
             "offset.lag.max": "0",
             "bridge.url": self.service.url,
             "bridge.task.lease.ms": str(LEASE_MS),
+            **settings,
         }
-        found = {key: value for key, value in given.items() if key in definition}
+        result = {key: value for key, value in given.items() if key in definition}
         if kind == "source":
-            found["spark.master"] = "local[2]"
+            result["spark.master"] = "local[2]"
         if kind != "heartbeat":
-            found |= self.login("source.cluster", A, kind)
-        found |= self.login("target.cluster", B, kind)
+            result |= self.login("source.cluster", source, role)
+        result |= self.login("target.cluster", target, role)
         if kind in ("checkpoint", "heartbeat"):
-            found |= self.login("producer.override", B, CONNECTS)
-        dotted = {key.replace("_", "."): value for key, value in more.items()}
-        return {"connector.class": CLASSES[kind], "tasks.max": "1", "name": NAME[kind], **found, **dotted}
+            result |= self.login("producer.override", B, CONNECTS)
+        return {"connector.class": CLASSES[kind], "tasks.max": "1", "name": name, **result}
 
-    def login(self, prefix: str, side: Side, user: str) -> dict[str, str]:
-        found = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.tls.authority)}
-        if side is A:
-            found |= {
+    def login(self, prefix: str, cluster: Side, user: str) -> dict[str, str]:
+        result = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.tls.authority)}
+        if cluster is A:
+            result |= {
                 "bootstrap.servers": self.source.address("SSL"),
                 "security.protocol": "SSL",
                 "ssl.keystore.type": "PEM",
@@ -221,17 +275,17 @@ class RightsScenario:
             }
         else:
             module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-            found |= {
+            result |= {
                 "bootstrap.servers": self.target.address("SASL_SSL"),
                 "security.protocol": "SASL_SSL",
                 "sasl.mechanism": "SCRAM-SHA-512",
                 "sasl.jaas.config": f'{module} required username="{user}" password="{PASSWORD}";',
             }
-        return {f"{prefix}.{key}": value for key, value in found.items()}
+        return {f"{prefix}.{key}": value for key, value in result.items()}
 
-    def start(self, kind: str) -> None:
-        self.worker.rest.put(NAME[kind], self.config(kind))
-        self.worker.rest.resume(NAME[kind])
+    def start(self, role: str) -> None:
+        self.worker.rest.put(NAME[role], self.config(role))
+        self.worker.rest.resume(NAME[role])
 
     def stock_copies_first(self) -> None:
         """Stock's mirror, whom nobody asks for rights here, under the name of ours."""
@@ -245,9 +299,9 @@ class RightsScenario:
         rest.wait_state(name, "STOPPED", tasks=0)
         self.until(lambda: bool(rest.offsets(name)), "Connect has stored where stock was")
 
-    def refresh(self, kind: str) -> None:
+    def refresh(self, role: str) -> None:
         """A round now: after several that failed the next one may be half a minute away."""
-        httpx.post(f"{self.service.url}/v1/connectors/{NAME[kind]}/refresh", timeout=30.0)
+        httpx.post(f"{self.service.url}/v1/connectors/{NAME[role]}/refresh", timeout=30.0)
 
     # -- what goes on --------------------------------------------------------------------------------------------------
 
@@ -258,46 +312,53 @@ class RightsScenario:
 
         def there() -> bool:
             _, end = bounds(self.target.bootstrap, f"A.{topic}")[0]
-            found = last(self.target.bootstrap, f"A.{topic}", 0, end)
-            return found is not None and found.value == value
+            result = last(self.target.bootstrap, f"A.{topic}", 0, end)
+            return result is not None and result.value == value
 
         self.until(there, f"a record of {topic} is copied")
 
-    def commit(self, group: str, *topics: str) -> int:
+    def commit(self, role: str, group: str, topic: str) -> int:
         """Further than it was."""
-        at = next(self._numbers)
-        commit(self.source.bootstrap, group, {(topic, 0): at for topic in topics})
+        home = ROLES[role].home
+        at = next(self._numbers) + (MOVED if home else 0)
+        commit(self.broker(B if home else A).bootstrap, group, {(self.topic(role, topic), 0): at})
         return at
 
-    def synced(self, kind: str, group: str, *topics: str) -> None:
-        """Where the group is committed now it is translated to, and stands."""
-        at = self.commit(group, *topics)
+    def synced(self, role: str, group: str, topic: str) -> None:
+        """Where the group is committed now it is translated to, and stands, unless nothing is written."""
+        at = self.commit(role, group, topic)
+        written = "dry.run" not in ROLES[role].settings
 
         def there() -> None:
-            report = self.client.report(group, NAME[kind])
+            report = self.client.report(group, NAME[role])
             rows = {row["topic"]: row for row in report["partitions"]}
-            assert report["ready"], report
-            assert all(rows[topic]["committed"] == at for topic in topics), report
+            row = rows[self.topic(role, topic)]
+            assert (report["ready"], report["reason"]) == ((True, None) if written else (False, "dry_run")), (
+                report
+            )
+            assert row["committed"] == at, report
+            assert row["target_offset"] is not None, report
 
         self.until(there, f"{group} is synced at {at}")
 
-    def well(self, kind: str) -> bool:
+    def well(self, role: str) -> bool:
         """Nothing is wrong now but what is told of gaps for a day."""
-        errors = self.client.status(NAME[kind])["errors"]
+        errors = self.client.status(NAME[role])["errors"]
         assert all("truncated" in error for error in errors), errors
         return True
 
     def named(self, case: Case, _begun: int = 0) -> bool:
         """In the connector's status, and in health as well, or in the report of a group; no task has failed."""
-        errors = self.client.status(NAME[case.kind])["errors"]
-        (health,) = (each for each in self.client.health()["connectors"] if each["name"] == NAME[case.kind])
-        reports = [self.client.report(group, NAME[case.kind]) for group in GROUPS.get(case.kind, ())]
-        said = [str(row["detail"].get("said")) for report in reports for row in report["partitions"]]
-        assert case.in_line([*said, *(error for error in errors if error in health["errors"])]), (
+        name = NAME[case.role]
+        errors = self.client.status(name)["errors"]
+        (health,) = (each for each in self.client.health()["connectors"] if each["name"] == name)
+        reports = [self.client.report(group, name) for group in GROUPS.get(case.role, ())]
+        texts = [str(row["detail"].get("said")) for report in reports for row in report["partitions"]]
+        assert case.in_line([*texts, *(error for error in errors if error in health["errors"])]), (
             errors,
-            said,
+            texts,
         )
-        assert [task["state"] for task in self.worker.rest.status(NAME[case.kind])["tasks"]] == ["RUNNING"]
+        assert [task["state"] for task in self.worker.rest.status(name)["tasks"]] == ["RUNNING"]
         return True
 
     def logged(self, case: Case, begun: int) -> bool:
@@ -306,16 +367,16 @@ class RightsScenario:
 
     def failed(self, case: Case) -> None:
         """By Connect."""
-        (task,) = self.worker.rest.status(NAME[case.kind])["tasks"]
+        (task,) = self.worker.rest.status(NAME[case.role])["tasks"]
         assert task["state"] == "FAILED", task
         assert case.name in task["trace"], task["trace"]
 
-    def doctor(self, kind: str, **more: str) -> list[str]:
+    def doctor(self, role: str) -> list[str]:
         """What the doctor finds of rights."""
-        props = self.config(kind, **more)
-        facts = asyncio.run(collect(KINDS[kind], NAME[kind], props, StaticClientCheck()))
-        found = [each for each in examine(facts) if each.check == "rights" and each.severity.value != "ok"]
-        return [f"{each.found} ({each.severity.value})" for each in found]
+        kind, props = KINDS[ROLES[role].kind], self.config(role)
+        facts = asyncio.run(collect(kind, NAME[role], props, StaticClientCheck()))
+        findings = [each for each in examine(facts) if each.check == "rights" and each.severity.value != "ok"]
+        return [f"{each.found} ({each.severity.value})" for each in findings]
 
 
 def prepare(scenario: RightsScenario) -> None:

@@ -24,7 +24,7 @@ def secured(stack: LocalStack) -> Iterator[Broker]:
     broker = stack.broker("secured", security=Security(users={USER: PASSWORD}, authorizer=True))
     allow(broker.bootstrap, f"User:{USER}", "*", "READ", "GROUP")
     yield broker
-    broker.stop()
+    broker.close()
 
 
 def _login(side: str, broker: Broker, password: str) -> dict[str, str]:
@@ -60,22 +60,22 @@ def test_an_unreachable_cluster_is_named_and_no_task_fails(flow: Flow, side: str
     config = flow.config(exactly(group)) | {f"{side}.cluster.bootstrap.servers": port.address}
     with closing(_Releasing(port)), connector(flow.worker, config) as name:
 
-        def said() -> None:
+        def reported() -> None:
             status = flow.service.status(name)
             assert port.address.rpartition(":")[2] in " ".join(status["errors"]), status
             assert side in " ".join(status["errors"]), status
             assert (status["state"] != "failed", status["failure"]) == (True, None)
             health = flow.service.health()
             assert health["status"] == "degraded", health
-            (found,) = [each for each in health["connectors"] if each["name"] == name]
-            assert (found["state"], f"{side} cluster" in found["waiting_for"]) == ("starting", True), found
+            (result,) = [each for each in health["connectors"] if each["name"] == name]
+            assert (result["state"], f"{side} cluster" in result["waiting_for"]) == ("starting", True), result
             # The service can serve: it must go on being reached, by the configuration that mends this first of all.
             assert httpx.get(f"{flow.service.url}/health/ready", timeout=10).status_code == httpx.codes.OK
             if side == "target":
                 report = flow.service.report(group)
                 assert (report["reason"], report["ready"]) == ("target_unreachable", False), report
 
-        eventually(said, WAIT, what=f"health says that the {side} can't be reached", watched=flow.watched)
+        eventually(reported, WAIT, what=f"health says that the {side} can't be reached", watched=flow.watched)
         status = flow.worker.rest.status(name)
         assert [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == ["RUNNING"] * 2
         # Mended by its configuration, without a restart of anything.

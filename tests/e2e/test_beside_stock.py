@@ -66,9 +66,9 @@ def test_ours_never_regresses_what_stock_wrote(flow: Flow, stock_copy: str) -> N
         with flow.connector(f"{mark}.*") as name:
 
             def exact_now() -> bool:
-                for group, found in seen.items():
-                    found.extend(flow.there(group).values())
-                return all(found[-1] == offsets[group] + SHIFT for group, found in seen.items())
+                for group, each in seen.items():
+                    each.extend(flow.there(group).values())
+                return all(each[-1] == offsets[group] + SHIFT for group, each in seen.items())
 
             eventually(exact_now, WAIT, what="ours has made every group exact", watched=flow.watched)
             stays(exact_now, INTERVALS, what="exact, with both connectors running")
@@ -77,7 +77,7 @@ def test_ours_never_regresses_what_stock_wrote(flow: Flow, stock_copy: str) -> N
             offsets[ahead] = 980
             eventually(exact_now, WAIT, what=f"{ahead} has moved on", watched=flow.watched)
             assert flow.service.status(name)["reasons"] == {}
-        assert all(found == sorted(found) for found in seen.values()), f"something moved back: {seen}"
+        assert all(one == sorted(one) for one in seen.values()), f"something moved back: {seen}"
 
 
 class Flapping:

@@ -13,8 +13,8 @@ def test_a_checkpoint_is_exact_and_follows_the_group(flow: Flow) -> None:
     topic, group = flow.topic(), unique("checkpointed")
     commit(flow.source.bootstrap, group, {(topic, 0): 42})
     with checkpointing(flow, exactly(group), topics=topic) as name:
-        found = wait_checkpoint(flow, group, topic, 42 + SHIFT)
-        assert found == Checkpoint(group, TopicPartition(flow.remote(topic), 0), 42, 42 + SHIFT, "")
+        result = wait_checkpoint(flow, group, topic, 42 + SHIFT)
+        assert result == Checkpoint(group, TopicPartition(flow.remote(topic), 0), 42, 42 + SHIFT, "")
         commit(flow.source.bootstrap, group, {(topic, 0): 77})
         wait_checkpoint(flow, group, topic, 77 + SHIFT)
         commit(flow.source.bootstrap, group, {(topic, 0): 5})
@@ -34,9 +34,9 @@ def test_heartbeats_arrive_once_an_interval(flow: Flow) -> None:
         before = len(heartbeats(flow.target))
 
         def beats() -> None:
-            found = heartbeats(flow.target)
-            assert len(found) >= before + 3, f"{len(found) - before} heartbeats"
-            last = found[-1]
+            result = heartbeats(flow.target)
+            assert len(result) >= before + 3, f"{len(result) - before} heartbeats"
+            last = result[-1]
             assert (last.source_alias, last.target_alias) == (flow.source.name, flow.target.name)
 
         eventually(beats, WAIT, what="three heartbeats", watched=flow.watched)

@@ -58,7 +58,7 @@ class Composed:
 
     def local(self, text: str) -> str:
         names = "|".join(map(re.escape, self.replaced))
-        return re.sub(names, lambda found: self.replaced[found[0]], text)
+        return re.sub(names, lambda match: self.replaced[match[0]], text)
 
     def run(
         self, command: Sequence[str], given: Mapping[str, str] | None = None
@@ -129,15 +129,15 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
             "/keys": str(keys),
         }
         token = (keys / "token").read_text("utf-8").strip()
-        found = Composed(stack, service, worker, replaced, ServiceClient(service.url, tls, token))
+        result = Composed(stack, service, worker, replaced, ServiceClient(service.url, tls, token))
         volume, _ = SERVICES["init"]["volumes"]
         source, target = volume.split(":")[:2]
         assert target == "/compose"
         shutil.copytree(ROOT / source, mounted)
         for each in mounted.glob("*.json"):
-            each.write_text(found.local(each.read_text("utf-8")), "utf-8")
-        assert '"verdict":"exact"' in found.init()
-        yield found
+            each.write_text(result.local(each.read_text("utf-8")), "utf-8")
+        assert '"verdict":"exact"' in result.init()
+        yield result
 
 
 def _make_keys(directory: Path) -> None:

@@ -185,13 +185,13 @@ def marked(config: dict[str, str]) -> dict[str, str]:
 
 def history(cluster: Cluster, alias: str, group: str) -> list[tuple[bool, Checkpoint, int]]:
     """Checkpoints of a group in the log's order: whether stock wrote it, what it says, and when (ms)."""
-    found = []
+    collected = []
     for record in read(cluster.bootstrap, f"{alias}.checkpoints.internal"):
         checkpoint = Checkpoint.decode(record.key, record.value)
         if checkpoint.group == group:
             assert record.timestamp is not None
-            found.append((bool(record.headers), checkpoint, record.timestamp))
-    return found
+            collected.append((bool(record.headers), checkpoint, record.timestamp))
+    return collected
 
 
 def test_with_both_at_once_ours_lowers_nothing_and_comes_back_where_stock_does(

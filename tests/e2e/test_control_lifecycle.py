@@ -60,13 +60,13 @@ class Pair:
     def wait_tasks(self, state: str) -> None:
         """Until the service says this of all tasks."""
 
-        def said() -> None:
+        def reported() -> None:
             for name in self.names:
-                found = self.flow.service.status(name)
-                states = {task["state"] for task in found["tasks"]}
-                assert states == {state}, found
+                result = self.flow.service.status(name)
+                states = {task["state"] for task in result["tasks"]}
+                assert states == {state}, result
 
-        eventually(said, WAIT, what=f"all tasks are {state}", watched=self.flow.watched)
+        eventually(reported, WAIT, what=f"all tasks are {state}", watched=self.flow.watched)
 
 
 def test_what_is_told_by_rest_is_done(flow: Flow) -> None:
@@ -185,17 +185,17 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
     def wait_checkpoints(expected: dict[str, int]) -> None:
         """Until the last checkpoints are exactly these, by group and source offset."""
 
-        def found() -> None:
+        def written() -> None:
             last = {
                 each.group: each.downstream_offset
                 for each in checkpoints(unique_flow.target, unique_flow.source.name)
                 if each.topic_partition == place
             }
-            wanted = {group: offset + SHIFT for group, offset in expected.items()}
-            assert {group: last.get(group) for group in expected} == wanted
+            downstream = {group: offset + SHIFT for group, offset in expected.items()}
+            assert {group: last.get(group) for group in expected} == downstream
 
         eventually(
-            found, WAIT, what=f"{len(expected)} groups have their checkpoint", watched=unique_flow.watched
+            written, WAIT, what=f"{len(expected)} groups have their checkpoint", watched=unique_flow.watched
         )
 
     for number, group in enumerate(groups):

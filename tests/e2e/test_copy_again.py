@@ -20,14 +20,14 @@ def unique_flow(flow: Flow) -> Flow:
 def wait_copies(flow: Flow, topic: str, counts: dict[int, list[int]]) -> None:
     """Until each partition holds the records of these source offsets, in this order."""
     originals = read_all(flow.source, topic)
-    wanted = {
+    expected = {
         partition: [originals[partition][at].content for at in offsets]
         for partition, offsets in counts.items()
     }
 
     def there() -> None:
-        found = read_all(flow.target, flow.remote(topic))
-        assert {at: [each.content for each in records] for at, records in found.items()} == wanted
+        copies = read_all(flow.target, flow.remote(topic))
+        assert {at: [each.content for each in records] for at, records in copies.items()} == expected
 
     eventually(there, COPIED, what=f"{topic} is copied again", watched=flow.watched)
 

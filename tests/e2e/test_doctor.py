@@ -10,18 +10,18 @@ from bridge.cli import app
 from tests.e2e.flow import WAIT, Flow
 from tests.support import connector, eventually, unique
 
-Found = list[dict[str, str]]
+Findings = list[dict[str, str]]
 
 
-def examined(flow: Flow, name: str) -> tuple[int, Found]:
+def examined(flow: Flow, name: str) -> tuple[int, Findings]:
     where = ["--url", flow.process.url, "--connect-url", flow.worker.url]
     ran = CliRunner().invoke(app, ["doctor", "--connector", name, "--output", "json", *where])
     assert ran.exit_code in (0, 1, 3), ran.output
     return ran.exit_code, json.loads(ran.stdout)["findings"]
 
 
-def of(found: Found, severity: str) -> list[tuple[str, str]]:
-    return [(each["check"], each["found"]) for each in found if each["severity"] == severity]
+def of(findings: Findings, severity: str) -> list[tuple[str, str]]:
+    return [(each["check"], each["found"]) for each in findings if each["severity"] == severity]
 
 
 def test_a_connector_that_runs_well_has_no_problem(flow: Flow) -> None:
@@ -29,9 +29,9 @@ def test_a_connector_that_runs_well_has_no_problem(flow: Flow) -> None:
     more = {"topics": topic, "group-readiness_topic_replication_factor": "1"}
     with flow.connector(unique("group"), **more) as name:
         eventually(lambda: flow.service.get(f"/v1/connectors/{name}/status"), WAIT, what=f"{name} is known")
-        status, found = examined(flow, name)
-        assert (status, of(found, "problem"), of(found, "not_checked")) == (0, [], [])
-        assert {check for check, _ in of(found, "skipped")} == set()
+        status, findings = examined(flow, name)
+        assert (status, of(findings, "problem"), of(findings, "not_checked")) == (0, [], [])
+        assert {check for check, _ in of(findings, "skipped")} == set()
 
 
 def test_a_connector_on_the_worker_of_another_cluster_is_named(flow: Flow) -> None:
@@ -45,7 +45,7 @@ def test_a_connector_on_the_worker_of_another_cluster_is_named(flow: Flow) -> No
     }
     with connector(flow.worker, config, unique("beats")) as name:
         eventually(lambda: flow.service.get(f"/v1/connectors/{name}/status"), WAIT, what=f"{name} is known")
-        status, found = examined(flow, name)
-        problems = dict(of(found, "problem"))
+        status, findings = examined(flow, name)
+        problems = dict(of(findings, "problem"))
         assert (status, set(problems)) == (1, {"worker", "replication"})
         assert problems["worker"].startswith("the worker writes records to cluster ")

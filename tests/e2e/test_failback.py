@@ -127,9 +127,9 @@ def flows(flow: Flow) -> Iterator[Flows]:
         returning(unique_flow, group) as back,
     ):
         wait_mirrored(unique_flow.source, unique_flow.target, [topic], unique_flow.worker)
-        found = Flows(unique_flow, topic, group, forward, back)
-        found.wait(40)
-        yield found
+        result = Flows(unique_flow, topic, group, forward, back)
+        result.wait(40)
+        yield result
 
 
 def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flows: Flows) -> None:

@@ -87,7 +87,7 @@ def test_a_group_that_becomes_active_on_the_target_is_left_alone_and_says_so(flo
     with active_member(flow.target.bootstrap, group, [flow.remote(topic)]):
         commit(flow.source.bootstrap, group, {(topic, 0): 50})
 
-        def said() -> None:
+        def reported() -> None:
             report = flow.service.report(group)
             assert (report["reason"], report["target_state"]) == ("group_active_on_target", "ACTIVE"), report
             assert not report["ready"]
@@ -95,7 +95,7 @@ def test_a_group_that_becomes_active_on_the_target_is_left_alone_and_says_so(flo
             assert (row["committed"], row["written"]) == (50, 20 + SHIFT)
             assert row["detail"]["answer"] == 50 + SHIFT
 
-        eventually(said, WAIT, what=f"{group} says that it is active", watched=flow.watched)
+        eventually(reported, WAIT, what=f"{group} says that it is active", watched=flow.watched)
         assert flow.service.status(rules)["reasons"]["group_active_on_target"] >= 1
         explained = " ".join(flow.service.get(f"/v1/groups/{group}/explain")["lines"])
         assert "group_active_on_target" in explained
@@ -178,9 +178,9 @@ def test_metadata_is_copied_byte_for_byte(flow: Flow, rules: str, metadata: str)
     flow.wait_there(group, {(topic, 0): 5 + SHIFT})
     client = admin(flow.target.bootstrap)
     (future,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    (found,) = future.result(WAIT).topic_partitions
-    assert isinstance(found, TopicPartition)
-    assert (found.metadata or "") == metadata
+    (result,) = future.result(WAIT).topic_partitions
+    assert isinstance(result, TopicPartition)
+    assert (result.metadata or "") == metadata
 
 
 @pytest.mark.parametrize("group", ODD.values(), ids=ODD)

@@ -19,7 +19,7 @@ from tests.support import eventually
 def condition(flow: Flow, name: str, which: str) -> Json:
     """Waits until health has it."""
 
-    def found() -> Json:
+    def listed() -> Json:
         health = flow.service.health()
         (each,) = [each for each in health["connectors"] if each["name"] == name]
         named = {one["condition"]: one for one in each["conditions"]}
@@ -27,7 +27,7 @@ def condition(flow: Flow, name: str, which: str) -> Json:
         assert health["status"] not in ("ok", "starting")
         return named[which]
 
-    return eventually(found, WAIT, what=f"health says {which} of {name}", watched=flow.watched)
+    return eventually(listed, WAIT, what=f"health says {which} of {name}", watched=flow.watched)
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_a_source_that_is_away_from_the_first_moment_is_named_with_since_when(fl
                 return int(condition(flow, name, "source_unreachable")["since_ms"])
 
             # Until the first round there is the answer of the validation, which has no time.
-            found = eventually(since, WAIT, what="it says since when", watched=flow.watched)
-            assert began_ms <= found <= began_ms + WAIT * 1000
+            result = eventually(since, WAIT, what="it says since when", watched=flow.watched)
+            assert began_ms <= result <= began_ms + WAIT * 1000
             eventually(
                 lambda: (
                     port.address.rpartition(":")[2] in condition(flow, name, "source_unreachable")["detail"]

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from bridge.local import Broker, Cluster, LocalStack, Security
+from bridge.local import NO_AUTHORITIES, Broker, Cluster, LocalStack, Security
 from bridge.mm2.records import Checkpoint, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.e2e.control import (
@@ -78,14 +78,14 @@ def cleanup_policy(cluster: Cluster, topic: str) -> str:
 def wait_error(unique_flow: Flow, name: str, *words: str) -> str:
     """Until health has an error that has all of these words, and no more than degraded is said."""
 
-    def said() -> str:
+    def reported() -> str:
         errors = unique_flow.service.status(name)["errors"]
-        found = [error for error in errors if all(word in error for word in words)]
-        assert found, errors
+        result = [error for error in errors if all(word in error for word in words)]
+        assert result, errors
         assert unique_flow.service.health()["status"] == "degraded"
-        return str(found[0])
+        return str(result[0])
 
-    return eventually(said, WAIT, what=f"health says {' '.join(words)}", watched=unique_flow.watched)
+    return eventually(reported, WAIT, what=f"health says {' '.join(words)}", watched=unique_flow.watched)
 
 
 def wait_no_error(unique_flow: Flow, name: str) -> None:
@@ -97,14 +97,16 @@ def wait_no_error(unique_flow: Flow, name: str) -> None:
 
 def unreadable(unique_flow: Flow, name: str) -> int:
     """Records of internal topics that the connector has left out, as its metric says."""
-    lines = httpx.get(f"{unique_flow.service.url}/metrics", timeout=10).text.splitlines()
-    found = [
+    lines = httpx.get(
+        f"{unique_flow.service.url}/metrics", timeout=10, verify=NO_AUTHORITIES
+    ).text.splitlines()
+    result = [
         line
         for line in lines
         if line.startswith(f'mirror_bridge_unreadable_records_total{{connector="{name}"')
     ]
-    assert found
-    return int(sum(float(line.rpartition(" ")[2]) for line in found))
+    assert result
+    return int(sum(float(line.rpartition(" ")[2]) for line in result))
 
 
 def lines_in_log(unique_flow: Flow, *words: str) -> list[str]:
@@ -128,7 +130,7 @@ def closed(stack: LocalStack) -> Iterator[Broker]:
     # From here on groups have a coordinator: asked before, confluent_kafka's answer ends the interpreter.
     commit(broker.bootstrap, unique("first"), {(create_topic(broker.bootstrap, unique("first")), 0): 0})
     yield broker
-    broker.stop()
+    broker.close()
 
 
 def login(side: str, broker: Broker) -> dict[str, str]:
@@ -341,8 +343,8 @@ def test_poison_in_the_checkpoints_topic_costs_itself_and_no_other(flow: Flow) -
     with checkpointing(unique_flow, exactly(group)) as name:
 
         def counted() -> None:
-            found = _readable(unique_flow)
-            assert found[-1].downstream_offset == 45 + SHIFT, found
+            result = _readable(unique_flow)
+            assert result[-1].downstream_offset == 45 + SHIFT, result
             assert unreadable(unique_flow, name) == 2 * len(POISON)
 
         eventually(counted, WAIT, what="the checkpoint after the poison", watched=unique_flow.watched)
@@ -351,11 +353,11 @@ def test_poison_in_the_checkpoints_topic_costs_itself_and_no_other(flow: Flow) -
 
 def _readable(unique_flow: Flow) -> list[Checkpoint]:
     """Checkpoints of the topic, without the records that are none."""
-    found = read(unique_flow.target.bootstrap, checkpoints_topic(unique_flow))
+    result = read(unique_flow.target.bootstrap, checkpoints_topic(unique_flow))
     poison = {record.value for record in POISON.values()} - {None}
     return [
         Checkpoint.decode(each.key, each.value)
-        for each in found
+        for each in result
         if each.value is not None and each.value not in poison
     ]
 

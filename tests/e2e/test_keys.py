@@ -119,13 +119,13 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Fl
         assert all(each["reason"] for each in status["ignored_settings"])
         assert status["errors"] == []
         log = unique_flow.process.process.log.read_text()
-        said = [
+        lines = [
             line
             for line in log.splitlines()
             if "setting(s) of the configuration have no effect" in line and name in line
         ]
-        assert len(said) == 1
-        assert all(key in said[0] for key in given)
+        assert len(lines) == 1
+        assert all(key in lines[0] for key in given)
         workers = unique_flow.worker.process.log.read_text()
         assert (
             f"{name}: {len(given.keys() | others)} setting(s) of the configuration have no effect: "
@@ -183,8 +183,8 @@ def test_a_workers_default_converter_that_is_not_of_bytes_fails_the_task_with_wh
 
     def written() -> None:
         last = read(own.target.bootstrap, checkpoints_topic(own))[-1]
-        found = Checkpoint.decode(last.key, last.value)
-        assert (found.group, found.upstream_offset, found.downstream_offset) == (group, 40, 40 + SHIFT)
+        decoded = Checkpoint.decode(last.key, last.value)
+        assert (decoded.group, decoded.upstream_offset, decoded.downstream_offset) == (group, 40, 40 + SHIFT)
 
     eventually(written, WAIT, what="the checkpoint is written as bytes", watched=own.watched)
     rest.delete(name)

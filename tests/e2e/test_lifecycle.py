@@ -20,8 +20,8 @@ INTERVALS = 3.0
 
 
 def _in_health(flow: Flow, name: str) -> Json:
-    (found,) = [each for each in flow.service.health()["connectors"] if each["name"] == name]
-    return found
+    (result,) = [each for each in flow.service.health()["connectors"] if each["name"] == name]
+    return result
 
 
 def _follows(flow: Flow, group: str, topic: str, offset: int) -> None:
@@ -38,8 +38,8 @@ def _follows_no_more(flow: Flow, group: str, topic: str, offset: int) -> None:
 def _wait_state(flow: Flow, name: str, state: str, tasks: list[str]) -> None:
     def reached() -> None:
         status = flow.service.status(name)
-        found = [task["state"] for task in status["tasks"]]
-        assert (status["state"], found) == (state, tasks), status
+        result = [task["state"] for task in status["tasks"]]
+        assert (status["state"], result) == (state, tasks), status
         assert _in_health(flow, name)["state"] == state
 
     eventually(reached, WAIT, what=f"{name} is {state} with tasks {tasks}", watched=flow.watched)

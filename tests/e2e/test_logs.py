@@ -31,26 +31,25 @@ def clusters(stack: LocalStack) -> Iterator[tuple[Broker, Broker]]:
     pair = stack.broker("log-source"), stack.broker("log-target")
     yield pair
     for each in pair:
-        if not each.process.died():
-            each.stop()
+        each.close()
 
 
 @pytest.fixture(scope="module")
 def mirrored_flow(stack: LocalStack, clusters: tuple[Broker, Broker]) -> Iterator[OurFlow]:
     worker = stack.worker("log-worker", on="log-target")
     service = stack.service("log-service", arguments=["--log-format", "json"])
-    found = OurFlow(aliased(Flow(*clusters, worker, service)))
+    flow = OurFlow(aliased(Flow(*clusters, worker, service)))
     with ExitStack() as running:
-        running.enter_context(found.mirror())
-        running.enter_context(found.group_offsets(f"{found.mark}.*"))
-        running.enter_context(found.running("Checkpoint"))
-        running.enter_context(found.running("Heartbeat"))
-        topic = found.topic("logged", shifted=False)
-        found.produce(topic)
-        found.wait_mirrored(topic)
-        found.commit(found.name("logged"), topic, dict.fromkeys(range(10), 7))
-        _well(found.flow)
-        yield found
+        running.enter_context(flow.mirror())
+        running.enter_context(flow.group_offsets(f"{flow.mark}.*"))
+        running.enter_context(flow.running("Checkpoint"))
+        running.enter_context(flow.running("Heartbeat"))
+        topic = flow.topic("logged", shifted=False)
+        flow.produce(topic)
+        flow.wait_mirrored(topic)
+        flow.commit(flow.name("logged"), topic, dict.fromkeys(range(10), 7))
+        _well(flow.flow)
+        yield flow
 
 
 def _well(flow: Flow) -> None:
@@ -66,13 +65,13 @@ def _log(flow: Flow) -> Path:
 
 
 def _lines(text: str) -> list[Json]:
-    found = []
+    collected = []
     for line in text.splitlines():
         parsed = json.loads(line)
         assert {"time", "level", "process", "logger", "message"} <= parsed.keys(), line
         assert parsed["process"] in PROCESSES, line
-        found.append(parsed)
-    return found
+        collected.append(parsed)
+    return collected
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -97,21 +96,21 @@ def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
 
     def over() -> None:
         for process in ("rounds", "driver"):
-            said = [each["message"] for each in lines() if each["process"] == process]
-            assert sum(f"({address}) does not answer: " in each for each in said) == 1, said
+            messages = [each["message"] for each in lines() if each["process"] == process]
+            assert sum(f"({address}) does not answer: " in each for each in messages) == 1, messages
             if (
                 process == "rounds" or side == "source"
             ):  # without the target Connect stops the tasks: a new driver
-                assert sum(f"({address}) answers again after " in each for each in said) == 1, said
+                assert sum(f"({address}) answers again after " in each for each in messages) == 1, messages
             if process == "driver" and side == "source":
-                assert sum(each.startswith("copying goes on after ") for each in said) == 1, said
+                assert sum(each.startswith("copying goes on after ") for each in messages) == 1, messages
 
     eventually(over, WAIT, what="the log says that it is over")
-    found = lines()
-    counts = Counter(each["process"] for each in found)
-    assert max(counts.values()) <= MOST, "\n".join(map(str, found))
+    result = lines()
+    counts = Counter(each["process"] for each in result)
+    assert max(counts.values()) <= MOST, "\n".join(map(str, result))
 
 
 def test_every_line_is_json(mirrored_flow: OurFlow) -> None:
-    found = _lines(_log(mirrored_flow.flow).read_text())
-    assert {each["process"] for each in found} >= {"http", "rounds", "driver"}
+    result = _lines(_log(mirrored_flow.flow).read_text())
+    assert {each["process"] for each in result} >= {"http", "rounds", "driver"}

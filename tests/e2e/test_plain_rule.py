@@ -43,9 +43,9 @@ def test_what_is_not_mirrored_yet_is_a_debug_line_and_a_skip(plain: Plain) -> No
     commit(flow.source.bootstrap, group, {(topic, 0): 120})
     flow.wait_reason(group, topic, "not_mirrored_yet")
     log = flow.process.process.log.read_text().splitlines()
-    said = [line for line in log if f"{topic}-0 offset 120" in line]
-    assert said
-    assert all("not_mirrored_yet" in line and "DEBUG" in line for line in said), said
+    lines = [line for line in log if f"{topic}-0 offset 120" in line]
+    assert lines
+    assert all("not_mirrored_yet" in line and "DEBUG" in line for line in lines), lines
     assert flow.there(group) == {(flow.remote(topic), 0): 60 + SHIFT}
     flow.copy(topic, late)
     flow.wait_there(group, {(topic, 0): 120 + SHIFT})

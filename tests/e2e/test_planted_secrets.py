@@ -283,12 +283,12 @@ class Echo(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers["Content-Length"]))
-        said = (
+        body = (
             f'{{"error": "invalid_client", "error_description": "{self.headers["Authorization"]} {asked!r}"}}'
         )
         self.send_response(401, "Refused")
         self.end_headers()
-        self.wfile.write(said.encode())
+        self.wfile.write(body.encode())
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -351,9 +351,9 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
         plot.planted.search(f"log {log.name}", log.read_bytes())
     assert copy.encode() in plot.service.process.log.read_bytes()
     assert ODD.split()[0].encode() in b"".join(each.read_bytes() for each in plot.home.rglob("events_*"))
-    found = {name: sorted(places) for name, places in plot.planted.found.items()}
+    result = {name: sorted(places) for name, places in plot.planted.places.items()}
     assert len(plot.secrets) == len(set(plot.secrets.values())) == 20
-    assert not found, f"{len(found)} of 20 were found: {found}"
+    assert not result, f"{len(result)} of 20 were found: {result}"
 
 
 def read_count(plot: Plot, topic: str) -> int:

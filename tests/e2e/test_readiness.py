@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.local import Broker, LocalStack
+from bridge.local import NO_AUTHORITIES, Broker, LocalStack
 from tests.e2e.control import aliased
 from tests.e2e.flow import WAIT, Flow, Json, committed_offsets, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
@@ -28,8 +28,7 @@ def backup(stack: LocalStack) -> Iterator[Broker]:
     """A target that holds Connect's own topics too, and may be killed."""
     broker = stack.broker("backup")
     yield broker
-    if not broker.process.died():
-        broker.stop()
+    broker.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +38,11 @@ def own(stack: LocalStack, backup: Broker) -> Flow:
 
 @pytest.fixture(scope="module")
 def mirrored_flow(own: Flow) -> Iterator[OurFlow]:
-    found = OurFlow(aliased(own))
+    flow = OurFlow(aliased(own))
     with ExitStack() as running:
-        running.enter_context(found.mirror())
-        running.enter_context(found.group_offsets(f"{found.mark}.*"))
-        yield found
+        running.enter_context(flow.mirror())
+        running.enter_context(flow.group_offsets(f"{flow.mark}.*"))
+        yield flow
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +57,12 @@ def group(mirrored_flow: OurFlow) -> str:
 
 
 def _connector(flow: Flow, kind: str) -> str:
-    (found,) = [
+    (result,) = [
         each["name"]
         for each in flow.service.health()["connectors"]
         if each["kind"] == kind and each["state"] != "idle"
     ]
-    return str(found)
+    return str(result)
 
 
 def ready(flow: Flow, group: str, timeout: float = MIRRORED) -> None:
@@ -88,7 +87,7 @@ def not_green(flow: Flow, group: str, answer: str, reason: str, within: float) -
 
     looked = [0.0]
 
-    def said() -> Json:
+    def reported() -> Json:
         looked[0] = time.monotonic()
         report = flow.service.report(group)
         assert (report["readiness"], report["ready"]) == (answer, False), report
@@ -100,14 +99,14 @@ def not_green(flow: Flow, group: str, answer: str, reason: str, within: float) -
         assert flow.service.health()["status"] != "ok"
         lines = flow.service.get(f"/v1/groups/{group}/explain")["lines"]
         assert any(why["detail"] in line for line in lines), lines
-        metrics = httpx.get(f"{flow.process.url}/metrics", timeout=10).text
+        metrics = httpx.get(f"{flow.process.url}/metrics", timeout=10, verify=NO_AUTHORITIES).text
         name = report["connector"]
         assert f'groups_by_readiness{{connector="{name}",readiness="ready"}} 0.0' in metrics
         assert _exit_status(flow) == (1 if answer == "not_ready" else 3)
         return why
 
     began = time.monotonic()
-    why = eventually(said, within + WAIT, what=f"{group} is {answer}: {reason}")
+    why = eventually(reported, within + WAIT, what=f"{group} is {answer}: {reason}")
     assert looked[0] - began < within, f"seen after {looked[0] - began:.1f} s"
     return why
 
@@ -170,18 +169,18 @@ def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: 
     assert f"DELETE /v1/connectors/{name}" in report["reasons"][0]["detail"]
     assert httpx.delete(f"{flow.process.url}/v1/connectors/{name}", timeout=10).status_code == 204
     assert flow.service.report(group)["connector"] != name
-    assert name not in httpx.get(f"{flow.process.url}/metrics", timeout=10).text
+    assert name not in httpx.get(f"{flow.process.url}/metrics", timeout=10, verify=NO_AUTHORITIES).text
     ready(flow, group)
     assert httpx.delete(f"{flow.process.url}/v1/connectors/{other}", timeout=10).status_code == 404
 
 
 def _until_not_ready(flow: Flow, group: str, name: str) -> Json:
-    def said() -> Json:
+    def reported() -> Json:
         report = flow.service.report(group, name)
         assert report["readiness"] == "cannot_tell", report
         return report
 
-    return eventually(said, PROMISED, what=f"the groups of {name} are not ready")
+    return eventually(reported, PROMISED, what=f"the groups of {name} are not ready")
 
 
 def test_a_dead_target_is_not_green_and_says_since_when(

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.local import Broker, LocalStack
+from bridge.local import NO_AUTHORITIES, Broker, LocalStack
 from tests.e2e.control import aliased
 from tests.e2e.flow import WAIT, Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
@@ -26,8 +26,7 @@ def origin(stack: LocalStack) -> Iterator[Broker]:
     """A source that may be killed."""
     broker = stack.broker("cold-origin")
     yield broker
-    if not broker.process.died():
-        broker.stop()
+    broker.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +34,17 @@ def backup(stack: LocalStack) -> Iterator[Broker]:
     """A target that holds Connect's own topics too, and may be killed."""
     broker = stack.broker("cold-backup")
     yield broker
-    if not broker.process.died():
-        broker.stop()
+    broker.close()
 
 
 @pytest.fixture(scope="module")
 def mirrored_flow(stack: LocalStack, origin: Broker, backup: Broker) -> Iterator[OurFlow]:
     worker, service = stack.worker("cold", on="cold-backup"), stack.service("cold-service")
-    found = OurFlow(aliased(Flow(origin, backup, worker, service)))
+    flow = OurFlow(aliased(Flow(origin, backup, worker, service)))
     with ExitStack() as running:
-        running.enter_context(found.mirror())
-        running.enter_context(found.group_offsets(f"{found.mark}.*"))
-        yield found
+        running.enter_context(flow.mirror())
+        running.enter_context(flow.group_offsets(f"{flow.mark}.*"))
+        yield flow
 
 
 def _exit_status(flow: Flow) -> int:
@@ -66,12 +64,12 @@ def _ready(flow: Flow, group: str, timeout: float) -> Json:
 def _stored(flow: Flow) -> dict[tuple[str, str], Json]:
     """The newest values of the readiness topic, by kind and name."""
     topic = f"mm2-group-readiness.{flow.source.name}.internal"
-    found: dict[tuple[str, str], Json] = {}
+    collected: dict[tuple[str, str], Json] = {}
     for record in read(flow.target.bootstrap, topic):
         assert record.key is not None
         key = json.loads(record.key)
-        found[key["kind"], key["name"]] = json.loads(record.value or b"{}")
-    return found
+        collected[key["kind"], key["name"]] = json.loads(record.value or b"{}")
+    return collected
 
 
 def _restart(flow: Flow, meanwhile: Broker | None = None) -> None:
@@ -81,7 +79,11 @@ def _restart(flow: Flow, meanwhile: Broker | None = None) -> None:
         meanwhile.kill()
     flow.process.process.start()
     eventually(
-        lambda: httpx.get(f"{flow.process.url}/health/live", timeout=5).status_code == 200, WAIT, what="up"
+        lambda: (
+            httpx.get(f"{flow.process.url}/health/live", timeout=5, verify=NO_AUTHORITIES).status_code == 200
+        ),
+        WAIT,
+        what="up",
     )
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.doctor.needs import RIGHTS, On, Right
 from bridge.local import LocalStack
+from bridge.model.values import Side
 from tests.e2e.rights_scenario import GROUPS, LATER, NAME, TOPICS, Case, RightsScenario, prepare
 from tests.support import (
     Record,
@@ -27,17 +28,17 @@ from tests.support import (
     set_topic_config,
 )
 
-KINDS = tuple(NAME)
+FIRST = ("source", "group_offset", "checkpoint", "heartbeat")
+"""Roles that run from the beginning; the others come where they have something to do."""
 AT_THE_START = {"CREATE", "DESCRIBE_CONFIGS"}
 """What is asked of internal topics while they are made."""
 ELSEWHERE: dict[tuple[str, On], str] = {
     (
         "DESCRIBE_CONFIGS",
         On.COPIES,
-    ): "of the copy, with sync.topic.configs.enabled=false: the doctor's unit tests",
-    ("DESCRIBE", On.GROUPS): "dry.run=true: as READ, which includes it",
+    ): "of the copy, with sync.topic.configs.enabled=false: by the take-over below",
+    ("WRITE", On.OTHERS_IDS): "by the take-over below",
     ("READ", On.COPIES): "of the copy: tests/integration/test_pipeline_faults.py",
-    ("DESCRIBE", On.HEARTBEATS): "at the start: without it nobody could tell that the topic is missing",
 }
 
 
@@ -60,38 +61,38 @@ def internal(case: Case) -> bool:
 def test_with_exactly_these_rights_everything_runs(scenario: RightsScenario) -> None:
     """From the start, when internal topics are missing and may not be made yet, and where stock has stopped."""
     scenario.stock_copies_first()
-    late = [case for kind in KINDS for case in scenario.cases(kind) if internal(case)]
+    late = [case for role in FIRST for case in scenario.cases(role) if internal(case)]
     late = [case for case in late if case.right.operation in AT_THE_START]
-    for kind in KINDS:
-        scenario.grant(case for case in scenario.cases(kind) if case not in late)
-        scenario.start(kind)
+    for role in FIRST:
+        scenario.grant(case for case in scenario.cases(role) if case not in late)
+        scenario.start(role)
     making = [case for case in late if case.right.operation == "CREATE"]
     shared = [case for case in making if case.right.on is On.READINESS]
     for case in shared:
-        scenario.until(partial(scenario.named, case), case.said)
+        scenario.until(partial(scenario.named, case), case.label)
     scenario.grant(shared)
 
     def named_now(case: Case) -> bool:
-        scenario.refresh(case.kind)
+        scenario.refresh(case.role)
         return scenario.named(case)
 
     for case in sorted(making, key=lambda case: case.right.on is On.SYNCS):  # these are made last
         if case not in shared:
-            scenario.until(partial(named_now, case), case.said)
+            scenario.until(partial(named_now, case), case.label)
             scenario.grant([case])
     scenario.copied("orders")
-    for kind, (first, second) in GROUPS.items():
-        scenario.synced(kind, first, "orders")
-        scenario.synced(kind, second, "payments")
+    for role in ("group_offset", "checkpoint"):
+        for group, topic in zip(GROUPS[role], TOPICS, strict=True):
+            scenario.synced(role, group, topic)
     log = scenario.service.process.log.read_text()
     for case in late:
         if case.right.operation == "DESCRIBE_CONFIGS":
-            assert f"can't verify that the cleanup.policy of topic {case.name} is compact" in log, case.said
-            assert case.in_line(scenario.doctor(case.kind)), case.said
+            assert f"can't verify that the cleanup.policy of topic {case.name} is compact" in log, case.label
+            assert case.in_line(scenario.doctor(case.role)), case.label
     scenario.grant(late)
-    for kind in KINDS:
-        assert scenario.doctor(kind) == []
-        scenario.until(partial(scenario.well, kind), f"{kind} is well")
+    for role in FIRST:
+        assert scenario.doctor(role) == []
+        scenario.until(partial(scenario.well, role), f"{role} is well")
     copies = Counter(each.value for each in read(scenario.target.bootstrap, "A.orders", committed_only=True))
     assert set(copies.values()) == {1}, "ours went on where stock stopped"
 
@@ -99,16 +100,38 @@ def test_with_exactly_these_rights_everything_runs(scenario: RightsScenario) -> 
 def test_groups_are_moved_and_set_back_with_these_rights(scenario: RightsScenario) -> None:
     groups = GROUPS["group_offset"]
     for command in ("failover", "rollback"):
-        done = CliRunner().invoke(app, [command, "--flow", "A-to-B", "--url", scenario.service.url, *groups])
-        assert done.exit_code == 0, done.output
+        status, output = moving(scenario, command, *groups)
+        assert status == 0, output
     for group, topic in zip(groups, TOPICS, strict=True):
         scenario.synced("group_offset", group, topic)
+
+
+def test_dry_runs_and_the_flow_back_run_with_exactly_their_rights(scenario: RightsScenario) -> None:
+    for group, topic in zip(GROUPS["back"], TOPICS, strict=True):
+        scenario.synced("group_offset", group, topic)
+    status, output = moving(scenario, "failover", *GROUPS["back"])
+    assert status == 0, output
+    for role in ("dry", "back"):
+        scenario.grant(scenario.cases(role))
+        scenario.start(role)
+    for role in ("dry", "back"):
+        scenario.until(partial(scenario.well, role), f"{role} is well")
+        for group, topic in zip(GROUPS[role], TOPICS, strict=True):
+            scenario.synced(role, group, topic)
+        assert scenario.doctor(role) == []
+
+
+def moving(scenario: RightsScenario, command: str, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of a command that moves groups."""
+    given = [command, "--flow", "A-to-B", "--url", scenario.service.url, *arguments]
+    done = CliRunner().invoke(app, given)
+    return done.exit_code, done.output
 
 
 @pytest.mark.timeout(900)
 def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(scenario: RightsScenario) -> None:
     """The connectors at once: none of them has anything to do with the rights of another one."""
-    walks = [Walk(scenario, kind) for kind in KINDS]
+    walks = [Walk(scenario, role) for role in (*FIRST, "dry", "back")]
     with ThreadPoolExecutor(len(walks)) as pool:
         list(pool.map(Walk.all, walks))
     failed = [line for walk in walks for line in walk.failed]
@@ -119,37 +142,44 @@ def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(scenario: R
 
 def _elsewhere(right: Right) -> bool:
     made = right.operation in AT_THE_START and right.on.resource == "topic"
-    return made or (right.operation, right.on) in ELSEWHERE or right.on is On.OTHERS_IDS
+    return made or (right.operation, right.on) in ELSEWHERE
 
 
 class Walk:
     """Through the rights of one connector."""
 
-    def __init__(self, scenario: RightsScenario, kind: str) -> None:
-        self.scenario, self.kind = scenario, kind
-        self.first, self.second = GROUPS.get(kind, ("", ""))
+    def __init__(self, scenario: RightsScenario, role: str) -> None:
+        self.scenario, self.role = scenario, role
+        self.first, self.second = GROUPS.get(role, ("", ""))
         self.taken: set[Right] = set()
         self.failed: list[str] = []
         self.took: list[str] = []
 
     def all(self) -> None:
-        names = {On.TOPICS: "orders", On.COPIES: "A.orders", On.GROUPS: self.first}
-        for case in self.scenario.cases(self.kind):
-            of_copy = self.kind == "source" and (case.right.operation, case.right.on) == ("READ", On.COPIES)
-            if case.name != names.get(case.right.on, case.name) or of_copy or self._at_the_start(case):
+        for case in self.scenario.cases(self.role):
+            if not self._walked(case):
                 continue
             began = time.monotonic()
             try:
                 self.one(case)
             except Exception as error:
-                self.failed.append(f"{case.said}: {str(error)[:2000]}")
+                self.failed.append(f"{case.label}: {str(error)[:2000]}")
                 self.scenario.grant([case])
             self.taken.add(case.right)
-            self.took.append(f"{time.monotonic() - began:5.1f} s {case.said}")
+            self.took.append(f"{time.monotonic() - began:5.1f} s {case.label}")
 
-    def _at_the_start(self, case: Case) -> bool:
-        made = internal(case) and case.right.operation in AT_THE_START
-        return made or (case.right.operation, case.right.on) == ("DESCRIBE", On.HEARTBEATS)
+    def _walked(self, case: Case) -> bool:
+        right, scenario = case.right, self.scenario
+        (topic, *_), (copy, *_) = (scenario.names(self.role, on, TOPICS) for on in (On.TOPICS, On.COPIES))
+        names = {On.TOPICS: topic, On.COPIES: copy, On.GROUPS: self.first}
+        if case.name != names.get(right.on, case.name):
+            return False
+        if self.role == "dry":  # the others are those of group_offset
+            return (right.operation, right.side, right.on) == ("DESCRIBE", Side.TARGET, On.GROUPS)
+        if self.role == "back" and right.optional:
+            return False
+        made = internal(case) and right.operation in AT_THE_START
+        return not made and not (self.role == "source" and (right.operation, right.on) == ("READ", On.COPIES))
 
     def one(self, case: Case) -> None:
         scenario = self.scenario
@@ -159,15 +189,15 @@ class Walk:
         scenario.take(case)
         self.stir(case)
         if case.right.by_connect:
-            scenario.until(lambda: scenario.failed(case), case.said)
+            scenario.until(lambda: scenario.failed(case), case.label)
             scenario.grant([case])
-            scenario.worker.rest.restart_task(NAME[self.kind], 0)
-            scenario.worker.rest.wait_running(NAME[self.kind])
+            scenario.worker.rest.restart_task(NAME[self.role], 0)
+            scenario.worker.rest.wait_running(NAME[self.role])
         else:
-            named = scenario.logged if case.right.on is On.RUNS else scenario.named
+            named = scenario.logged if case.right.on in (On.RUNS, On.HEARTBEATS) else scenario.named
             if (case.right.operation, case.right.on) != ("DESCRIBE_CONFIGS", On.COPIES):
-                scenario.until(lambda: named(case, begun), case.said)
-            assert case.in_line(scenario.doctor(self.kind)), scenario.doctor(self.kind)
+                scenario.until(lambda: named(case, begun), case.label)
+            assert case.in_line(scenario.doctor(self.role)), scenario.doctor(self.role)
             self.rest(case)
             scenario.grant([case])
         self.healed(case)
@@ -194,10 +224,12 @@ class Walk:
                 fresh = f"{LATER}-and-another"
                 self._of_new(fresh, _WRITING)
                 create_topic(source, fresh)
-            case _ if self.kind == "source":
+            case _ if self.role == "source":
                 produce(source, "orders", [Record(b"stirred", key=b"s")])
-            case _ if self.kind in GROUPS:
-                self.scenario.commit(self.first, "orders")
+            case "DESCRIBE", On.HEARTBEATS:
+                self.scenario.worker.rest.restart(NAME[self.role])
+            case _ if self.role in GROUPS:
+                self.scenario.commit(self.role, self.first, "orders")
 
     def _gap(self) -> None:
         """Records go before they are copied."""
@@ -212,14 +244,66 @@ class Walk:
 
     def rest(self, case: Case) -> None:
         """What goes on without the right."""
-        if self.kind in GROUPS and case.right.on is not On.OPPOSITE:
-            self.scenario.synced(self.kind, self.second, "payments")
-        elif self.kind == "source" and case.right.on not in (On.STATE, On.IDS):
+        if self.role == "heartbeat":
+            target = self.scenario.target.bootstrap
+            _, before = bounds(target, "heartbeats")[0]
+            self.scenario.until(lambda: bounds(target, "heartbeats")[0][1] > before + 1, "heartbeats go on")
+        if self.role == "back":
+            status, output = moving(self.scenario, "failover", "--back", "--dry-run", self.first)
+            assert status in (1, 3), output
+        if self.role in GROUPS and case.right.on is not On.OPPOSITE:
+            self.scenario.synced(self.role, self.second, "payments")
+            if self.role == "back":
+                status, output = moving(self.scenario, "failover", "--back", "--dry-run", self.second)
+                assert status == 0, output
+        elif self.role == "source" and case.right.on not in (On.STATE, On.IDS):
             self.scenario.copied("payments")
 
     def healed(self, case: Case) -> None:
-        if self.kind in GROUPS:
-            self.scenario.synced(self.kind, self.first, "orders")
-        elif self.kind == "source":
+        if self.role in GROUPS:
+            self.scenario.synced(self.role, self.first, "orders")
+        elif self.role == "source":
             self.scenario.copied(LATER if case.name.endswith(LATER) else "orders")
-        self.scenario.until(lambda: self.scenario.well(self.kind), f"healed: {case.said}")
+        self.scenario.until(lambda: self.scenario.well(self.role), f"healed: {case.label}")
+
+
+def test_groups_come_home_with_these_rights(scenario: RightsScenario) -> None:
+    groups = GROUPS["back"]
+    status, output = moving(scenario, "failover", "--back", *groups)
+    assert status == 0, output
+
+    def home() -> None:
+        reports = [scenario.client.report(group, NAME["group_offset"]) for group in groups]
+        assert all(each["ready"] for each in reports), reports
+
+    scenario.until(home, "the groups are the first flow's again")
+
+
+def test_a_take_over_waits_for_the_ids_of_the_connector_before_it(scenario: RightsScenario) -> None:
+    """Which goes on meanwhile. When it is done nobody needs them any more."""
+    cases = scenario.cases("heir")
+    (ids,) = (case for case in cases if case.right.on is On.OTHERS_IDS)
+    (sizes,) = (
+        case
+        for case in cases
+        if (case.right.operation, case.right.on, case.name) == ("DESCRIBE_CONFIGS", On.COPIES, "A.orders")
+    )
+    scenario.grant(case for case in cases if case not in (ids, sizes))
+    scenario.start("heir")
+    scenario.until(partial(scenario.named, ids), ids.label)
+    findings = scenario.doctor("heir")
+    assert ids.in_line(findings), findings
+    assert sizes.in_line(findings), findings
+    scenario.copied("orders")
+    scenario.grant([ids])
+    scenario.until(partial(scenario.well, "heir"), "the take-over is done")
+    scenario.worker.rest.stop(NAME["source"])
+    scenario.take(ids)
+    add_partitions(scenario.source.bootstrap, "payments", 2)
+    for topic in TOPICS:
+        scenario.copied(topic)
+    assert scenario.well("heir")
+    findings = scenario.doctor("heir")
+    assert sizes.in_line(findings), findings
+    scenario.grant([ids, sizes])
+    assert scenario.doctor("heir") == []

@@ -136,8 +136,7 @@ def primary(stack: LocalStack) -> Iterator[Broker]:
     """A source that may be killed."""
     broker = stack.broker("primary")
     yield broker
-    if not broker.process.died():
-        broker.stop()
+    broker.close()
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +185,9 @@ def planned(mirrored_flow: OurFlow, page: Page) -> None:
     # Producers have stopped; what is left is read on A up to the last but two.
     group.read(mirrored_flow.source.bootstrap, topic, RECORDS - 5)
     assert "can fail over" in page.run("failover", GROUP=group.group)
-    said = page.run("failover", GROUP=group.group)
-    assert "No record of" in said
-    assert f"on {mirrored_flow.remote(topic)}" in said
+    output = page.run("failover", GROUP=group.group)
+    assert "No record of" in output
+    assert f"on {mirrored_flow.remote(topic)}" in output
     assert group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)) == 2 * PARTITIONS
     group.assert_once(RECORDS)
     assert "has failed over" in page.run("explain", GROUP=group.group)
@@ -231,8 +230,8 @@ def unplanned(mirrored_flow: OurFlow, page: Page, mirror: str, primary: Broker) 
         eventually(gone, WAIT, what="A is gone")
         page.section("Unplanned: A is gone")
         assert "was ready to fail over" in page.run("explain", GROUP=group.group)
-        said = page.run("failover", GROUP=group.group)
-        assert f"At most {5 * PARTITIONS} records" in said
+        output = page.run("failover", GROUP=group.group)
+        assert f"At most {5 * PARTITIONS} records" in output
         assert (
             group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
             == (RECORDS - 3) * PARTITIONS
@@ -368,13 +367,13 @@ def moves(mirrored_flow: OurFlow) -> dict[str, MoveRecord]:
     topic = f"mm2-group-readiness.{mirrored_flow.source.name}.internal"
     if topic not in admin(mirrored_flow.target.bootstrap).list_topics(timeout=10).topics:
         return {}
-    found: dict[str, MoveRecord] = {}
+    collected: dict[str, MoveRecord] = {}
     for record in read(mirrored_flow.target.bootstrap, topic):
         key, value = decode(record.key, record.value)
         if key.kind == MoveRecord.kind:
             assert isinstance(value, MoveRecord)
-            found[key.name] = value
-    return found
+            collected[key.name] = value
+    return collected
 
 
 def readiness_of(mirrored_flow: OurFlow, connector: str, expected: Mapping[str, int]) -> None:
@@ -382,7 +381,7 @@ def readiness_of(mirrored_flow: OurFlow, connector: str, expected: Mapping[str, 
 
     def there() -> None:
         flows = mirrored_flow.flow.service.get("/v1/readiness")["flows"]
-        (found,) = [each for each in flows if each["connector"] == connector]
-        assert {name: found[name] for name in expected} == dict(expected), found
+        (result,) = [each for each in flows if each["connector"] == connector]
+        assert {name: result[name] for name in expected} == dict(expected), result
 
     eventually(there, MIRRORED, what=f"{expected}", watched=mirrored_flow.flow.watched)

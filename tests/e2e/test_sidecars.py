@@ -23,7 +23,7 @@ def sides(stack: LocalStack) -> Iterator[list[Flow]]:
         "config.providers": "env",
         "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
     }
-    found = []
+    collected = []
     for number in range(2):
         service = stack.service(f"sidecar-{number}")
         worker = stack.worker(
@@ -32,9 +32,9 @@ def sides(stack: LocalStack) -> Iterator[list[Flow]]:
             properties=providers,
             environment={"BRIDGE_URL": service.url},
         )
-        found.append(Flow(stack.source, stack.target, worker, service))
-    yield found
-    for each in found:
+        collected.append(Flow(stack.source, stack.target, worker, service))
+    yield collected
+    for each in collected:
         each.worker.stop()
 
 
@@ -73,11 +73,11 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
 
         eventually(paused, WAIT, what="both services see the pause", watched=flow.watched)
         assert time.monotonic() - began < PAUSED, f"seen after {time.monotonic() - began:.1f} s"
-        found = [condition for each in sides for condition in _known(each, name)["conditions"]]
-        assert {each["condition"] for each in found} == {"paused"}, found
+        result = [condition for each in sides for condition in _known(each, name)["conditions"]]
+        assert {each["condition"] for each in result} == {"paused"}, result
         assert any(
             "is alive, but Connect does not poll its tasks: Connect has paused it" in each["detail"]
-            for each in found
-        ), found
+            for each in result
+        ), result
         flow.worker.rest.resume(name)
         eventually(spread, WAIT, what="each service has its task again", watched=flow.watched)

@@ -42,16 +42,16 @@ def fill(flow: Flow, topic: str, start: int, count: int = 20) -> None:
 
 def wait_copied(flow: Flow, topic: str, within: float = COPIED) -> None:
     """Until every partition of the copy holds what the source does, in that order."""
-    wanted = {
+    expected = {
         partition: [each.content for each in records]
         for partition, records in read_all(flow.source, topic).items()
     }
 
     def there() -> None:
-        found = read_all(flow.target, flow.remote(topic))
+        copies = read_all(flow.target, flow.remote(topic))
         assert {
-            partition: [each.content for each in records] for partition, records in found.items()
-        } == wanted
+            partition: [each.content for each in records] for partition, records in copies.items()
+        } == expected
 
     eventually(there, within, what=f"{topic} is copied", watched=flow.watched)
 
@@ -61,12 +61,13 @@ def wait_told(flow: Flow, name: str, topics: list[str], each: int) -> None:
     path = f"/v1/connectors/{quote(name)}"
 
     def told() -> None:
-        said = flow.service.get(f"{path}/progress?limit=1000")
+        progress = flow.service.get(f"{path}/progress?limit=1000")
         places = [
-            (row["topic"], row["partition"], row["position"], row["records"]) for row in said["partitions"]
+            (row["topic"], row["partition"], row["position"], row["records"])
+            for row in progress["partitions"]
         ]
         assert places == [(topic, number, each, each) for topic in topics for number in range(PARTITIONS)]
-        totals = said["totals"]
+        totals = progress["totals"]
         assert (totals["state"], totals["lag"], totals["records"]) == ("copying", 0, each * len(places))
         assert totals["bytes"] > 0
 

@@ -41,13 +41,13 @@ def own(stack: LocalStack, origin: Broker) -> Flow:
 @pytest.fixture(scope="module")
 def mirrored_flow(own: Flow) -> Iterator[OurFlow]:
     """Mirrored by ours, with group sync by both of our connectors."""
-    found = OurFlow(aliased(own))
+    flow = OurFlow(aliased(own))
     with ExitStack() as running:
-        running.enter_context(found.mirror())
-        synced = {"groups": f"{found.mark}-ours.*", "sync_group_offsets_enabled": "true"}
-        running.enter_context(found.running("Checkpoint", **synced))
-        running.enter_context(found.group_offsets(f"{found.mark}-groups.*"))
-        yield found
+        running.enter_context(flow.mirror())
+        synced = {"groups": f"{flow.mark}-ours.*", "sync_group_offsets_enabled": "true"}
+        running.enter_context(flow.running("Checkpoint", **synced))
+        running.enter_context(flow.group_offsets(f"{flow.mark}-groups.*"))
+        yield flow
 
 
 def _kill(pid: int) -> None:
@@ -173,8 +173,8 @@ def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_rig
         trace = _failed(own, name, "uthentication", "source")
         assert own.service.status(name)["state"] == "failed"
         config = own.worker.rest.config(name)
-        for said in (trace, own.service.health()):
-            assert WRONG_PASSWORD not in str(said)
+        for shown in (trace, own.service.health()):
+            assert WRONG_PASSWORD not in str(shown)
         right = {key: value.replace(WRONG_PASSWORD, PASSWORD) for key, value in config.items()}
         own.worker.rest.put(name, right)
         # Now it may not read one of what it is to copy; the other one goes on.
@@ -294,11 +294,11 @@ def _ready_by_runs(flow: Flow, group: str, answer: str = "ready") -> None:
 
 def _all_told(flow: Flow, group: str) -> dict[TopicPartition, Checkpoint]:
     """The newest checkpoints of a group, all of where it stands. Connect writes them after the group has moved."""
-    found = latest(flow.target, flow.source.name, group)
-    told = {place: checkpoint.downstream_offset for place, checkpoint in found.items()}
+    checkpoints = latest(flow.target, flow.source.name, group)
+    told = {place: checkpoint.downstream_offset for place, checkpoint in checkpoints.items()}
     assert told == committed_offsets(flow.target.bootstrap, group)
     assert len(told) == PARTITIONS
-    return found
+    return checkpoints
 
 
 def _troubled(flow: Flow, name: str, before: list[str]) -> None:

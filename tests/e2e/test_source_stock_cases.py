@@ -27,7 +27,7 @@ from tests.e2e.mirrored_flow import (
     every,
     read_all,
 )
-from tests.support import admin, create_topic, eventually, read, resume, set_topic_config
+from tests.support import admin, create_topic, eventually, exists, read, resume, set_topic_config
 
 RISING = {partition: partition + 1 for partition in range(PARTITIONS)}
 """Processed records by partition: from one to all."""
@@ -65,17 +65,17 @@ def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[OurFlo
     if flavour == "SSL":
         backup: TlsBackup = request.getfixturevalue("tls_backup")
         unique_flow, settings = aliased(flow, target=backup.broker), settings | backup.settings
-    found = OurFlow(unique_flow, settings, transactions=flavour == "Transactions")
+    mirror = OurFlow(unique_flow, settings, transactions=flavour == "Transactions")
     with ExitStack() as running:
-        topics = {"topics": _everywhere(found)} if flavour == "Base" else {}
-        running.enter_context(found.mirror(**topics))
-        running.enter_context(found.group_offsets(f"{found.mark}-groups.*"))
+        topics = {"topics": _everywhere(mirror)} if flavour == "Base" else {}
+        running.enter_context(mirror.mirror(**topics))
+        running.enter_context(mirror.group_offsets(f"{mirror.mark}-groups.*"))
         if flavour != "Identity":
             synced = {"sync_group_offsets_enabled": "true"}
-            stock, ours = f"{found.mark}-stock.*", f"{found.mark}-ours.*"
-            running.enter_context(found.stock_checkpoints(groups=stock, **synced))
-            running.enter_context(found.running("Checkpoint", groups=ours, **synced))
-        yield found
+            stock, ours = f"{mirror.mark}-stock.*", f"{mirror.mark}-ours.*"
+            running.enter_context(mirror.stock_checkpoints(groups=stock, **synced))
+            running.enter_context(mirror.running("Checkpoint", groups=ours, **synced))
+        yield mirror
 
 
 def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -122,11 +122,11 @@ class Case:
         expected = self.mirrored_flow.left(topic, processed)
 
         def within() -> None:
-            found = self.mirrored_flow.unread(topic, offsets())
-            assert found.keys() == expected.keys()
+            result = self.mirrored_flow.unread(topic, offsets())
+            assert result.keys() == expected.keys()
             for partition, left in expected.items():
-                again = len(found[partition]) - len(left)
-                assert found[partition][again:] == left, f"{partition} skips"
+                again = len(result[partition]) - len(left)
+                assert result[partition][again:] == left, f"{partition} skips"
                 assert left or again <= max(0, lag - 1), f"{partition} re-reads {again}"
 
         eventually(
@@ -139,15 +139,15 @@ class Case:
     def _wait_evidence(self, group: str, topic: str, processed: Mapping[int, int]) -> None:
         """With transactions on the source runs leave a bound where control records lie within; records settle it."""
 
-        def said() -> None:
+        def reported() -> None:
             rows = self.mirrored_flow.flow.service.report(group)["partitions"]
-            found = {row["partition"]: row for row in rows if row["topic"] == topic}
-            assert found.keys() == processed.keys()
-            for row in found.values():
+            result = {row["partition"]: row for row in rows if row["topic"] == topic}
+            assert result.keys() == processed.keys()
+            for row in result.values():
                 assert (row["verdict"], row["bound"]) == ("exact", 0), row
                 assert row["evidence"] == "run" or self.mirrored_flow.transactions, row
 
-        eventually(said, WAIT, what=f"{group} is exact by runs", watched=self.mirrored_flow.flow.watched)
+        eventually(reported, WAIT, what=f"{group} is exact by runs", watched=self.mirrored_flow.flow.watched)
 
 
 def _topics(bootstrap: str) -> set[str]:
@@ -165,8 +165,8 @@ def _wait_overrides(mirrored_flow: OurFlow, topic: str, expected: Mapping[str, s
     """Until the copy of the topic has these overrides (None: no such)."""
 
     def set_there() -> None:
-        found = _overrides(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
-        assert {key: found.get(key) for key in expected} == expected
+        result = _overrides(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
+        assert {key: result.get(key) for key in expected} == expected
 
     eventually(
         set_there, MIRRORED, what=f"configs of the copy of {topic}", watched=mirrored_flow.flow.watched
@@ -200,7 +200,7 @@ def test_replication(mirrored_flow: OurFlow) -> None:
         more = mirrored_flow.topic("test-topic-2", shifted=False)
         mirrored_flow.produce(more, partitions=1)
         eventually(
-            lambda: mirrored_flow.remote(more) in _topics(mirrored_flow.target.bootstrap),
+            lambda: exists(mirrored_flow.target.bootstrap, mirrored_flow.remote(more)),
             WAIT,
             what=f"the copy of {more}",
             watched=mirrored_flow.flow.watched,
@@ -227,10 +227,10 @@ def test_replication_both_ways_makes_no_circles(mirrored_flow: OurFlow) -> None:
         back.flow.wait_rounds(name)
         last = back.topic("test-topic-last", shifted=False)
         back.produce(last)
-        eventually(lambda: back.remote(last) in _topics(back.target.bootstrap), WAIT, what="the last topic")
+        eventually(lambda: exists(back.target.bootstrap, back.remote(last)), WAIT, what="the last topic")
     for way in (mirrored_flow, back):
-        found = {topic for topic in _topics(way.source.bootstrap) if mirrored_flow.mark in topic}
-        twice = {topic for topic in found if topic.count(f"{way.source.name}.") or topic.count(".") > 1}
+        result = {topic for topic in _topics(way.source.bootstrap) if mirrored_flow.mark in topic}
+        twice = {topic for topic in result if topic.count(f"{way.source.name}.") or topic.count(".") > 1}
         assert not twice, "copies of copies"
 
 
@@ -247,7 +247,7 @@ def test_replication_with_empty_partition(mirrored_flow: OurFlow) -> None:
     )
     mirrored_flow.produce(topic, partitions=PARTITIONS - 1)
     eventually(
-        lambda: mirrored_flow.remote(topic) in _topics(mirrored_flow.target.bootstrap),
+        lambda: exists(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)),
         WAIT,
         what=f"the copy of {topic}",
     )
@@ -281,8 +281,8 @@ def test_one_way_replication_with_offset_sync(mirrored_flow: OurFlow) -> None:
         case.wait_synced(topic, every(RECORDS))
     mirrored_flow.produce(topics[1], 1, start=RECORDS)
     copies = [mirrored_flow.remote(topic) for topic in topics]
-    found = resume(mirrored_flow.target.bootstrap, case.ours[0], copies, count=PARTITIONS)
-    assert sorted(str(record.value) for record in found) == [
+    result = resume(mirrored_flow.target.bootstrap, case.ours[0], copies, count=PARTITIONS)
+    assert sorted(str(record.value) for record in result) == [
         str(b"%d-%d" % (partition, RECORDS)) for partition in range(PARTITIONS)
     ]
 
@@ -310,12 +310,12 @@ def test_replication_without_offset_sync_will_not_create_offset_syncs_topic(mirr
     topic = mirrored_flow.topic("test-without-syncs")
     mirrored_flow.produce(topic)
     mirrored_flow.wait_mirrored(topic)
-    found = _topics(mirrored_flow.source.bootstrap) | _topics(mirrored_flow.target.bootstrap)
-    assert not found & {
+    result = _topics(mirrored_flow.source.bootstrap) | _topics(mirrored_flow.target.bootstrap)
+    assert not result & {
         syncs_topic(mirrored_flow.flow),
         f"mm2-offset-syncs.{mirrored_flow.source.name}.internal",
     }
-    assert f"mm2-offset-runs.{mirrored_flow.source.name}.internal" in found
+    assert f"mm2-offset-runs.{mirrored_flow.source.name}.internal" in result
     case = Case(mirrored_flow, "without-syncs")
     case.commit(topic, RISING)
     case.wait_synced(topic, RISING)
@@ -408,7 +408,7 @@ def test_replicate_source_default(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicateSourceDefault, which with stock shows nothing: both clusters
     have the same defaults. Here the copy carries the source's as its own."""
     topic = create_topic(mirrored_flow.source.bootstrap, mirrored_flow.name("test-source-default"), 1)
-    eventually(lambda: topic in _topics(mirrored_flow.target.bootstrap), WAIT, what=f"the copy of {topic}")
+    eventually(lambda: exists(mirrored_flow.target.bootstrap, topic), WAIT, what=f"the copy of {topic}")
     assert "retention.bytes" not in _overrides(mirrored_flow.source.bootstrap, topic)
     _wait_overrides(mirrored_flow, topic, {"retention.bytes": "-1"})
 
@@ -422,7 +422,7 @@ def test_replicate_from_latest(flow: Flow) -> None:
 
     def begun() -> bool:
         return (
-            runs in _topics(mirrored_flow.target.bootstrap)
+            exists(mirrored_flow.target.bootstrap, runs)
             and len(read(mirrored_flow.target.bootstrap, runs)) >= PARTITIONS
         )
 

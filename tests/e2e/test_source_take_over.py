@@ -18,7 +18,7 @@ from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
 from tests.e2e.flow import WAIT, Flow
-from tests.support import admin, bounds, create_topic, eventually, numbered, read, stock_config, unique
+from tests.support import bounds, create_topic, eventually, exists, numbered, read, stock_config, unique
 from tests.support.records import producer
 
 PARTITIONS = 3
@@ -88,10 +88,10 @@ class Mirror:
 
     def copies(self, partition: int) -> list[Any]:
         remote = self._mine.remote(self.topic)
-        if remote not in admin(self._mine.target.bootstrap).list_topics(timeout=10).topics:
+        if not exists(self._mine.target.bootstrap, remote):
             return []
-        found = read(self._mine.target.bootstrap, remote, partition, committed_only=True)
-        return [each.content for each in found]
+        result = read(self._mine.target.bootstrap, remote, partition, committed_only=True)
+        return [each.content for each in result]
 
     def originals(self, partition: int) -> list[Any]:
         return [each.content for each in read(self._mine.source.bootstrap, self.topic, partition)]
@@ -107,20 +107,20 @@ class Mirror:
         """The rows, once the service has stopped copying."""
 
         def done() -> list[dict[str, Any]]:
-            code, rows, said = self.hand_back()
-            assert code == 0, said
+            code, rows, message = self.hand_back()
+            assert code == 0, message
             return rows
 
         return eventually(done, WAIT, what=f"{self.name} is handed back", watched=self._mine.watched)
 
     def stored(self) -> dict[int, int]:
         """What Connect keeps, by partition."""
-        found = self._rest.offsets(self.name)
+        result = self._rest.offsets(self.name)
         assert all(
             (each["partition"]["cluster"], each["partition"]["topic"]) == (self._mine.source.name, self.topic)
-            for each in found
+            for each in result
         )
-        return {each["partition"]["partition"]: each["offset"]["offset"] for each in found}
+        return {each["partition"]["partition"]: each["offset"]["offset"] for each in result}
 
     def runs(self, partition: int) -> list[OffsetRun]:
         runs_topic = f"mm2-offset-runs.{self._mine.source.name}.internal"
@@ -143,13 +143,13 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_agai
         with producing(unique_flow.source.bootstrap, mirror.topic):
             mirror.stock()
             mirror.copies_on()
-            code, _, said = mirror.hand_back()
-            assert (code, "is RUNNING and has 1 task(s)" in said) == (1, True), said
+            code, _, message = mirror.hand_back()
+            assert (code, "is RUNNING and has 1 task(s)" in message) == (1, True), message
             mirror.stop()
             by_stock = mirror.stored()
             assert len(by_stock) == PARTITIONS
-            code, _, said = mirror.hand_back()
-            assert (code, "hand back before its class is changed" in said) == (1, True), said
+            code, _, message = mirror.hand_back()
+            assert (code, "hand back before its class is changed" in message) == (1, True), message
 
             mirror.ours()
             mirror.copies_on()
@@ -164,8 +164,8 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_agai
                 assert first.covered_from == first.upstream_start
                 assert handed[partition] > last + 1
             assert mirror.stored() == {partition: at - 1 for partition, at in handed.items()}
-            code, rows, said = mirror.hand_back()
-            assert (code, {row["outcome"] for row in rows}) == (0, {"handed back before"}), said
+            code, rows, message = mirror.hand_back()
+            assert (code, {row["outcome"] for row in rows}) == (0, {"handed back before"}), message
 
             mirror.stock()
             mirror.copies_on()

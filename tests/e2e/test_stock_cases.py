@@ -18,6 +18,7 @@ from tests.support import (
     Record,
     admin,
     eventually,
+    exists,
     produce,
     resume,
 )
@@ -44,9 +45,9 @@ def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[Mirror
         backup: TlsBackup = request.getfixturevalue("tls_backup")
         unique_flow = aliased(flow, target=backup.broker)
         settings |= backup.settings
-    found = MirroredFlow(unique_flow, settings, transactions=flavour == "Transactions")
-    with found.mirrored():
-        yield found
+    mirror = MirroredFlow(unique_flow, settings, transactions=flavour == "Transactions")
+    with mirror.mirrored():
+        yield mirror
 
 
 def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -65,8 +66,8 @@ def _assert_first_unprocessed(mirrored_flow: MirroredFlow, topic: str, group: st
         for place, at in mirrored_flow.translated(group).items()
         if place[0] == mirrored_flow.remote(topic)
     }
-    found = read_all(mirrored_flow.target, mirrored_flow.remote(topic), start)
-    for partition, records in found.items():
+    copies = read_all(mirrored_flow.target, mirrored_flow.remote(topic), start)
+    for partition, records in copies.items():
         first = [record.value for record in records][:1]
         assert first == [b"%d-%d" % (partition, RISING[partition])][: RECORDS - RISING[partition]]
 
@@ -112,7 +113,7 @@ def _wait_copied(mirrored_flow: MirroredFlow, topic: str) -> None:
     """Until the mirror has made the topic's copy."""
     copy = mirrored_flow.remote(topic)
     eventually(
-        lambda: copy in _topics(mirrored_flow.target.bootstrap),
+        lambda: exists(mirrored_flow.target.bootstrap, copy),
         WAIT,
         what=copy,
         watched=mirrored_flow.flow.watched,

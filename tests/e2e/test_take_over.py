@@ -64,15 +64,15 @@ class Pair:
 
     def keys(self) -> dict[str, list[bytes]]:
         """Of all that was ever written to Connect's own offsets topic for the two, as it is."""
-        found: dict[str, list[bytes]] = {kind: [] for kind in self.names}
+        result: dict[str, list[bytes]] = {kind: [] for kind in self.names}
         topic = f"{self._mine.worker.group_id}-offsets"
         for partition in bounds(self._mine.target.bootstrap, topic):
             for record in read(self._mine.target.bootstrap, topic, partition):
                 assert record.key is not None
                 for kind, name in self.names.items():
                     if json.loads(record.key)[0] == name:
-                        found[kind].append(record.key)
-        return found
+                        result[kind].append(record.key)
+        return result
 
     def _there(self) -> dict[str, str]:
         known = self._rest.connectors()
@@ -110,10 +110,10 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
     def ended() -> dict[str, list[str]]:
         """Stopped, with every offset flushed; what Connect keeps."""
         pair.stop()
-        found = pair.offsets()
+        result = pair.offsets()
         if how == "deleted":
             pair.delete()
-        return found
+        return result
 
     try:
         pair.stock()
@@ -215,7 +215,7 @@ def test_offsets_are_altered_and_reset_as_stocks(flow: Flow, kind: str, key: dic
         our_control(kind, unique_flow, **settings),
     ):
         with connector(flow.worker, config, unique("alter")) as name:
-            said = [
+            messages = [
                 _told(flow, name, config, "PATCH", [(key, ZERO)]),
                 _told(flow, name, config, "DELETE"),
             ]
@@ -223,14 +223,14 @@ def test_offsets_are_altered_and_reset_as_stocks(flow: Flow, kind: str, key: dic
             rest.wait_state(name, "STOPPED", tasks=0)
             kept: dict[str, Any] = {}
             for partition, offset in alterations(key):
-                said.append(_told(flow, name, config, "PATCH", [(partition, offset)]))
-                if ALTERED in said[-1]:
+                messages.append(_told(flow, name, config, "PATCH", [(partition, offset)]))
+                if ALTERED in messages[-1]:
                     kept[json.dumps(partition, sort_keys=True)] = {"partition": partition, "offset": offset}
                 _wait_offsets(flow, name, [each for each in kept.values() if each["offset"] is not None])
             assert any(each["offset"] is not None for each in kept.values())
-            said.append(_told(flow, name, config, "DELETE"))
+            messages.append(_told(flow, name, config, "DELETE"))
             _wait_offsets(flow, name, [])
-            answers.append(said)
+            answers.append(messages)
     assert answers[1] == answers[0]
     for words in ("which is required", "must be", "the only accepted value is 0", "may not be null", ALTERED):
         assert any(words in each for each in answers[0]), answers[0]

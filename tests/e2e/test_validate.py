@@ -40,6 +40,7 @@ WRONG: dict[str, tuple[dict[str, str | None], str, str]] = {
     "unknown login": ({"source.cluster.sasl.jaas.config": JAAS.replace("plain.Plain", "x.X"),
                        "source.cluster.security.protocol": "SASL_PLAINTEXT",
                        "source.cluster.sasl.mechanism": "PLAIN"}, "source.cluster.sasl.jaas.config", "LoginModule"),
+    "too large": ({"topics": "x" * 1_100_000}, "topics", "the limit is 1048576 bytes"),
     "no property": ({"source.consumer.interceptor.classes": "com.example.Mine"},
                     "source.consumer.interceptor.classes", "interceptor"),
 }  # fmt: skip
@@ -77,7 +78,7 @@ def test_ten_errors_are_told_at_once_and_no_secret_with_them(flow: Flow) -> None
     }
     answer = flow.worker.rest.validate(CLASS, {**_full(flow), **wrong, **secrets})
     errors = {entry["value"]["name"]: entry["value"]["errors"] for entry in answer["configs"]}
-    assert {key for key, found in errors.items() if found} == set(wrong)
+    assert {key for key, each in errors.items() if each} == set(wrong)
     assert answer["error_count"] == sum(map(len, errors.values()))
     shown = {entry["value"]["name"]: entry["value"]["value"] for entry in answer["configs"]}
     assert {shown[key] for key in secrets} == {"[hidden]"}
@@ -109,11 +110,17 @@ def test_every_key_is_shown_as_python_defines_it(flow: Flow) -> None:
     keys = definition_json("group_offset")["keys"]
     assert isinstance(keys, list)
     for key in keys:
-        found = shown[key["name"]]
+        result = shown[key["name"]]
         default = None if key["required"] else key["default"]
-        told = (found["type"], found["required"], found["default_value"], found["importance"], found["group"])
+        told = (
+            result["type"],
+            result["required"],
+            result["default_value"],
+            result["importance"],
+            result["group"],
+        )
         assert told == (key["type"], key["required"], default, key["importance"], key["group"]), key["name"]
-        assert (found["documentation"], found["order_in_group"]) == (key["documentation"], key["order"])
+        assert (result["documentation"], result["order_in_group"]) == (key["documentation"], key["order"])
     ours = {key["name"] for key in keys}
     # Beside them stands only what Connect has for every connector.
     assert {"name", "connector.class", "tasks.max"} <= shown.keys() - ours
@@ -207,11 +214,11 @@ def test_with_the_service_away_local_checks_decide_and_it_is_said_once(
     assert rest.validation_errors(CLASS, away) == {}
     assert list(rest.validation_errors(CLASS, {**away, "dry.run": "perhaps"})) == ["dry.run"]
     log = flow.worker.process.log.read_text()
-    said = [
+    messages = [
         line for line in log.splitlines() if "could not validate the configuration" in line and url in line
     ]
-    assert len(said) == 1, said
-    assert "WARN" in said[0]
+    assert len(messages) == 1, messages
+    assert "WARN" in messages[0]
 
 
 def test_what_the_service_rejects_later_is_raised_with_its_words(

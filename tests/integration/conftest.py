@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from bridge.local.jars import kafka_jars
+from bridge.local.spark_classes import spark_environment
 from tests.integration.stock import Stock
 from tests.support.java import COMPILER, SHORT_LIVED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_drivers() -> None:
+    """Drivers of Spark start as in the demo, also those that no service of the stack starts."""
+    os.environ.update(spark_environment())
 
 
 @pytest.fixture(scope="session")

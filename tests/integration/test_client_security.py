@@ -24,10 +24,10 @@ from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.local.broker import Broker
-from bridge.local.jars import kafka_jars
 from bridge.local.security import Security, TlsFiles, make_tls
 from bridge.model.values import Side, TopicPartition
 from tests.support import unique
+from tests.support.brokers import secured_broker
 from tests.support.raw_batches import Plain, batch_of
 
 # aiokafka forgets to close the transport of a connection that was refused.
@@ -46,12 +46,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[
     security = Security(
         users={"alice": "wonder"}, tls=tls, authorizer=True, super_users=("alice", "CN=client")
     )
-    running = Broker("secured", kafka_jars("4.3.1"), tmp_path_factory.mktemp("broker"), security=security)
-    running.start()
-    try:
+    with secured_broker(tmp_path_factory.mktemp("broker"), security) as running:
         yield running
-    finally:
-        running.close()
 
 
 def settings(address: str, **props: str) -> ClientSettings:
@@ -60,16 +56,16 @@ def settings(address: str, **props: str) -> ClientSettings:
     return client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": address, **hasty, **given})
 
 
-def brokers_seen(found: ClientSettings) -> tuple[int, int]:
+def brokers_seen(settings_: ClientSettings) -> tuple[int, int]:
     """By librdkafka, by aiokafka; 0 where the client is not let in."""
     try:
-        admin = AdminClient({**found.admin, "log_level": 0})
+        admin = AdminClient({**settings_.admin, "log_level": 0})
         by_admin = len(admin.list_topics(timeout=3).brokers)
     except KafkaException:
         by_admin = 0
 
     async def raw() -> int:
-        client = AIOKafkaClient(**found.raw.arguments())
+        client = AIOKafkaClient(**settings_.raw.arguments())
         try:
             await client.bootstrap()
             return len(client.cluster.brokers())
@@ -99,10 +95,10 @@ def test_sasl(broker: Broker, mechanism: str) -> None:
 
 def test_a_wrong_password_lets_neither_in(broker: Broker) -> None:
     common = {"security__protocol": "SASL_PLAINTEXT", "sasl__mechanism": "SCRAM-SHA-256"}
-    found = settings(
+    parsed = settings(
         broker.address("SASL_PLAINTEXT"), **common, sasl__jaas__config=jaas("SCRAM-SHA-256", "wander")
     )
-    assert brokers_seen(found) == (0, 0)
+    assert brokers_seen(parsed) == (0, 0)
 
 
 def secured(broker: Broker, tls: TlsFiles, protocol: str, password: str = "wonder") -> ClientSettings:
@@ -136,14 +132,14 @@ def test_mutual_tls(broker: Broker, tls: TlsFiles) -> None:
 def test_batches_go_both_ways_over_connections_for_what_is_large(
     broker: Broker, tls: TlsFiles, protocol: str
 ) -> None:
-    found = secured(broker, tls, protocol)
+    result = secured(broker, tls, protocol)
     place = TopicPartition(unique("large"), 0)
     values = [random.Random(number).randbytes(900_000) for number in range(8)]
-    admin = AdminClient({**found.admin, "log_level": 0})
+    admin = AdminClient({**result.admin, "log_level": 0})
     admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(30)
 
     async def go() -> list[bytes]:
-        client = NetworkClient(found.raw)
+        client = NetworkClient(result.raw)
         sender, fetcher = BatchSender(client, None, 20.0), Fetcher(client, committed_only=True)
         back: list[bytes] = []
         try:
@@ -179,10 +175,10 @@ def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
         client = NetworkClient(right.raw)
         try:
             (node,) = await client.nodes()
-            client._settings = wrong.raw  # it was changed since the first connection
-            with pytest.raises(KafkaFailure, match="Authentication failed") as told:
+            client.settings = wrong.raw  # the password was changed since the first connection
+            with pytest.raises(KafkaFailure, match="Authentication failed") as failure:
                 await client.send_bulk(node, log_requests.metadata([]), log_requests.read_controller, "ask")
-            assert told.value.fault is KafkaFault.CREDENTIALS
+            assert failure.value.fault is KafkaFault.CREDENTIALS
         finally:
             await client.close()
 
@@ -192,7 +188,7 @@ def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
 
 def test_a_broker_that_is_not_trusted_is_refused(broker: Broker, tls: TlsFiles, tmp_path: Path) -> None:
     stranger = make_tls(tmp_path / "stranger").authority
-    found = settings(
+    parsed = settings(
         broker.address("SSL"),
         security__protocol="SSL",
         ssl__truststore__type="PEM",
@@ -200,4 +196,4 @@ def test_a_broker_that_is_not_trusted_is_refused(broker: Broker, tls: TlsFiles, 
         ssl__keystore__type="PEM",
         ssl__keystore__location=str(tls.client),
     )
-    assert brokers_seen(found) == (0, 0)
+    assert brokers_seen(parsed) == (0, 0)

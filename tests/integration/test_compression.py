@@ -33,8 +33,8 @@ def arrived(bootstrap: str, topic: str) -> set[str]:
             part = FetchPartition(meta.topic_id, 0, 1 << 24)
             call = log_requests.fetch({TopicPartition(topic, 0): part}, committed_only=True)
             answer = await client.send(meta.partitions[0].leader, call, "read batches")
-            found = log_requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})
-            return bytes(found[TopicPartition(topic, 0)].records)
+            result = log_requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})
+            return bytes(result[TopicPartition(topic, 0)].records)
         finally:
             await client.close()
 
@@ -42,15 +42,15 @@ def arrived(bootstrap: str, topic: str) -> set[str]:
     return {CODECS[each.attributes & CODEC] for each in batches if not each.attributes & CONTROL}
 
 
-@pytest.mark.parametrize(("wanted", "level"), [("", None), ("zstd", 9), ("lz4", None), ("none", None)])
+@pytest.mark.parametrize(("requested", "level"), [("", None), ("zstd", 9), ("lz4", None), ("none", None)])
 def test_every_batch_arrives_with_the_codec_that_is_wanted(
-    source: Cluster, target: Cluster, wanted: str, level: int | None
+    source: Cluster, target: Cluster, requested: str, level: int | None
 ) -> None:
-    flow = CopyFlow(source, target, {"compression": wanted, "compression_level": level})
+    flow = CopyFlow(source, target, {"compression": requested, "compression_level": level})
     topic = flow.topic()
     for at, codec in enumerate(CODECS):
         produce(flow.source.bootstrap, topic, varied(200, 200 * at), compression=codec)
     assert flow.copy().state is PipelineState.CAUGHT_UP
-    assert arrived(target.bootstrap, flow.remote(topic)) == ({wanted} if wanted else set(CODECS))
+    assert arrived(target.bootstrap, flow.remote(topic)) == ({requested} if requested else set(CODECS))
     flow.assert_copied()
     flow.assert_runs_true()

@@ -108,8 +108,8 @@ def test_a_second_connector_to_the_same_topic_is_refused_and_names_the_owner(flo
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, varied(100))
     flow.copy()
-    said = failed(beside(flow, "two", [topic]).copy(), flow.spec.name)
-    assert f"{topic} to {flow.remote(topic)}" in said
+    message = failed(beside(flow, "two", [topic]).copy(), flow.spec.name)
+    assert f"{topic} to {flow.remote(topic)}" in message
     assert owner(flow, topic) == flow.spec.name
     flow.assert_copied()
 
@@ -143,7 +143,7 @@ def test_a_topic_of_another_connector_that_comes_later_is_left_out_and_said(flow
         produce(flow.source.bootstrap, ours, varied(50))
         running.wait_position({TopicPartition(ours, 0): 50})
         flow.topics.append(theirs)
-        running.want(flow.wanted())
+        running.assign(flow.partitions())
         eventually(lambda: bool(running.status.errors), 30.0, what="the topic is refused")
         assert "connector two copies" in running.status.errors[0]
         produce(flow.source.bootstrap, ours, varied(50, 50))

@@ -70,7 +70,7 @@ def test_it_follows_and_takes_in_new_topics(flow: CopyFlow) -> None:
         produce(flow.source.bootstrap, first, varied(100))
         running.wait_position({TopicPartition(first, 0): 100})
         second = flow.topic()
-        running.want(flow.wanted())
+        running.assign(flow.partitions())
         produce(flow.source.bootstrap, second, varied(50))
         produce(flow.source.bootstrap, first, varied(30, 100))
         running.wait_position({TopicPartition(first, 0): 130, TopicPartition(second, 0): 50})

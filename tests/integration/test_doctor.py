@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.local.broker import Broker
 from bridge.local.clusters import Cluster
-from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
 from bridge.pipeline.layout_records import Claim
 from connectors.registry import KINDS
@@ -29,11 +28,12 @@ from tests.support import (
     produce,
     unique,
 )
+from tests.support.brokers import secured_broker
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-Found = list[dict[str, str]]
+Findings = list[dict[str, str]]
 
 
 class Flow:
@@ -61,7 +61,7 @@ class Flow:
         own = {key: value for key, value in given.items() if key in definition or key == "connector.class"}
         return own | {key.replace("_", "."): value for key, value in more.items()}
 
-    def examined(self, kind: str = "group_offset", *options: str, **more: str) -> tuple[int, Found]:
+    def examined(self, kind: str = "group_offset", *options: str, **more: str) -> tuple[int, Findings]:
         path = self._tmp / f"{unique('doctor')}.json"
         path.write_text(json.dumps({"name": "doctored", "config": self.config(kind, **more)}))
         began = time.monotonic()
@@ -83,25 +83,25 @@ def flow(source: Cluster, target: Cluster, tmp_path: Path) -> Iterator[Flow]:
     made.remove()
 
 
-def of(found: Sequence[dict[str, str]], severity: str = "problem") -> list[tuple[str, str]]:
-    return [(each["check"], each["found"]) for each in found if each["severity"] == severity]
+def of(findings: Sequence[dict[str, str]], severity: str = "problem") -> list[tuple[str, str]]:
+    return [(each["check"], each["found"]) for each in findings if each["severity"] == severity]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_found_where_all_is_well(flow: Flow, kind: str) -> None:
-    status, found = flow.examined(kind)
-    assert (of(found), of(found, "not_checked"), of(found, "warning"), status) == ([], [], [], 0)
-    assert any("of Kafka 4.1 or newer" in text for _, text in of(found, "ok"))
-    assert [each["remedy"] for each in found if each["severity"] == "skipped"][-1:] != [""]
+    status, findings = flow.examined(kind)
+    assert (of(findings), of(findings, "not_checked"), of(findings, "warning"), status) == ([], [], [], 0)
+    assert any("of Kafka 4.1 or newer" in text for _, text in of(findings, "ok"))
+    assert [each["remedy"] for each in findings if each["severity"] == "skipped"][-1:] != [""]
 
 
 def test_a_cluster_that_is_away_is_a_problem_and_what_needs_it_is_not_checked(flow: Flow) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         away = f"127.0.0.1:{bound.getsockname()[1]}"
-        status, found = flow.examined(source_cluster_bootstrap_servers=away)
+        status, findings = flow.examined(source_cluster_bootstrap_servers=away)
     assert status == 1
-    ((check, text),) = of(found)
+    ((check, text),) = of(findings)
     assert check == "reachability"
     assert f"{away} refuses connections" in text
     everything_away, _ = flow.examined(
@@ -112,24 +112,24 @@ def test_a_cluster_that_is_away_is_a_problem_and_what_needs_it_is_not_checked(fl
 
 def test_a_replication_factor_above_the_brokers_is_named_by_its_key(flow: Flow) -> None:
     config = {"replication_factor": "3", "bridge_validate_reachability": "off"}
-    status, found = flow.examined("source", **config)
-    assert (status, of(found)) == (
+    status, findings = flow.examined("source", **config)
+    assert (status, of(findings)) == (
         1,
         [("replication", "replication.factor is 3, and the target cluster has 1 broker(s)")],
     )
     assert "set replication.factor=1" in next(
-        each["remedy"] for each in found if each["severity"] == "problem"
+        each["remedy"] for each in findings if each["severity"] == "problem"
     )
 
 
 def test_a_misspelt_key_and_a_key_store_that_is_not_there_are_named(flow: Flow) -> None:
-    status, found = flow.examined(groupz="x", source_cluster_security_protocol="SSL",
+    status, findings = flow.examined(groupz="x", source_cluster_security_protocol="SSL",
                                   source_cluster_ssl_truststore_location="/no/where.jks")  # fmt: skip
     assert status == 1
-    texts = [text for check, text in of(found) if check == "configuration"]
+    texts = [text for check, text in of(findings) if check == "configuration"]
     assert "Unknown configuration 'groupz': did you mean 'groups'?" in texts
     assert any("/no/where.jks" in text for text in texts)
-    assert ("rights", "rights: not checked, the configuration has errors") in of(found, "not_checked")
+    assert ("rights", "rights: not checked, the configuration has errors") in of(findings, "not_checked")
 
 
 def test_copies_with_other_partitions_or_timestamps_are_named(
@@ -139,9 +139,9 @@ def test_copies_with_other_partitions_or_timestamps_are_named(
         source.bootstrap, target.bootstrap, tmp_path, 1, **{"message.timestamp.type": "LogAppendTime"}
     )
     try:
-        status, found = made.examined()
+        status, findings = made.examined()
         assert status == 1
-        assert dict(of(found)) == {
+        assert dict(of(findings)) == {
             "partitions": f"{made.topic} has 2 partitions, its copy {made.copy} 1",
             "timestamps": f"the target overwrites the timestamps of {made.copy}: "
             "copies can't be found by timestamp",
@@ -154,14 +154,14 @@ def test_copies_with_other_partitions_or_timestamps_are_named(
 def test_another_connectors_claim_and_a_stock_mirrors_syncs_are_named(flow: Flow) -> None:
     syncs = create_topic(flow.source, f"mm2-offset-syncs.{flow.alias}-backup.internal")
     try:
-        status, found = flow.examined("source")
-        assert (status, [check for check, _ in of(found, "warning")]) == (0, ["second mirror"])
+        status, findings = flow.examined("source")
+        assert (status, [check for check, _ in of(findings, "warning")]) == (0, ["second mirror"])
         layouts = create_topic(flow.target, f"mm2-layout.{flow.alias}.internal")
         try:
             claim = Claim(flow.topic, flow.copy, "first")
             produce(flow.target, layouts, [Record(claim.value(), key=claim.key())])
-            status, found = flow.examined("source")
-            assert (status, of(found)) == (
+            status, findings = flow.examined("source")
+            assert (status, of(findings)) == (
                 1,
                 [("second mirror", f"connector first copies {flow.topic} already")],
             )
@@ -178,18 +178,18 @@ def test_another_connectors_claim_and_a_stock_mirrors_syncs_are_named(flow: Flow
 
 def test_records_from_the_future_are_named(flow: Flow) -> None:
     produce(flow.source, flow.topic, [Record(b"x", timestamp=int((time.time() + 3600) * 1000))])
-    status, found = flow.examined()
+    status, findings = flow.examined()
     assert status == 0
-    ((check, text),) = of(found, "warning")
+    ((check, text),) = of(findings, "warning")
     assert (check, flow.topic in text) == ("clocks", True)
 
 
 def test_a_worker_that_does_not_answer_is_not_checked(flow: Flow) -> None:
-    status, found = flow.examined(
+    status, findings = flow.examined(
         "checkpoint", "--connect-url", "http://127.0.0.1:1", "--url", "http://127.0.0.1:1"
     )
     assert status == 3
-    assert {check for check, _ in of(found, "not_checked")} == {"worker", "clocks"}
+    assert {check for check, _ in of(findings, "not_checked")} == {"worker", "clocks"}
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------
@@ -198,12 +198,8 @@ def test_a_worker_that_does_not_answer_is_not_checked(flow: Flow) -> None:
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     security = Security(users={"alice": "wonder-9137"}, authorizer=True)
-    running = Broker("secured", kafka_jars("4.3.1"), tmp_path_factory.mktemp("broker"), security=security)
-    running.start()
-    try:
+    with secured_broker(tmp_path_factory.mktemp("broker"), security) as running:
         yield running
-    finally:
-        running.close()
 
 
 def test_missing_rights_are_named_by_operation_and_resource(secured: Broker, tmp_path: Path) -> None:
@@ -226,9 +222,9 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Broker, tmp
     grant(flow.topic, "DESCRIBE", "DESCRIBE_CONFIGS")
     grant(flow.copy, "DESCRIBE", "READ", "DESCRIBE_CONFIGS")
     grant(flow.topic, "DESCRIBE", kind="GROUP")
-    status, found = flow.examined(**login)
-    assert "wonder-9137" not in json.dumps(found)
-    assert (status, of(found)) == (
+    status, findings = flow.examined(**login)
+    assert "wonder-9137" not in json.dumps(findings)
+    assert (status, of(findings)) == (
         1,
         [
             (
@@ -244,10 +240,10 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Broker, tmp
     )
     grant(flow.topic, "READ")
     grant(flow.topic, "READ", kind="GROUP")
-    status, found = flow.examined(**login)
-    assert (status, of(found), of(found, "not_checked")) == (0, [], [])
-    _, found = flow.examined("source", **login)
-    texts = [text for check, text in of(found) if check == "rights"]
+    status, findings = flow.examined(**login)
+    assert (status, of(findings), of(findings, "not_checked")) == (0, [], [])
+    _, findings = flow.examined("source", **login)
+    texts = [text for check, text in of(findings) if check == "rights"]
     assert f"WRITE on topic {flow.copy} is missing on the target, to write copies" in texts
     assert any(text.startswith("CREATE is missing for mm2-") for text in texts)
     assert any(text.startswith("ALTER on the cluster is missing on the target") for text in texts)

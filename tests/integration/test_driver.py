@@ -21,9 +21,9 @@ SECONDS = 180.0
 
 
 @asynccontextmanager
-async def driven(spec: PipelineSpec, wanted: Sequence[Copied]) -> AsyncIterator[DriverPipeline]:
+async def driven(spec: PipelineSpec, partitions: Sequence[Copied]) -> AsyncIterator[DriverPipeline]:
     pipeline = DriverPipelines().start(spec)
-    pipeline.want(wanted)
+    pipeline.assign(partitions)
     try:
         yield pipeline
     finally:
@@ -58,13 +58,13 @@ def python_workers(driver: int) -> list[int]:
     return [pid for pid in daemons if parents.get(pid) in daemons and ours(pid)]
 
 
-async def _copy_through_kills(flow: CopyFlow, topic: str, wanted: Sequence[Copied]) -> None:
+async def _copy_through_kills(flow: CopyFlow, topic: str, partitions: Sequence[Copied]) -> None:
     loop = asyncio.get_running_loop()
 
     async def more(start: int) -> None:
         await loop.run_in_executor(None, produce, flow.source.bootstrap, topic, varied(200, start))
 
-    async with driven(flow.spec, wanted) as pipeline:
+    async with driven(flow.spec, partitions) as pipeline:
         await more(0)
         await until(lambda: copied(pipeline) == 200, pipeline)
         assert pipeline.status.state is PipelineState.COPYING
@@ -88,6 +88,6 @@ async def _copy_through_kills(flow: CopyFlow, topic: str, wanted: Sequence[Copie
 def test_a_worker_and_a_driver_are_killed_and_others_go_on(source: Cluster, target: Cluster) -> None:
     flow = CopyFlow(source, target)
     topic = flow.topic()
-    asyncio.run(_copy_through_kills(flow, topic, flow.wanted()))
+    asyncio.run(_copy_through_kills(flow, topic, flow.partitions()))
     flow.assert_copied()
     flow.assert_runs_true()

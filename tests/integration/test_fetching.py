@@ -66,10 +66,10 @@ class Reading:
             return
         self.ends[number] = (part.log_start, part.last_stable, part.high_watermark)
         if part.records:
-            found = DataBatches.committed(part.records, part.offset, part.aborted)
+            batches = DataBatches.committed(part.records, part.offset, part.aborted)
             values = self.values.setdefault(number, [])
-            values += (value for batch in found.batches for value in _values(batch.data, part.offset))
-            self.fetcher.done(part.tp, found.next_offset, found.leader_epoch)
+            values += (value for batch in batches.batches for value in _values(batch.data, part.offset))
+            self.fetcher.done(part.tp, batches.next_offset, batches.leader_epoch)
 
     async def first(self) -> CompletedFetch:
         """The first part with records; it is in hand until it is taken."""

@@ -35,8 +35,8 @@ class Handing(CopyFlow):
 
     starts: Mapping[TopicPartition, int] = {}
 
-    def wanted(self) -> list[Copied]:
-        return [replace(each, start=self.starts.get(each.source)) for each in super().wanted()]
+    def partitions(self) -> list[Copied]:
+        return [replace(each, start=self.starts.get(each.source)) for each in super().partitions()]
 
     def stock(self, topic: str, start: int, end: int) -> None:
         """What stock does with offsets [start, end) of partition 0: at least once, by itself."""
@@ -124,7 +124,7 @@ def test_while_slices_copy_nothing_is_handed_back_but_by_force_which_ends_them(f
         produce(flow.source.bootstrap, topic, numbered(5, start=20))
         eventually(
             lambda: (
-                any("transactional id" in said for said in running.status.errors)
+                any("transactional id" in error for error in running.status.errors)
                 or running.status.state is not PipelineState.COPYING
             ),
             WAIT,

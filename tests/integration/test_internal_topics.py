@@ -22,7 +22,6 @@ from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.wire import Call
 from bridge.local import Broker, Cluster, LocalStack
-from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
 from bridge.model.values import LogRecord, Side, TopicPartition
 from connectors.internal_topics import make
@@ -41,6 +40,7 @@ from tests.support import (
     set_topic_config,
     unique,
 )
+from tests.support.brokers import secured_broker
 from tests.support.records import producer
 
 # aiokafka forgets to close the transport of a connection that was refused.
@@ -104,12 +104,12 @@ def under_a_tail(
 
     async def work(cluster: KafkaCluster) -> list[tuple[list[int], bool]]:
         tail = cluster.tail(topic)
-        found = []
+        collected = []
         for change in (lambda: None, *changes):
             await asyncio.to_thread(change)
             records, restarted = await read_on(tail)
-            found.append((offsets(records), restarted))
-        return found
+            collected.append((offsets(records), restarted))
+        return collected
 
     return using(bootstrap, work, props)
 
@@ -179,8 +179,8 @@ def test_an_empty_topic_and_what_comes_after(source: Cluster) -> None:
     def write() -> None:
         produce(source.bootstrap, topic, numbered(2))
 
-    found = under_a_tail(source.bootstrap, topic, write, lambda: None, write)
-    assert found == [([], False), ([0, 1], False), ([], False), ([2, 3], False)]
+    result = under_a_tail(source.bootstrap, topic, write, lambda: None, write)
+    assert result == [([], False), ([0, 1], False), ([], False), ([2, 3], False)]
 
 
 def test_append_time(source: Cluster) -> None:
@@ -224,8 +224,8 @@ def test_a_topic_deleted_and_made_again(
         create_topic(source.bootstrap, topic)
         produce(source.bootstrap, topic, numbered(count, start=100))
 
-    found = under_a_tail(source.bootstrap, topic, again, lambda: None)
-    assert found == [(list(range(5)), False), (list(range(count)), True), ([], False)]
+    result = under_a_tail(source.bootstrap, topic, again, lambda: None)
+    assert result == [(list(range(5)), False), (list(range(count)), True), ([], False)]
 
 
 def test_a_topic_that_is_missing_and_comes_back(source: Cluster) -> None:
@@ -267,8 +267,8 @@ def test_records_deleted_under_the_tail(source: Cluster, start: int, restarted: 
         produce(source.bootstrap, topic, numbered(3, start=5))
         delete_records(source.bootstrap, topic, {0: start})
 
-    found = under_a_tail(source.bootstrap, topic, cut, lambda: None)
-    assert found == [(list(range(5)), False), (list(range(max(5, start), 8)), restarted), ([], False)]
+    result = under_a_tail(source.bootstrap, topic, cut, lambda: None)
+    assert result == [(list(range(5)), False), (list(range(max(5, start), 8)), restarted), ([], False)]
 
 
 def test_a_log_that_does_not_begin_at_0_is_no_restart(source: Cluster) -> None:
@@ -302,7 +302,7 @@ def lone(stack: LocalStack) -> Iterator[Broker]:
     """A broker that may be stopped and robbed of its data."""
     broker = stack.broker(unique("lone"))
     yield broker
-    broker.stop()
+    broker.close()
 
 
 def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: Broker) -> None:
@@ -316,8 +316,8 @@ def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: 
         lone.start()
         eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), 30, what="it is written")
 
-    found = under_a_tail(lone.bootstrap, topic, lone.restart, lose, lambda: None, props=HASTY)
-    assert found == [(list(range(5)), False), ([], False), (list(range(9)), True), ([], False)]
+    result = under_a_tail(lone.bootstrap, topic, lone.restart, lose, lambda: None, props=HASTY)
+    assert result == [(list(range(5)), False), ([], False), (list(range(9)), True), ([], False)]
 
 
 def test_a_broker_that_is_away_costs_no_record(lone: Broker) -> None:
@@ -351,12 +351,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose user alice needs an ACL for everything."""
     directory: Path = tmp_path_factory.mktemp("guarded")
     security = Security(users={"alice": "wonder"}, authorizer=True)
-    broker = Broker("guarded", kafka_jars("4.3.1"), directory, security=security)
-    broker.start()
-    try:
+    with secured_broker(directory, security) as broker:
         yield broker
-    finally:
-        broker.close()
 
 
 def test_acls(guarded: Broker, caplog: pytest.LogCaptureFixture) -> None:
@@ -490,8 +486,8 @@ def test_all_topics_are_named(source: Cluster) -> None:
     names = {create_topic(source.bootstrap, unique(name)) for name in ("plain", "__hidden", "a.b_c-d")}
 
     async def work(cluster: KafkaCluster) -> None:
-        found = await cluster.topic_names()
-        assert names <= set(found)
-        assert len(found) == len(set(found))
+        result = await cluster.topic_names()
+        assert names <= set(result)
+        assert len(result) == len(set(result))
 
     using(source.bootstrap, work)

@@ -99,9 +99,9 @@ def test_the_first_record_is_the_first_unprocessed(
         produce(target.bootstrap, remote, unprocessed)
     value = unprocessed[0].value
     assert value is not None
-    found = java("resume", target.bootstrap, group, remote, _UP_TO)
-    assert found[1] == value.decode()
-    assert found[0] == str(row.standing)
+    result = java("resume", target.bootstrap, group, remote, _UP_TO)
+    assert result[1] == value.decode()
+    assert result[0] == str(row.standing)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def veteran(stack: LocalStack) -> Iterator[Broker]:
     """A source whose partitions have seen more leader epochs than those of the target ever will."""
     broker = stack.broker("veteran")
     yield broker
-    broker.stop()
+    broker.close()
 
 
 def committed(

@@ -362,9 +362,9 @@ def test_an_offset_that_is_reset_between_plan_and_commit_stands(
     real = KafkaCluster.group_states
 
     async def states(cluster: KafkaCluster, groups: Sequence[str]) -> dict[str, GroupState]:
-        found = await real(cluster, groups)
+        result = await real(cluster, groups)
         await asyncio.to_thread(commit, target.bootstrap, group, {(case.remote, 0): 40 + JUNK})
-        return found
+        return result
 
     monkeypatch.setattr(KafkaCluster, "group_states", states)
     row = translate(source, target, group)[TopicPartition(case.topic, 0)]

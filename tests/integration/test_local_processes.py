@@ -171,7 +171,7 @@ JAVA_17 = "echo 'openjdk version \"17.0.1\"' >&2"
     [
         pytest.param({}, "No Java found: install a JDK 17 or newer, or set JAVA_HOME", id="no JDK"),
         pytest.param(
-            {"java": "echo 'java version \"1.8.0_402\"'"}, "is Java 1: install a JDK 17", id="old JDK"
+            {"java": "echo 'java version \"1.8.0_402\"'"}, "is Java 8: install a JDK 17", id="old JDK"
         ),
         pytest.param(
             {"java": "echo 'openjdk version \"11.0.2\"'"}, "is Java 11: install a JDK 17", id="JDK 11"

@@ -53,9 +53,9 @@ def test_records_keep_all_they_carry(source: Cluster) -> None:
         Record(None, key=b"k", timestamp=3, partition=1),
     ]
     offsets = produce(source.bootstrap, topic, sent, compression="zstd")
-    found = read(source.bootstrap, topic, 1)
-    assert offsets == [record.offset for record in found] == [0, 1]
-    assert [record.content for record in found] == [record.content for record in sent]
+    result = read(source.bootstrap, topic, 1)
+    assert offsets == [record.offset for record in result] == [0, 1]
+    assert [record.content for record in result] == [record.content for record in sent]
     assert read(source.bootstrap, topic, 0) == []
 
 
@@ -103,6 +103,21 @@ def test_a_broker_keeps_port_and_data_over_kill_and_restart(new_stack: Callable[
     broker.process.resume()
     broker.restart()
     assert len(read(address, topic)) == 3
+
+
+def test_what_a_part_of_the_stack_starts_ends_with_it(
+    shared_stack: LocalStack, worker: ConnectWorker
+) -> None:
+    with shared_stack.part() as part:
+        service = part.service(unique("brief"))
+        assert service.process.running
+        assert part.service(service.name) is service
+        assert part.source is shared_stack.source
+        assert part.worker() is worker, "what the whole stack has by that name"
+    assert not service.process.running
+    assert worker.process.running
+    with shared_stack.part() as part:
+        assert part.service(service.name) is not service
 
 
 def test_a_secured_broker_wants_credentials_and_acls(

@@ -80,16 +80,16 @@ def read(offset: int, size: int = 32 * 1024) -> Read:
 
 
 async def known(cluster: KafkaCluster, *topics: str) -> dict[str, TopicInfo]:
-    found = await cluster.topics(topics)
-    return {name: info for name, info in found.items() if isinstance(info, TopicInfo)}
+    result = await cluster.topics(topics)
+    return {name: info for name, info in result.items() if isinstance(info, TopicInfo)}
 
 
 async def ask(
     cluster: KafkaCluster, topic: str, *needs: Need, committed_only: bool = False
 ) -> list[Window | Scanned | int | KafkaFailure | None]:
     place = TopicPartition(topic, 0)
-    found = (await cluster.answer({place: needs}, committed_only=committed_only))[place]
-    return [found[need] for need in needs]
+    result = (await cluster.answer({place: needs}, committed_only=committed_only))[place]
+    return [result[need] for need in needs]
 
 
 def windows(
@@ -98,15 +98,15 @@ def windows(
     async def work(cluster: KafkaCluster) -> list[Window]:
         await known(cluster, topic)
         needs = [read(offset, size) for offset in offsets]
-        found = await ask(cluster, topic, *needs, committed_only=committed_only)
-        assert all(isinstance(each, Window) for each in found), found
-        return [each for each in found if isinstance(each, Window)]
+        result = await ask(cluster, topic, *needs, committed_only=committed_only)
+        assert all(isinstance(each, Window) for each in result), result
+        return [each for each in result if isinstance(each, Window)]
 
     return using(bootstrap, work)
 
 
-def offsets_of(found: Window) -> list[int]:
-    return [record.offset for record in found.records]
+def offsets_of(window: Window) -> list[int]:
+    return [record.offset for record in window.records]
 
 
 def batches(bootstrap: str, topic: str, sizes: Sequence[int], **settings: object) -> int:
@@ -130,10 +130,10 @@ def test_records_of_every_codec_with_all_they_carry(source: Cluster, codec: str)
         Record(b"x" * 5000, "schlüssel".encode(), NOW + 2),
     ]
     produce(source.bootstrap, topic, odd, compression=codec)
-    (found,) = windows(source.bootstrap, topic, 1)
-    assert found.end == 3
-    seen = {record.offset: record for record in found.records}
-    for offset in range(found.start, 3):
+    (result,) = windows(source.bootstrap, topic, 1)
+    assert result.end == 3
+    seen = {record.offset: record for record in result.records}
+    for offset in range(result.start, 3):
         record, sent = seen[offset], odd[offset]
         assert (record.key, record.value, record.timestamp) == (sent.key, sent.value, sent.timestamp)
         assert list(record.headers) == list(sent.headers)  # type: ignore[call-overload]
@@ -186,10 +186,10 @@ def test_many_partitions_share_one_fetch(source: Cluster) -> None:
     async def work(cluster: KafkaCluster) -> None:
         await known(cluster, topic)
         needs = {TopicPartition(topic, number): [read(5)] for number in range(40)}
-        found = await cluster.answer(needs, committed_only=False)
+        result = await cluster.answer(needs, committed_only=False)
         assert cluster.fetches == 1
         for number in range(40):
-            opened = found[TopicPartition(topic, number)][read(5)]
+            opened = result[TopicPartition(topic, number)][read(5)]
             assert isinstance(opened, Window)
             assert opened.records[-1].offset == 9
 
@@ -207,10 +207,10 @@ def test_batches_larger_than_was_asked_for(source: Cluster) -> None:
     async def work(cluster: KafkaCluster) -> None:
         await known(cluster, topic)
         needs = {TopicPartition(topic, part): [read(at, 100) for at in (1, 450, 899)] for part in range(4)}
-        found = await cluster.answer(needs, committed_only=False)
+        result = await cluster.answer(needs, committed_only=False)
         for part in range(4):
             for at in (1, 450, 899):
-                opened = found[TopicPartition(topic, part)][read(at, 100)]
+                opened = result[TopicPartition(topic, part)][read(at, 100)]
                 assert isinstance(opened, Window)
                 assert opened.start <= at < opened.end
                 assert at in offsets_of(opened)
@@ -227,10 +227,10 @@ def test_a_hole_of_compaction_at_the_offset(source: Cluster) -> None:
         produce(source.bootstrap, topic, [record])
     left = compact(source.bootstrap, topic)
     assert left[:6] == [0, 1, 2, 7, 8, 9]
-    for found in windows(source.bootstrap, topic, 3, 5, 6):
-        inside = [offset for offset in offsets_of(found) if offset < 10]
-        assert inside == [offset for offset in (0, 1, 2, 7, 8, 9) if offset >= found.start]
-        assert found.end >= 3
+    for each in windows(source.bootstrap, topic, 3, 5, 6):
+        inside = [offset for offset in offsets_of(each) if offset < 10]
+        assert inside == [offset for offset in (0, 1, 2, 7, 8, 9) if offset >= each.start]
+        assert each.end >= 3
     whole = windows(source.bootstrap, topic, 0)[0]
     assert [offset for offset in offsets_of(whole) if offset < whole.end] == [
         o for o in left if o < whole.end
@@ -264,16 +264,16 @@ def test_an_open_transaction_hides_what_follows_from_committed_reads_only(source
         sink.produce(topic, b"open", partition=0)
         sink.flush(30)
         produce(source.bootstrap, topic, numbered(1, start=9))
-        (found,) = windows(source.bootstrap, topic, 0, committed_only=True)
-        assert (offsets_of(found), found.end) == ([0, 1], 2)
-        (found,) = windows(source.bootstrap, topic, 0)
-        assert (offsets_of(found), found.end) == ([0, 1, 2, 3], 4)
+        (result,) = windows(source.bootstrap, topic, 0, committed_only=True)
+        assert (offsets_of(result), result.end) == ([0, 1], 2)
+        (result,) = windows(source.bootstrap, topic, 0)
+        assert (offsets_of(result), result.end) == ([0, 1, 2, 3], 4)
 
         async def ends(cluster: KafkaCluster) -> list[int]:
             await known(cluster, topic)
             place = TopicPartition(topic, 0)
-            found = [(await cluster.bounds([place], committed_only=flag))[place] for flag in (True, False)]
-            return [each.end for each in found if isinstance(each, Bounds)]
+            result = [(await cluster.bounds([place], committed_only=flag))[place] for flag in (True, False)]
+            return [each.end for each in result if isinstance(each, Bounds)]
 
         assert using(source.bootstrap, ends) == [2, 4]
         sink.abort_transaction(30)
@@ -304,15 +304,15 @@ def test_topics_and_bounds(source: Cluster) -> None:
     delete_records(source.bootstrap, plain, {0: 4})
 
     async def work(cluster: KafkaCluster) -> None:
-        found = await cluster.topics([plain, late, missing, bad])
-        first, second = found[plain], found[late]
+        result = await cluster.topics([plain, late, missing, bad])
+        first, second = result[plain], result[late]
         assert isinstance(first, TopicInfo)
         assert isinstance(second, TopicInfo)
         assert (first.partitions, first.log_append_time) == (2, False)
         assert (second.partitions, second.log_append_time) == (1, True)
         assert NONE != first.topic_id != second.topic_id
         for name in (missing, bad):
-            failed = found[name]
+            failed = result[name]
             assert isinstance(failed, KafkaFailure)
             assert (failed.fault, name in str(failed)) == (KafkaFault.UNKNOWN_TOPIC, True)
         places = [TopicPartition(plain, 0), TopicPartition(plain, 1), TopicPartition(missing, 0)]
@@ -392,9 +392,9 @@ def test_committed_offsets_of_hundreds_of_groups_in_few_requests(
             )
             assert results == [{place: None}] * len(some)
         monkeypatch.setattr(NetworkClient, "send", counting)
-        found = await cluster.committed([*groups, "no-such-group"])
-        assert found.pop("no-such-group") == {}
-        assert found == {group: {place: Committed(at, "", -1)} for at, group in enumerate(groups)}
+        result = await cluster.committed([*groups, "no-such-group"])
+        assert result.pop("no-such-group") == {}
+        assert result == {group: {place: Committed(at, "", -1)} for at, group in enumerate(groups)}
         assert len(sent) <= 5  # a coordinator look-up for the one that is new, and 200 groups a request
         listed = await cluster.list_groups()
         assert {listed[group] for group in groups} == {
@@ -423,8 +423,8 @@ def test_commits_fail_partition_by_partition(target: Cluster) -> None:
     good, long, absent = TopicPartition(topic, 0), TopicPartition(topic, 9), TopicPartition(unique("no"), 0)
 
     async def work(cluster: KafkaCluster) -> None:
-        wanted = {good: Committed(1), long: Committed(2), absent: Committed(3)}
-        results = await cluster.alter(group, wanted)
+        expected = {good: Committed(1), long: Committed(2), absent: Committed(3)}
+        results = await cluster.alter(group, expected)
         assert results[good] is None
         for place in (long, absent):
             failed = results[place]
@@ -490,17 +490,17 @@ def test_groups_of_the_new_protocol(target: Cluster) -> None:
     try:
         consumer.subscribe([topic])
         eventually(lambda: consumer.poll(0.5) is not None, 30, what="the member reads")
-        found = using(target.bootstrap, listed)
-        assert found is not None
-        assert (found.type, found.state) == ("consumer", GroupState.STABLE)
+        result = using(target.bootstrap, listed)
+        assert result is not None
+        assert (result.type, result.state) == ("consumer", GroupState.STABLE)
         refused = using(target.bootstrap, write)
         assert refused is not None
         assert refused.fault is KafkaFault.GROUP_ACTIVE
     finally:
         consumer.close()
-    found = using(target.bootstrap, listed)
-    assert found is not None
-    assert (found.type, found.state) == ("consumer", GroupState.EMPTY)
+    result = using(target.bootstrap, listed)
+    assert result is not None
+    assert (result.type, result.state) == ("consumer", GroupState.EMPTY)
     assert using(target.bootstrap, states) in (GroupState.EMPTY, GroupState.NOT_FOUND)
     assert using(target.bootstrap, write) is None
 
@@ -528,8 +528,8 @@ def test_a_broker_that_restarts_fails_and_recovers(lone: Broker) -> None:
     async def whole(cluster: KafkaCluster) -> None:
         assert isinstance((await cluster.topics([topic]))[topic], TopicInfo)
         assert isinstance((await cluster.bounds([place], committed_only=True))[place], Bounds)
-        (found,) = await ask(cluster, topic, read(3))
-        assert isinstance(found, Window)
+        (result,) = await ask(cluster, topic, read(3))
+        assert isinstance(result, Window)
         assert (await cluster.committed([group]))[group] == {place: Committed(5, "", -1)}
         assert (await cluster.group_states([group]))[group] is GroupState.EMPTY
 
@@ -548,7 +548,7 @@ def test_a_broker_that_restarts_fails_and_recovers(lone: Broker) -> None:
                 await call()
             assert caught.value.fault is KafkaFault.UNREACHABLE
             assert caught.value.retriable
-            said(caught.value)
+            says_which(caught.value)
         (lost,) = await ask(cluster, topic, read(3))
         assert isinstance(lost, KafkaFailure)
         there = (await cluster.bounds([place], committed_only=True))[place]
@@ -574,7 +574,7 @@ def test_a_broker_that_restarts_fails_and_recovers(lone: Broker) -> None:
     using(lone.bootstrap, work, hasty=True)
 
 
-def said(failure: KafkaFailure) -> None:
+def says_which(failure: KafkaFailure) -> None:
     """One line that names what was tried; no traceback, no repr of an exception."""
     text = str(failure)
     assert "\n" not in text
@@ -588,7 +588,7 @@ def test_nobody_at_the_address() -> None:
         with pytest.raises(KafkaFailure) as caught:
             await cluster.topics(["x"])
         assert caught.value.fault is KafkaFault.UNREACHABLE
-        said(caught.value)
+        says_which(caught.value)
 
     using("127.0.0.1:1", work, hasty=True)
 
@@ -599,7 +599,7 @@ def test_bounds_agree_with_the_admin_client(source: Cluster) -> None:
 
     async def work(cluster: KafkaCluster) -> dict[int, tuple[int, int]]:
         await known(cluster, topic)
-        found = await cluster.bounds([TopicPartition(topic, at) for at in range(3)], committed_only=False)
-        return {p.partition: (each.start, each.end) for p, each in found.items() if isinstance(each, Bounds)}
+        result = await cluster.bounds([TopicPartition(topic, at) for at in range(3)], committed_only=False)
+        return {p.partition: (each.start, each.end) for p, each in result.items() if isinstance(each, Bounds)}
 
     assert using(source.bootstrap, work) == bounds(source.bootstrap, topic)

@@ -7,6 +7,8 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,8 @@ from confluent_kafka.cimpl import NewTopic
 from bridge import client
 from bridge.client import MirrorClient
 from bridge.client.config import read_config
-from bridge.commands.properties import PropertiesProblem, load_properties
 from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
+from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.local import Broker, LocalStack
 from bridge.mm2.java_regex import compile_java
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
@@ -103,12 +105,12 @@ def test_topics_and_hops(broker: Broker, java: Ask, policy: Mapping[str, str]) -
         *[["remote_topics", alias] for alias in (None, *aliases)],
     ]
     theirs = java([["client", text(props), *question] for question in questions])
-    found = asyncio.run(ours())
+    result = asyncio.run(ours())
     if "source.cluster.alias" in policy:
         # B29: to stock whatever ends with heartbeats is one, and not mirrored under its own name.
-        assert set(found[-len(aliases) - 1]) - set(theirs[-len(aliases) - 1]) == ENDS_WITH_HEARTBEATS
-        found = [[each for each in row if each not in ENDS_WITH_HEARTBEATS] for row in found]
-    assert found == theirs
+        assert set(result[-len(aliases) - 1]) - set(theirs[-len(aliases) - 1]) == ENDS_WITH_HEARTBEATS
+        result = [[each for each in row if each not in ENDS_WITH_HEARTBEATS] for row in result]
+    assert result == theirs
     assert any(theirs[-len(aliases) - 1])
 
 
@@ -143,9 +145,9 @@ def test_with_a_policy_of_ones_own_questions_are_answered_in_another_process(
         lambda props: mirror.translate_offsets(props, checkpoints, group, 20, side),
     ]
     for ask in asked:
-        found = ask(there)
-        assert found == ask(here)
-        assert found
+        result = ask(there)
+        assert result == ask(here)
+        assert result
     assert "policy_of_others" not in sys.modules
 
 
@@ -159,8 +161,8 @@ def some_checkpoints(rng: random.Random, count: int) -> Iterator[Record]:
         place = TopicPartition(rng.choice(["A.orders", "A.t"]), rng.randrange(3))
         upstream, downstream = rng.randrange(-1, 2**40), rng.randrange(-1, 2**63 - 1)
         metadata = rng.choice(["", "m", "möchte", "x" * 500])
-        found = Checkpoint(rng.choice(groups), place, upstream, downstream, metadata)
-        key, value = found.key(), found.value()
+        result = Checkpoint(rng.choice(groups), place, upstream, downstream, metadata)
+        key, value = result.key(), result.value()
         match rng.randrange(20):
             case 0:
                 value = value[: rng.randrange(len(value))]
@@ -193,9 +195,9 @@ def test_offsets_of_groups(broker: Broker, java: Ask, checkpoints: str) -> None:
     groups = ["g", "größe", "console-consumer-7", "", "nobody", "g."]
     answers = java([["client", text(props), "group", group, checkpoints] for group in groups])
     for group, theirs in zip(groups, answers, strict=True):
-        found = client.translate_offsets(props, checkpoints, group, 30)
-        assert as_lines({group: found}) == set(theirs)
-        assert bool(found) is (group not in ("nobody", "g."))
+        result = client.translate_offsets(props, checkpoints, group, 30)
+        assert as_lines({group: result}) == set(theirs)
+        assert bool(result) is (group not in ("nobody", "g."))
 
 
 def test_offsets_of_patterns(broker: Broker, java: Ask, checkpoints: str) -> None:
@@ -203,8 +205,8 @@ def test_offsets_of_patterns(broker: Broker, java: Ask, checkpoints: str) -> Non
     patterns = [".*", "g", "g.1", "g-?1?", "(?i)GRÖSSE|größe", "console-.*", "x"]
     answers = java([["client", text(props), "pattern", pattern, checkpoints] for pattern in patterns])
     for pattern, theirs in zip(patterns, answers, strict=True):
-        found = client.translate_offsets(props, checkpoints, compile_java(pattern), 30)
-        assert as_lines(found) == set(theirs), pattern
+        result = client.translate_offsets(props, checkpoints, compile_java(pattern), 30)
+        assert as_lines(result) == set(theirs), pattern
 
 
 def test_a_tombstone_ends_stock_and_not_us(broker: Broker, java: Ask) -> None:
@@ -234,6 +236,81 @@ def test_a_large_topic_within_the_time(broker: Broker, caplog: pytest.LogCapture
     assert client.translate_offsets(given(broker, {}), "L", "g", 30) == expected
     assert "not read to its end" not in caplog.text
     delete_topic(broker.bootstrap, topic)
+
+
+# -- consumers -------------------------------------------------------------------------------------------------------
+
+
+def heartbeat(source: str, at: int) -> Record:
+    made = Heartbeat(source, "here", at)
+    return Record(made.value(), key=made.key())
+
+
+def test_a_consumer_of_all_heartbeats(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    produce(broker.bootstrap, "A.heartbeats", [heartbeat("A", at) for at in range(100)])
+    produce(
+        broker.bootstrap, "B.A.heartbeats", [heartbeat("B", 7), Record(b"x", key=b"y"), heartbeat("B", 8)]
+    )
+    props = given(broker, {})
+    consumed = list(client.heartbeat_consumer(props, idle_s=1))
+    assert [record.value for record in consumed if record.topic == "A.heartbeats"] == [
+        Heartbeat("A", "here", at) for at in range(100)
+    ]
+    assert [(record.offset, record.value) for record in consumed if record.topic == "B.A.heartbeats"] == [
+        (0, Heartbeat("B", "here", 7)),
+        (2, Heartbeat("B", "here", 8)),
+    ]
+    assert "B.A.heartbeats at offset 1 is skipped" in caplog.text
+    assert not list(client.heartbeat_consumer(props, from_beginning=False, idle_s=0.5))
+
+
+def test_a_consumer_sees_topics_that_appear_and_go(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """The new topic is read from its beginning, though those that were there are not."""
+    consumer = client.heartbeat_consumer(given(broker, {}), from_beginning=False, idle_s=60)
+    topics = ["N.heartbeats", "M.N.heartbeats"]
+
+    def produced() -> None:
+        for topic in topics:
+            create_topic(broker.bootstrap, topic)
+            produce(broker.bootstrap, topic, [heartbeat("N", 1)])
+
+    with closing(consumer), ThreadPoolExecutor() as pool:
+        making = pool.submit(produced)
+        assert {next(consumer).topic, next(consumer).topic} == set(topics)
+        making.result()
+        delete_topic(broker.bootstrap, topics[0])
+        produce(broker.bootstrap, topics[1], [heartbeat("N", 2)])
+        assert next(consumer).value == Heartbeat("N", "here", 2)
+    delete_topic(broker.bootstrap, topics[1])
+
+
+def test_a_consumer_of_all_checkpoints(broker: Broker, checkpoints: str) -> None:
+    place = TopicPartition("A.orders", 0)
+    one = Checkpoint("g", place, 1, 2, "")
+    topic = create_topic(broker.bootstrap, "D.C.checkpoints.internal")
+    produce(broker.bootstrap, topic, [Record(one.value(), key=one.key()), Record(None, key=one.key())])
+
+    async def ours() -> dict[str, list[Checkpoint | None]]:
+        values: dict[str, list[Checkpoint | None]] = {}
+        async with MirrorClient(given(broker, {})) as mirror:
+            async for record in mirror.checkpoint_consumer(idle_s=1):
+                values.setdefault(record.topic, []).append(record.value)
+        return values
+
+    values = asyncio.run(ours())
+    assert values[topic] == [one, None]
+    latest = {(each.group, each.topic_partition): each for each in values["E.checkpoints.internal"] if each}
+    groups = client.translate_offsets(given(broker, {}), checkpoints, re.compile(".*", re.DOTALL), 30)
+    assert {(group, at): offset.offset for group, some in groups.items() for at, offset in some.items()} == {
+        key: each.downstream_offset for key, each in latest.items()
+    }
+    delete_topic(broker.bootstrap, topic)
+
+
+def test_a_consumer_ends_in_an_error_when_nothing_answers() -> None:
+    """Its end means that nothing came, never that nothing could be read."""
+    with pytest.raises(KafkaFailure):
+        list(client.heartbeat_consumer({"bootstrap.servers": "127.0.0.1:1"}, idle_s=0.5))
 
 
 # -- configuration ---------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def far(stack: LocalStack) -> Iterator[Broker]:
     """Node 1, in rack r1: leads all partitions of these tests, and is the controller."""
     broker = stack.broker(unique("far"), properties={**RACKS, "broker.rack": "r1"})
     yield broker
-    broker.stop()
+    broker.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def near(stack: LocalStack, far: Broker) -> Iterator[Broker]:
         unique("near"), properties={**RACKS, "node.id": str(NEAR), "broker.rack": "r2"}, joins=far
     )
     yield broker
-    broker.stop()
+    broker.close()
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def received(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
         client: NetworkClient, node: int, call: Call, read: Callable[[Reader], T], doing: str
     ) -> T:
         def measured(answer: Reader) -> T:
-            found = read(answer)
+            result = read(answer)
             if doing == "fetch":
-                parts = found.parts.values()  # type: ignore[attr-defined]
+                parts = result.parts.values()  # type: ignore[attr-defined]
                 counted[node, client.rack] += sum(len(part.records) for part in parts)
-            return found
+            return result
 
         return await send(client, node, call, measured, doing)
 

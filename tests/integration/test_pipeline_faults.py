@@ -68,7 +68,7 @@ class CopyScenario:
         self._running.append(running)
         return running
 
-    def said(self) -> str:
+    def log(self) -> str:
         """What there was to copy, and how far that has come."""
         (topic,) = self.flow.topics
         ends = {
@@ -96,7 +96,7 @@ def traffic(flow: CopyFlow) -> Iterator[CopyScenario]:
         try:
             reader.wait_done()
         except WaitTimedOut as late:
-            raise AssertionError(scenario.said()) from late
+            raise AssertionError(scenario.log()) from late
     assert reader.longest < STALL, f"until {reader.longest_at:.0f}"
     flow.assert_copied()
     flow.assert_runs_true()
@@ -335,7 +335,7 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
     real, failed = Coordinator.end, list[str]()
 
     async def end(coordinator: Coordinator, *given: Any, commit: bool) -> None:
-        if coordinator._id.endswith("-driver") and len(failed) < 2:
+        if coordinator.transactional_id.endswith("-driver") and len(failed) < 2:
             failed.append("commit" if commit else "abort")
             raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
         await real(coordinator, *given, commit=commit)
@@ -344,9 +344,9 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
         running = scenario.pipeline()
         scenario.reader.wait_more()
         monkeypatch.setattr(Coordinator, "end", end)
-        running.want(flow.wanted()[:2])
+        running.assign(flow.partitions()[:2])
         eventually(lambda: len(failed) == 2, STALL, what="commit and abort have failed")
-        running.want(flow.wanted())
+        running.assign(flow.partitions())
         wait_copying(running)
         scenario.reader.wait_more()
     assert failed == ["commit", "abort"]
@@ -510,9 +510,9 @@ class Faults:
         self._begin()
 
     def fewer_partitions(self) -> None:
-        self._running.want(self._dice.sample(self._ground.flow.wanted(), 2))
+        self._running.assign(self._dice.sample(self._ground.flow.partitions(), 2))
         threading.Event().wait(self._dice.uniform(0.0, 1.0))
-        self._running.want(self._ground.flow.wanted())
+        self._running.assign(self._ground.flow.partitions())
 
     def _begin(self) -> None:
         self._jobs = ThreadJobs(self._dice.randint(1, 3))

@@ -79,8 +79,8 @@ def values(records: Sequence[Record]) -> list[bytes | None]:
 
 def ledger(flow: CopyFlow) -> list[tuple[str, int, int]]:
     newest = {each.key: each.value for each in flow.state(flow.spec.gaps_topic)}
-    found = [read_ledger(key, value) for key, value in newest.items()]
-    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in found if gap is not None]
+    result = [read_ledger(key, value) for key, value in newest.items()]
+    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in result if gap is not None]
 
 
 def made_again(flow: CopyFlow, topic: str, records: int) -> None:
@@ -176,7 +176,7 @@ def test_a_topic_that_is_gone_comes_back_when_it_is_wanted_again(flow: CopyFlow)
         wait_copies(flow, running, other, values(numbered(20)))
         eventually(lambda: running.status.layout > 1, 20.0, what="a layout without the topic")
         create_topic(flow.source.bootstrap, topic)
-        running.want(flow.wanted())
+        running.assign(flow.partitions())
         produce(flow.source.bootstrap, topic, numbered(10, start=1000))
         wait_copies(flow, running, topic, values([*numbered(100), *numbered(10, start=1000)]))
     assert ledger(flow) == [("source_recreated", 100, -1)]
@@ -201,7 +201,7 @@ def test_the_remote_topic_made_again_while_it_runs(flow: CopyFlow, gate: Gate) -
         running.wait_position({TopicPartition(topic, 0): 110})
     assert ledger(flow) == [("target_recreated", -1, 100)]
     (run,) = flow.runs()[TopicPartition(topic, 0)].runs
-    assert run.target_topic_id == flow.wanted()[0].target_topic_id
+    assert run.target_topic_id == flow.partitions()[0].target_topic_id
     flow.assert_answers_safe()
 
 
@@ -227,7 +227,7 @@ def test_the_remote_topic_gone_for_a_while(flow: CopyFlow) -> None:
         produce(flow.source.bootstrap, other, numbered(10))
         wait_copies(flow, running, other, values(numbered(10)))
         create_topic(flow.target.bootstrap, flow.remote(topic))
-        running.want(flow.wanted())
+        running.assign(flow.partitions())
         wait_copies(flow, running, topic, values(numbered(10, start=100)))
     assert ledger(flow) == [("target_recreated", -1, 100)]
     flow.assert_answers_safe()

@@ -267,7 +267,7 @@ def test_partitions_that_are_empty_added_or_emptied(flow: CopyFlow) -> None:
         for bootstrap, name in ((flow.target.bootstrap, flow.remote(topic)), (flow.source.bootstrap, topic)):
             add_partitions(bootstrap, name, 3)
         produce(flow.source.bootstrap, topic, numbered(10, start=10, partition=2))
-        running.want(flow.wanted())
+        running.assign(flow.partitions())
         produce(flow.source.bootstrap, emptied, numbered(5))
         running.wait_position({TopicPartition(topic, 2): 10, TopicPartition(emptied, 0): 35})
         assert gaps_of(running.status) == []

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from bridge.errors import KafkaFailure
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.network.client import NetworkClient
@@ -38,16 +38,16 @@ def test_a_batch_that_nobody_can_decode(
     topic = flow.topic(configs={"message.timestamp.type": "LogAppendTime"})
     for start in (0, BROKEN, BROKEN + 10):
         produce(source.bootstrap, topic, numbered(10 if start else BROKEN, start=start), compression="zstd")
-    cut = columns._cut
+    split = columns.split
 
     def failing(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
         if batch.base_offset <= BROKEN <= batch.last_offset:  # also as one with its neighbours
             raise RuntimeError("Corrupted frame")
-        return cut(batch, most)
+        return split(batch, most)
 
-    monkeypatch.setattr(columns, "_cut", failing)
+    monkeypatch.setattr(columns, "split", failing)
     status = flow.copy()
-    here, there = ([each.content for each in found] for found in (flow.original(topic), flow.copies(topic)))
+    here, there = ([each.content for each in one] for one in (flow.original(topic), flow.copies(topic)))
     if policy == "fail":
         assert status.state is PipelineState.FAILED
         assert status.failure is not None
@@ -124,6 +124,8 @@ def test_a_batch_of_which_too_much_would_become(policy: str, source: Cluster, ta
     here = look_up(source, topic, 0, BROKEN, BROKEN + 1)
     assert isinstance(here[0], Window)
     assert isinstance(here[2], Window)
+    assert isinstance(here[1], KafkaFailure)
+    assert here[1].fault is KafkaFault.UNREADABLE_BATCH
     assert "Unreadable batch: it holds more than" in str(here[1])
 
 
@@ -136,8 +138,8 @@ def look_up(cluster: Cluster, topic: str, *offsets: int) -> list[object]:
         client = NetworkClient(client_settings(Side.SOURCE, props).raw)
         try:
             await client.metadata([topic])
-            found = (await Lookups(client, committed_only=True).answer({place: needs}))[place]
-            return [found[need] for need in needs]
+            result = (await Lookups(client, committed_only=True).answer({place: needs}))[place]
+            return [result[need] for need in needs]
         finally:
             await client.close()
 

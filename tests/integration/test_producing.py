@@ -65,9 +65,9 @@ class ProducerHarness:
 def run_producers(target: Cluster, work: Callable[[ProducerHarness], Awaitable[T]]) -> T:
     async def go() -> T:
         async with AsyncExitStack() as closing:
-            found = await work(ProducerHarness(target.bootstrap, closing))
+            result = await work(ProducerHarness(target.bootstrap, closing))
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        return found
+        return result
 
     return asyncio.run(go())
 
@@ -336,5 +336,5 @@ def test_records_of_a_state_topic_are_appended_in_order_and_compressed(target: C
             await clusters.close()
 
     asyncio.run(go())
-    found = [(each.key, each.value) for each in read(target.bootstrap, topic)]
-    assert found == [*records, (b"last", b"after a failure")]
+    result = [(each.key, each.value) for each in read(target.bootstrap, topic)]
+    assert result == [*records, (b"last", b"after a failure")]

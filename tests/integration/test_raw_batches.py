@@ -138,14 +138,14 @@ class Wire:
             )
             answer = await self._client.send(node, call, "fetch")
             got = log_requests.read_fetched(answer, call.API_VERSION, {topic_id: topic})[place]
-            found = DataBatches.committed(got.records, at, got.aborted if committed else None)
-            return found, got.high_watermark
+            batches = DataBatches.committed(got.records, at, got.aborted if committed else None)
+            return batches, got.high_watermark
 
         def all_there() -> bool:
             nonlocal at
-            found, end = self.run(once())
-            batches.extend(found.batches)
-            at = found.next_offset
+            result, end = self.run(once())
+            batches.extend(result.batches)
+            at = result.next_offset
             return at >= end
 
         eventually(all_there, 20.0, what=f"{topic} is read to its end")

@@ -14,9 +14,9 @@ from bridge.kafka.admin.cluster_description import Description
 from bridge.kafka.admin.reachability import Cause, Trouble, reach
 from bridge.kafka.config.settings import client_settings
 from bridge.local.broker import Broker
-from bridge.local.jars import kafka_jars
 from bridge.local.security import Security, TlsFiles, make_tls
 from bridge.model.values import Side
+from tests.support.brokers import secured_broker
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -33,12 +33,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[
     security = Security(
         users={"alice": "wonder", "bob": "builder"}, tls=tls, authorizer=True, super_users=("alice",)
     )
-    running = Broker("secured", kafka_jars("4.3.1"), tmp_path_factory.mktemp("broker"), security=security)
-    running.start()
-    try:
+    with secured_broker(tmp_path_factory.mktemp("broker"), security) as running:
         yield running
-    finally:
-        running.close()
 
 
 def tried(
@@ -47,15 +43,15 @@ def tried(
     given = {f"source.cluster.{name}": value for name, value in (props or {}).items()}
     settings = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": servers, **given})
     began = time.monotonic()
-    found = asyncio.run(reach(settings.raw_admin, seconds))
+    result = asyncio.run(reach(settings.raw_admin, seconds))
     assert time.monotonic() - began < seconds + 1
-    return found
+    return result
 
 
-def cause(found: Description | list[Trouble]) -> Cause:
-    assert isinstance(found, list)
-    assert "wonder" not in str(found)
-    (trouble,) = found
+def cause(result: Description | list[Trouble]) -> Cause:
+    assert isinstance(result, list)
+    assert "wonder" not in str(result)
+    (trouble,) = result
     return trouble.cause
 
 
@@ -100,10 +96,10 @@ def test_one_of_two_servers_is_enough(broker: Broker) -> None:
 
 def test_a_port_without_a_broker_refuses(broker: Broker) -> None:
     with closed() as away:
-        found = tried(f"{away},localhost:1")
-        assert isinstance(found, list)
-        assert [trouble.cause for trouble in found] == [Cause.REFUSED] * 2
-        assert str(found[0]) == f"{away} refuses connections: start the broker, or correct the port"
+        result = tried(f"{away},localhost:1")
+        assert isinstance(result, list)
+        assert [trouble.cause for trouble in result] == [Cause.REFUSED] * 2
+        assert str(result[0]) == f"{away} refuses connections: start the broker, or correct the port"
 
 
 def test_a_name_without_an_address_is_told(broker: Broker) -> None:
@@ -112,15 +108,15 @@ def test_a_name_without_an_address_is_told(broker: Broker) -> None:
 
 def test_silence_is_told_in_time() -> None:
     with silent() as address:
-        found = tried(address, seconds=1)
-        assert cause(found) is Cause.TIMEOUT
-        assert f"{address} does not answer in 1 s" in str(found[0] if isinstance(found, list) else "")
+        result = tried(address, seconds=1)
+        assert cause(result) is Cause.TIMEOUT
+        assert f"{address} does not answer in 1 s" in str(result[0] if isinstance(result, list) else "")
 
 
 def test_tls_that_trusts_another_authority_is_told(broker: Broker, tls: TlsFiles) -> None:
-    found = tried(broker.address("SSL"), {"security.protocol": "SSL"})
-    assert cause(found) is Cause.TLS
-    assert "ssl.truststore" in str(found[0] if isinstance(found, list) else "")
+    result = tried(broker.address("SSL"), {"security.protocol": "SSL"})
+    assert cause(result) is Cause.TLS
+    assert "ssl.truststore" in str(result[0] if isinstance(result, list) else "")
 
 
 def test_tls_with_a_listener_without_is_told(broker: Broker) -> None:
@@ -132,6 +128,6 @@ def test_a_listener_of_tls_without_tls_is_told(broker: Broker) -> None:
 
 
 def test_a_wrong_password_is_told_without_it(broker: Broker) -> None:
-    found = tried(broker.address("SASL_PLAINTEXT"), login("wonderwall"))
-    assert cause(found) is Cause.AUTHENTICATION
-    assert "SCRAM-SHA-256" in str(found[0] if isinstance(found, list) else "")
+    result = tried(broker.address("SASL_PLAINTEXT"), login("wonderwall"))
+    assert cause(result) is Cause.AUTHENTICATION
+    assert "SCRAM-SHA-256" in str(result[0] if isinstance(result, list) else "")

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from bridge.local import Broker, Cluster
-from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.support import Record, allow, create_topic, delete_topic, eventually, produce, unique
+from tests.support.brokers import secured_broker
 
 PLACE = TopicPartition("A.orders", 3)
 COMMAND = (sys.executable, "-m", "bridge")
@@ -168,12 +168,8 @@ def test_a_topic_that_is_missing(source: Cluster) -> None:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     security = Security(users={"alice": "wonder"}, authorizer=True)
-    broker = Broker("guarded", kafka_jars("4.3.1"), tmp_path_factory.mktemp("guarded"), security=security)
-    broker.start()
-    try:
+    with secured_broker(tmp_path_factory.mktemp("guarded"), security) as broker:
         yield broker
-    finally:
-        broker.close()
 
 
 def login(broker: Broker, path: Path, password: str) -> str:

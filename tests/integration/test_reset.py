@@ -53,11 +53,11 @@ def answers(flow: CopyFlow, topic: str) -> dict[int, bytes | None]:
     copies = {each.offset: each.value for each in flow.copies(topic)}
     known = flow.known(place(topic))
     end = max(copies) + 1
-    found = {}
+    collected = {}
     for each in flow.original(topic):
         answer = known.answer(each.offset, end)
-        found[each.offset] = next((copies[at] for at in sorted(copies) if at >= answer), None)
-    return found
+        collected[each.offset] = next((copies[at] for at in sorted(copies) if at >= answer), None)
+    return collected
 
 
 def test_everything_is_copied_again_and_groups_get_the_newer_copy(flow: CopyFlow) -> None:

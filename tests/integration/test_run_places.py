@@ -85,7 +85,7 @@ def test_headers_tell_every_copys_place(
                 offset: Job(SOURCE, place, offset, strategy.without_source(copy, offset, topic_id, there))  # type: ignore[arg-type]
                 for offset in range(100)
             }
-            found = await translate_all(jobs, cluster, cluster, source_committed_only=True)
+            result = await translate_all(jobs, cluster, cluster, source_committed_only=True)
             # Together with another need, and past the end of the log.
             needs: list[Need] = [
                 Scan(Side.TARGET, bounds.end, 400),
@@ -99,7 +99,7 @@ def test_headers_tell_every_copys_place(
             assert (whole.start, whole.end) == (0, bounds.end)
             without = [at for first, last in whole.without_data for at in range(first, last)]
             assert without == [at for at in range(bounds.end) if at not in {each.offset for each in log}]
-            return [found[offset] for offset in range(100)], cluster.fetches
+            return [result[offset] for offset in range(100)], cluster.fetches
         finally:
             await cluster.close()
 
@@ -124,7 +124,7 @@ def written(bootstrap: str, topic: str, each: int, first: int) -> list[int]:
         if at == 40:
             produce_transaction(bootstrap, topic, numbered(6, start=900), commit=False)
         produce_transaction(bootstrap, topic, numbered(each, start=at), compression="lz4")
-    return [found.offset for found in read(bootstrap, topic, 0, committed_only=True)[first:]]
+    return [one.offset for one in read(bootstrap, topic, 0, committed_only=True)[first:]]
 
 
 def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
@@ -164,8 +164,8 @@ def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
             strategy = ByRuns(Runs(run), ByTimestamp())
             identity = PairIdentity(ids[0], 0, ids[1], 0)
             source_ends, target_ends = ends
-            rounds, found = 0, {0: Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)}
-            while rounds < 20 and any(each.judgement is not Judgement.EXACT for each in found.values()):
+            rounds, result = 0, {0: Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)}
+            while rounds < 20 and any(each.judgement is not Judgement.EXACT for each in result.values()):
                 strategy.end_round()
                 asked = [
                     Question(
@@ -186,7 +186,7 @@ def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
                     if at_once[each.offset] is None
                 }
                 steps = await translate_all(jobs, *clusters, source_committed_only=True)
-                found = {offset: verdict for offset, verdict in at_once.items() if verdict} | steps
+                result = {offset: verdict for offset, verdict in at_once.items() if verdict} | steps
                 rounds += 1
             strategy.end_round()
             before = clusters[1].fetches
@@ -197,15 +197,15 @@ def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
             }
             gone = await translate_all(alone, *clusters, source_committed_only=True)
             read_more = clusters[1].fetches - before
-            return rounds, [found[at] for at in here], [gone[at] for at in here], read_more
+            return rounds, [result[at] for at in here], [gone[at] for at in here], read_more
         finally:
             for cluster in clusters:
                 await cluster.close()
 
-    rounds, found, gone, read_more = asyncio.run(go())
+    rounds, outcome, gone, read_more = asyncio.run(go())
     assert 1 < rounds < 20
     assert read_more == 0
-    for verdicts in (found, gone):
+    for verdicts in (outcome, gone):
         assert [(each.judgement, each.offset) for each in verdicts] == [
             (Judgement.EXACT, offset) for offset in there
         ]

@@ -77,13 +77,13 @@ class Slow:
 
     def aborted(self) -> int:
         """Transactions that the target's logs say were aborted: a new epoch of the producer follows each."""
-        found = set()
+        collected = set()
         for topic in self.flow.topics:
             for log in self.broker.data.glob(f"{self.flow.remote(topic)}-*/*.log"):
                 for batch in parse(log.read_bytes()):
                     if _aborts(batch):
-                        found.add(bytes(batch.data[43:53]))  # producer id and epoch
-        return len(found)
+                        collected.add(bytes(batch.data[43:53]))  # producer id and epoch
+        return len(collected)
 
 
 def _aborts(batch: RawBatch) -> bool:
@@ -104,7 +104,7 @@ def slow(
         stack.enter_context(quota(near.bootstrap, client_id, QUOTA))
         limited = CopyFlow(source, near, props={"target.producer.client.id": client_id})
         distant = CopyFlow(source, near)
-        found = {}
+        collected = {}
         for name, flow, jobs in (
             ("link", distant, FarJobs(2, far)),
             ("quota", limited, ThreadJobs(2)),
@@ -112,10 +112,10 @@ def slow(
             produce(source.bootstrap, flow.topic(PARTITIONS), numbered(1))
             flow.copy()  # begins where nothing is slow: the first positions are committed
             running = stack.enter_context(flow.pipeline(jobs=jobs))
-            found[name] = Slow(flow, PROGRESS[name], running, near, time.monotonic())
-        for each in found.values():
+            collected[name] = Slow(flow, PROGRESS[name], running, near, time.monotonic())
+        for each in collected.values():
             produce(source.bootstrap, each.flow.topics[0], backlog(), batch_size=65536)
-        yield found
+        yield collected
 
 
 def backlog() -> list[Record]:

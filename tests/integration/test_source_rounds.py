@@ -16,14 +16,15 @@ from bridge.errors import KafkaFailure
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import eventually
 from bridge.local.broker import Broker
-from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side
 from connectors.base import CheckedOnOpen
 from connectors.source.options import SourceOptions
 from connectors.source.task import SourceInstance
+from tests.support.brokers import secured_broker
 from tests.support.names import unique
 from tests.support.topics import add_partitions, admin, allow, bounds, create_topic, set_topic_config
 from tests.unit.connectors.run_instance import ALONE, Published
@@ -36,26 +37,25 @@ ANYTHING: str = None  # type: ignore[assignment]  # what a filter takes for any,
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     directory: Path = tmp_path_factory.mktemp("guarded")
     security = Security(users={"alice": "wonder"}, authorizer=True)
-    broker = Broker("guarded", kafka_jars("4.3.1"), directory, security=security)
-    broker.start()
-    try:
+    with secured_broker(directory, security) as broker:
         yield broker
-    finally:
-        broker.close()
 
 
-class Wanted:
-    """Pipelines that remember what they are told."""
+class RecordedPipelines:
+    """Pipelines that record the partitions that they are assigned."""
 
     def __init__(self) -> None:
         self.partitions: Sequence[Copied] = ()
         self.status = PipelineStatus(PipelineState.COPYING)
 
-    def start(self, spec: PipelineSpec) -> Wanted:
+    def start(self, spec: PipelineSpec) -> RecordedPipelines:
         return self
 
-    def want(self, partitions: Sequence[Copied]) -> None:
+    def assign(self, partitions: Sequence[Copied]) -> None:
         self.partitions = partitions
+
+    def drain_samples(self) -> Sequence[CopySample]:
+        return ()
 
     async def stop(self) -> None:
         self.partitions = ()
@@ -101,10 +101,10 @@ def rules(bootstrap: str, name: str) -> set[tuple[str, str, str]]:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    found = client.describe_acls(everything).result(WAIT)
+    result = client.describe_acls(everything).result(WAIT)
     return {
         (each.name, each.resource_pattern_type.name, each.operation.name)
-        for each in found
+        for each in result
         if name in each.name
     }
 
@@ -146,24 +146,24 @@ def test_topics_configs_and_rules_follow_the_source(guarded: Broker) -> None:
     client.create_acls([prefixed])[prefixed].result(WAIT)
     given = props(where, topic)
     options = SourceOptions.from_props(given, CheckedOnOpen())
-    wanted, published = Wanted(), Published()
+    pipelines, published = RecordedPipelines(), Published()
 
     async def script() -> None:
         clusters = KafkaClusters()
-        instance = SourceInstance("mirror", options, clusters, wanted, given, published)
+        instance = SourceInstance("mirror", options, clusters, pipelines, given, published)
         instance.assign(ALONE)
         running = asyncio.create_task(instance.run())
         try:
-            await until(lambda: len(wanted.partitions) == 2, "both partitions are wanted")
-            assert {each.target_topic for each in wanted.partitions} == {remote}
-            assert all(each.source_topic_id and each.target_topic_id for each in wanted.partitions)
+            await until(lambda: len(pipelines.partitions) == 2, "both partitions are assigned")
+            assert {each.target_topic for each in pipelines.partitions} == {remote}
+            assert all(each.source_topic_id and each.target_topic_id for each in pipelines.partitions)
             assert len(await asyncio.to_thread(bounds, where, remote)) == 2
             assert await asyncio.to_thread(overrides, where, remote) == {"delete.retention.ms": "700000"}
             mapped = {(remote, "LITERAL", "READ"), (f"A.{topic[:-3]}", "PREFIXED", "WRITE")}
             await until(lambda: rules(where, remote[:-3]) == mapped, "rules are synced")
 
             await asyncio.to_thread(add_partitions, where, topic, 3)
-            await until(lambda: len(wanted.partitions) == 3, "the new partition is wanted")
+            await until(lambda: len(pipelines.partitions) == 3, "the new partition is assigned")
             await asyncio.to_thread(set_topic_config, where, topic, {"cleanup.policy": "compact"})
             await asyncio.to_thread(unset, where, topic, "delete.retention.ms")
             await until(

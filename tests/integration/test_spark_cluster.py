@@ -25,6 +25,7 @@ from tests.support.pipeline import CopyFlow
 _HOME = Path(pyspark.__file__).parent
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _JAVA = "org.apache.spark.deploy"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture
@@ -42,6 +43,7 @@ def master(tmp_path: Path, secret: str) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _SHORT_LIVED,
     }
     command = [str(_HOME / "bin" / "spark-class")]
     own = tmp_path / "spark.properties"
@@ -56,12 +58,12 @@ def master(tmp_path: Path, secret: str) -> Iterator[str]:
     try:
         leader.start()
         leader.wait_until(lambda: _MASTER.search(log.read_text()) is not None, 60, "the master listens")
-        found = _MASTER.search(log.read_text())
-        assert found is not None
+        match = _MASTER.search(log.read_text())
+        assert match is not None
         for number in range(2):
             worker = ManagedProcess(
                 f"Spark worker {number}",
-                [*command, f"{_JAVA}.worker.Worker", *ports, "--cores", "1", "--memory", "1g", found[1]],
+                [*command, f"{_JAVA}.worker.Worker", *ports, "--cores", "1", "--memory", "1g", match[1]],
                 tmp_path / f"worker-{number}.log",
                 environment=environment,
             )
@@ -70,7 +72,7 @@ def master(tmp_path: Path, secret: str) -> Iterator[str]:
         leader.wait_until(
             lambda: log.read_text().count("Registering worker") == 2, 60, "both workers are there", workers
         )
-        yield found[1]
+        yield match[1]
     finally:
         for process in (*workers, leader):
             process.stop()
@@ -93,12 +95,12 @@ def upper(batch):
 
 def command_lines() -> list[str]:
     """Of all processes of this machine."""
-    found = []
+    collected = []
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
-            found.append(each.read_bytes().decode(errors="replace"))
-    assert any("org.apache.spark.executor" in each for each in found)
-    return found
+            collected.append(each.read_bytes().decode(errors="replace"))
+    assert any("org.apache.spark.executor" in each for each in collected)
+    return collected
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,8 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": _SHORT_LIVED,
+        "spark.driver.extraJavaOptions": _SHORT_LIVED,
     }
     if secret:
         props |= {"spark.authenticate": "true", "spark.authenticate.secret": secret}
@@ -134,10 +138,10 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
         flow.transforms = [Transform("shout", "own_shouting.shout", {})]
     topic = flow.topic(4)
     produce(source.bootstrap, topic, [*varied(100), *(each for each in varied(100, 100))])
-    wanted = flow.wanted()
+    partitions = flow.partitions()
 
     async def copy() -> None:
-        async with driven(flow.spec, wanted) as pipeline:
+        async with driven(flow.spec, partitions) as pipeline:
             await until(lambda: copied(pipeline) == 200, pipeline)
             assert not secret or not [each for each in command_lines() if secret in each]
 

@@ -397,7 +397,7 @@ def layouts(flow: CopyFlow, count: int = 2) -> None:
 
         for number in range(count):
             before = running.status.layout
-            running.want([replace(each, start=number) for each in flow.wanted()])
+            running.assign([replace(each, start=number) for each in flow.partitions()])
             eventually(partial(newer, before), 20.0, what="a layout")
             eventually(lambda: running.status.state is PipelineState.COPYING, 20.0, what="it copies")
 

@@ -289,8 +289,8 @@ def test_config_properties(oracle: Oracle) -> None:
         assert name is not None
         ours = DefaultConfigPropertyFilter()
         ours.configure({"config.properties.exclude": exclude, "use.defaults.from": defaults_from})
-        found = ours.should_replicate_config_property(name), ours.should_replicate_source_default(name)
-        assert [str(each).lower() for each in found] == answer, question
+        result = ours.should_replicate_config_property(name), ours.should_replicate_source_default(name)
+        assert [str(each).lower() for each in result] == answer, question
 
 
 def test_values_and_error_texts(oracle: Oracle) -> None:
@@ -465,15 +465,15 @@ def test_b44_checks_across_keys_are_stocks_but_mind_no_case(oracle: Oracle) -> N
 
 def stock_errors(oracle: Oracle, kind: str, given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     answers = oracle([("validate", kind, *itertools.chain(*props.items())) for props in given])
-    told = [[text or "" for text in found[1:]] for found in answers]
+    told = [[text or "" for text in each[1:]] for each in answers]
     return [dict(zip(texts[::2], texts[1::2], strict=True)) for texts in told]
 
 
 def our_errors(kind: str, props: Mapping[str, str]) -> dict[str, str]:
     """Without those of the source's servers, which stock misses when it connects only."""
     servers = {"source.cluster.bootstrap.servers": "a:9092"} if kind != "heartbeat" else {}
-    found = KINDS[kind].validate(servers | dict(props), StaticClientCheck())
-    return {error.key: error.message for error in found.errors}
+    validated = KINDS[kind].validate(servers | dict(props), StaticClientCheck())
+    return {error.key: error.message for error in validated.errors}
 
 
 def test_every_client_property_of_java_is_in_one_table(oracle: Oracle) -> None:

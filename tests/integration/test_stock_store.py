@@ -160,21 +160,21 @@ def test_checkpoint_rule(stock: Command, policy_name: str) -> None:
                 )
                 for each in rng.sample(histories, rng.randrange(1, 4))
             }
-            found = emit(
+            result = emit(
                 group, committed, syncs.translate, partial(renamed, policy), checkpoints.of_group(group)
             )
-            for checkpoint in found:
+            for checkpoint in result:
                 checkpoints.apply(checkpoint)
-            records = sorted(f"{each.key().hex()}:{each.value().hex()}" for each in found)
+            records = sorted(f"{each.key().hex()}:{each.value().hex()}" for each in result)
             comparison.ask(" ".join(records), "checkpoints", b64(group), *offsets_as_fields(committed))
     comparison.settle(stock)
     assert len(comparison.answers) > comparison.count // 10
 
 
 def renamed(policy: ReplicationPolicy, topic: str) -> str:
-    found = counterpart(policy, topic, "A", "B", reverse=True)
-    assert found is not None
-    return found
+    result = counterpart(policy, topic, "A", "B", reverse=True)
+    assert result is not None
+    return result
 
 
 def asked_once(topics: list[TopicPartition]) -> list[str]:
@@ -188,8 +188,8 @@ def asked_once(topics: list[TopicPartition]) -> list[str]:
 def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Command) -> None:
     """B13: on A, `B.C.w` is a copy of B's `C.w`; stock's checkpoint is for `w`, which B has not, or it is another."""
     topic = TopicPartition("B.C.w", 0)
-    (found,) = told(stock, asked_once([topic]))
-    key, value = map(bytes.fromhex, found.split(":"))
+    (result,) = told(stock, asked_once([topic]))
+    key, value = map(bytes.fromhex, result.split(":"))
     assert Checkpoint.decode(key, value).topic_partition == TopicPartition("w", 0)
     assert renamed(DefaultReplicationPolicy(), topic.topic) == "C.w"
 

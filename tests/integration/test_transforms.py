@@ -73,7 +73,7 @@ def caught_up(flow: CopyFlow) -> None:
 def assert_exact(flow: CopyFlow, topic: str, kept: Sequence[Record], partition: int = 0) -> None:
     """Wherever a group is committed on the source, the runs alone say where the first record is that it has not read,
     and say so exactly."""
-    (copied,) = (each for each in flow.wanted() if each.source == TopicPartition(topic, partition))
+    (copied,) = (each for each in flow.partitions() if each.source == TopicPartition(topic, partition))
     runs = ConsistentRuns(flow.runs()[copied.source].runs)
     copies = flow.copies(topic, partition)
     target = LogBounds(*bounds(flow.target.bootstrap, copied.target_topic)[partition])
@@ -186,14 +186,16 @@ def assert_routed(flow: CopyFlow, topic: str, other: str, kept: Sequence[Record]
     end = bounds(flow.source.bootstrap, topic)[partition][1]
     theirs = [each for each in kept if (each.value or b"").startswith(b"other")]
     ours = [each for each in kept if each not in theirs]
-    ids = {each.source: each for each in flow.wanted()}
-    for wanted, copied in zip((ours, theirs), ids[TopicPartition(topic, partition)].copies, strict=True):
+    ids = {each.source: each for each in flow.partitions()}
+    for expected_records, copied in zip(
+        (ours, theirs), ids[TopicPartition(topic, partition)].copies, strict=True
+    ):
         there = read(flow.target.bootstrap, copied.target_topic, partition, committed_only=True)
-        assert contents(there) == contents(wanted), copied.target_topic
+        assert contents(there) == contents(expected_records), copied.target_topic
         runs = ConsistentRuns(read_runs(flow.state(flow.spec.runs_topic))[copied.id].runs)
         target = LogBounds(*bounds(flow.target.bootstrap, copied.target_topic)[partition])
         for offset in range(end + 1):
-            later = (to.offset for at, to in zip(wanted, there, strict=True) if at.offset >= offset)
+            later = (to.offset for at, to in zip(expected_records, there, strict=True) if at.offset >= offset)
             expected = next(later, there[-1].offset + 1)
             verdict = runs.translate(offset, copied.target_topic_id, target)
             assert verdict is not None, (copied.target_topic, offset)
@@ -386,8 +388,8 @@ def test_groups_resume_in_the_topic_that_their_connectors_policy_names(flow: Cop
         for group, verdict in translated(flow, list(groups), **given).items():
             later = (to.offset for at, to in zip(kept, copies, strict=True) if at.offset >= groups[group])
             expected = next(later, copies[-1].offset + 1)
-            found = verdict.judgement, verdict.offset, verdict.evidence
-            assert found == (Judgement.EXACT, expected, Evidence.RUN), (remote, groups[group], verdict)
+            result = verdict.judgement, verdict.offset, verdict.evidence
+            assert result == (Judgement.EXACT, expected, Evidence.RUN), (remote, groups[group], verdict)
             assert committed(flow.target.bootstrap, group)[remote, 0] == expected
 
 

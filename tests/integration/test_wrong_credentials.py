@@ -14,9 +14,10 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import client_settings
-from bridge.local import Broker, Security, kafka_jars
+from bridge.local import Broker, Security
 from bridge.model.values import Committed, Side, TopicPartition
 from tests.support import allow, commit, create_topic, unique
+from tests.support.brokers import secured_broker
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -27,12 +28,8 @@ SECRET = "wander-7f3a"
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     security = Security(users={"alice": "wonder", "bob": "builder"}, authorizer=True, super_users=("alice",))
-    running = Broker("guarded", kafka_jars(), tmp_path_factory.mktemp("guarded"), security=security)
-    running.start()
-    try:
+    with secured_broker(tmp_path_factory.mktemp("guarded"), security) as running:
         yield running
-    finally:
-        running.close()
 
 
 def login_props(broker: Broker, mechanism: str, password: str, user: str) -> dict[str, str]:
@@ -88,7 +85,7 @@ def test_a_password_that_becomes_wrong_is_named_too(broker: Broker, monkeypatch:
             assert client is not None
             # As after a rotation: connections are made anew, with a password that does not count any more.
             client._sasl_plain_password = SECRET
-            sasl = mine._client._settings.sasl
+            sasl = mine._client.settings.sasl
             assert sasl is not None
             object.__setattr__(sasl, "password", SECRET)
             for connection in client._conns.values():

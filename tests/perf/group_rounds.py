@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
-from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.local import NO_AUTHORITIES, Cluster, ConnectWorker, LocalStack
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.messages import ConnectorStatus
 from tests.support import bounds, create_topic, mirror, stock_config, unique
@@ -84,8 +84,8 @@ async def commit_all(cluster: KafkaCluster, groups: Groups) -> float:
 
     async def commit(group: str, offsets: Offsets) -> None:
         for _ in range(3):
-            found = await cluster.alter(group, {place: Committed(at) for place, at in offsets.items()})
-            failed = [failure for failure in found.values() if failure is not None]
+            result = await cluster.alter(group, {place: Committed(at) for place, at in offsets.items()})
+            failed = [failure for failure in result.values() if failure is not None]
             if not failed:
                 return
             # The first commits of a cluster may meet a coordinator that is still loading.
@@ -107,9 +107,9 @@ async def until_risen(
     waiting = list(floors)
     while True:
         looked_at, rest = waiting[:_LOOK_AT], waiting[_LOOK_AT:]
-        found = await target.committed(looked_at)
+        result = await target.committed(looked_at)
         seen = time.monotonic()
-        missing = [group for group in looked_at if not _risen(found[group], floors[group])]
+        missing = [group for group in looked_at if not _risen(result[group], floors[group])]
         # Those that are not there yet are looked at last: none is looked at twice before all have been once.
         waiting = rest + missing
         if not waiting:
@@ -118,10 +118,10 @@ async def until_risen(
         await asyncio.sleep(every if missing else 0)
 
 
-def _risen(found: Mapping[TopicPartition, Committed] | KafkaFailure, floors: Offsets) -> bool:
-    if isinstance(found, KafkaFailure):
-        raise found
-    return all(place in found and found[place].offset > floor for place, floor in floors.items())
+def _risen(committed: Mapping[TopicPartition, Committed] | KafkaFailure, floors: Offsets) -> bool:
+    if isinstance(committed, KafkaFailure):
+        raise committed
+    return all(place in committed and committed[place].offset > floor for place, floor in floors.items())
 
 
 def on_target(groups: Groups, alias: str = "A") -> dict[str, dict[TopicPartition, int]]:
@@ -192,7 +192,7 @@ class DirectTasks:
     def __init__(self, url: str, name: str, config: Mapping[str, str], tasks: int = 1) -> None:
         self.session = f"{int(time.time() * 1000):013d}-bench"
         self.path, self._tasks = f"/v1/connectors/{name}", tasks
-        self._http = httpx.Client(base_url=url, timeout=30.0)
+        self._http = httpx.Client(base_url=url, timeout=30.0, verify=NO_AUTHORITIES)
         body = {
             "session": self.session,
             "kind": "group_offset",
@@ -222,10 +222,10 @@ def service_pids(stack: LocalStack, name: str = "service") -> dict[str, int]:
     http = stack.service(name).process.pid
     with open(f"/proc/{http}/task/{http}/children") as listed:
         children = [int(pid) for pid in listed.read().split()]
-    found = {"http": http}
+    result = {"http": http}
     for number, pid in enumerate(children):
-        found["rounds" if number == 0 else f"child {number}"] = pid
-    return found
+        result["rounds" if number == 0 else f"child {number}"] = pid
+    return result
 
 
 def quantile(values: Sequence[float], part: float) -> float:

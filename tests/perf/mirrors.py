@@ -76,29 +76,29 @@ class Ours:
             {"spark.master": f"local[{SLOTS}]"},
             transforms=transforms,
         )
-        self._wanted: list[Copied] = []
+        self._partitions: list[Copied] = []
 
     def add(self, topic: str, partitions: int) -> str:
         """Wants the topic; answers its copy, new and empty."""
         remote = create_topic(self.scene.near_target, self.flow.remote(topic), partitions)
         here, there = topic_id(self.scene.near_source, topic), topic_id(self.scene.near_target, remote)
         transforms = tuple(range(len(self.flow.transforms)))
-        self._wanted += [
+        self._partitions += [
             Copied(TopicPartition(topic, number), here, remote, there, transforms=transforms)
             for number in range(partitions)
         ]
         return remote
 
     @property
-    def wanted(self) -> Sequence[Copied]:
-        return tuple(self._wanted)
+    def partitions(self) -> Sequence[Copied]:
+        return tuple(self._partitions)
 
     @asynccontextmanager
     async def running(self, *, once: bool = False, module: str = _DRIVER) -> AsyncIterator[DriverPipeline]:
         """The driver, for the time of the block; `once`: until it has caught up."""
         with importable_tests():
             pipeline = DriverPipeline(replace(self.flow.spec, until_caught_up=once), module)
-            pipeline.want(self.wanted)
+            pipeline.assign(self.partitions)
             try:
                 yield pipeline
             finally:
@@ -106,7 +106,7 @@ class Ours:
 
     def forget(self) -> None:
         """Deletes copies and state."""
-        remotes = {each.target_topic for each in self._wanted}
+        remotes = {each.target_topic for each in self._partitions}
         for topic in (*remotes, *self.flow.state_topics):
             delete_topic(self.scene.near_target, topic)
         delete_topic(self.scene.near_source, self.flow.spec.syncs_topic)

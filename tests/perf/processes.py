@@ -11,23 +11,23 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 def tree(root: int) -> list[int]:
     """The process and all that descend from it, as far as they live."""
-    found, waiting = [], [root]
+    collected, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
         try:
             threads = list(Path(f"/proc/{pid}/task").iterdir())
         except OSError:
             continue
-        found.append(pid)
+        collected.append(pid)
         for thread in threads:
             waiting += map(int, _read(thread / "children").split())
-    return found
+    return collected
 
 
 def resident_mb(pid: int) -> float:
     """0 for a process that has ended."""
-    found = _status(pid).get("VmRSS")
-    return int(found.split()[0]) / 1024 if found else 0.0
+    result = _status(pid).get("VmRSS")
+    return int(result.split()[0]) / 1024 if result else 0.0
 
 
 def resident(pids: Iterable[int]) -> dict[str, float]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.perf.threaded import Threaded
 from tests.support import unique
 
 _TICK = 0.01
@@ -29,37 +28,7 @@ class Arrival(NamedTuple):
         return self.at - self.written
 
 
-class _Threaded:
-    """A loop in a thread, for the time of the block; what it raises, the end of the block raises."""
-
-    def __init__(self) -> None:
-        self._over = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._guarded, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join(60)
-        if self._failed and error is None:
-            raise self._failed[0]
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:
-            self._failed.append(error)
-
-    def _run(self) -> None:
-        raise NotImplementedError
-
-
-class Stream(_Threaded):
+class Stream(Threaded):
     """`rate` records per second, evenly over the partitions; each says when it was written."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, rate: int) -> None:
@@ -81,7 +50,7 @@ class Stream(_Threaded):
         assert self._producer.flush(30) == 0
 
 
-class Reader(_Threaded):
+class Reader(Threaded):
     """Reads a copy from now on as read_committed consumers do."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:

@@ -38,7 +38,7 @@ def first_records(bootstrap: str, topic: str, offsets: Mapping[int, int], end: i
             "fetch.wait.max.ms": 10,
         }
     )
-    found = {}
+    collected = {}
     for lag, offset in offsets.items():
         consumer.assign([LibTopicPartition(topic, 0, offset)])
         message = consumer.poll(30)
@@ -47,12 +47,12 @@ def first_records(bootstrap: str, topic: str, offsets: Mapping[int, int], end: i
         if error is None:
             key = message.key()
             assert isinstance(key, bytes)
-            found[lag] = int(key)
+            collected[lag] = int(key)
         else:
             assert error.code() == KafkaError._PARTITION_EOF, error
-            found[lag] = end
+            collected[lag] = end
     consumer.close()
-    return found
+    return collected
 
 
 def keep(source: str, rows: Sequence[Mapping[str, object]]) -> None:

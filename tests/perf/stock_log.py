@@ -37,11 +37,11 @@ class SchedulerLog:
             opened.seek(self._at)
             text = opened.read()
         self._at += len(text)
-        found: dict[str, list[float]] = {name: [] for name in PASSES.values()}
+        result: dict[str, list[float]] = {name: [] for name in PASSES.values()}
         for told, took in _TOOK.findall(text.decode(errors="replace")):
             if told in PASSES:
-                found[PASSES[told]].append(int(took) / 1000)
-        return found
+                result[PASSES[told]].append(int(took) / 1000)
+        return result
 
 
 class Checkpoints:
@@ -71,8 +71,8 @@ class Checkpoints:
             assert isinstance(key, bytes)
             assert isinstance(value, bytes)
             offset = at + 1
-            found = Checkpoint.decode(key, value)
-            if found.group == self._group and found.topic_partition.partition == 0:
+            decoded = Checkpoint.decode(key, value)
+            if decoded.group == self._group and decoded.topic_partition.partition == 0:
                 made.append(message.timestamp()[1] / 1000)
         consumer.close()
         return [later - earlier for earlier, later in itertools.pairwise(made)]

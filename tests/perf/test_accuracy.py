@@ -42,11 +42,11 @@ def test_accuracy(stack: LocalStack, source: Cluster, target: Cluster, worker: C
     topic = mirrored_topic(worker, source, target, partitions=1, records=RECORDS, name="accuracy-topic")
     place, copy = TopicPartition(topic, 0), TopicPartition(f"{source.name}.{topic}", 0)
     service = stack.service().url
-    wanted = lags(RECORDS - 1, LAGS)
-    assert len(wanted) == len(set(wanted)) == LAGS
-    assert wanted[-1] == RECORDS - 1
+    expected = lags(RECORDS - 1, LAGS)
+    assert len(expected) == len(set(expected)) == LAGS
+    assert expected[-1] == RECORDS - 1
     groups = {
-        side: {f"accuracy-{side}-{lag:06d}": {place: RECORDS - lag} for lag in wanted} for side in SIDES
+        side: {f"accuracy-{side}-{lag:06d}": {place: RECORDS - lag} for lag in expected} for side in SIDES
     }
 
     async def synced() -> dict[str, dict[int, int]]:
@@ -81,16 +81,16 @@ def test_accuracy(stack: LocalStack, source: Cluster, target: Cluster, worker: C
             for side, config in zip(SIDES, configs, strict=True):
                 answered = {
                     group: dict.fromkeys(offsets, -1)
-                    for (group, offsets), lag in zip(groups[side].items(), wanted, strict=True)
+                    for (group, offsets), lag in zip(groups[side].items(), expected, strict=True)
                     if side in EXACT or 0 < lag < RECORDS - 10_000
                 }
                 with connector(worker, config):
                     await until_risen(b, on_target(answered, source.name), within=180)
                     await asyncio.sleep(5)  # more intervals: nobody has written less than it will
-                found = await b.committed(list(groups[side]))
+                result = await b.committed(list(groups[side]))
                 stands[side] = {}
-                for (group, _), lag in zip(groups[side].items(), wanted, strict=True):
-                    offsets = found[group]
+                for (group, _), lag in zip(groups[side].items(), expected, strict=True):
+                    offsets = result[group]
                     assert isinstance(offsets, Mapping), offsets
                     if copy in offsets:
                         stands[side][lag] = offsets[copy].offset
@@ -101,11 +101,11 @@ def test_accuracy(stack: LocalStack, source: Cluster, target: Cluster, worker: C
     for side in SIDES:
         forget_groups(source, list(groups[side]))
         forget_groups(
-            target, [name for name, lag in zip(groups[side], wanted, strict=True) if lag in firsts[side]]
+            target, [name for name, lag in zip(groups[side], expected, strict=True) if lag in firsts[side]]
         )
     rows: list[dict[str, object]] = []
     totals = dict.fromkeys(SIDES, 0)
-    for lag in wanted:
+    for lag in expected:
         row: dict[str, object] = {"lag": lag, "committed": RECORDS - lag}
         for side in SIDES:
             first = firsts[side].get(lag)

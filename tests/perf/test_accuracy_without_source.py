@@ -75,15 +75,15 @@ class Alone:
         began = time.monotonic()
         with DirectTasks(self._url, self._name, self._config):
             eventually(
-                lambda: self._told("&verdict=exact&ready=true") == self._groups,
+                lambda: self._told("&verdict=exact&readiness=ready_as_of") == self._groups,
                 300,
                 what="exact answers without the source",
             )
         return time.monotonic() - began
 
     def _told(self, which: str) -> int:
-        found = httpx.get(f"{self._url}/v1/groups?connector={self._name}{which}", timeout=10)
-        return int(found.raise_for_status().json()["total"])
+        result = httpx.get(f"{self._url}/v1/groups?connector={self._name}{which}", timeout=10)
+        return int(result.raise_for_status().json()["total"])
 
 
 @pytest.mark.timeout(3600)
@@ -100,10 +100,11 @@ def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: Con
         "ours": copier.add(topic, 1),
         "stock": create_topic(target.bootstrap, f"{aliases['stock']}.{topic}"),
     }
-    wanted = lags(RECORDS // 4, 40)
+    expected = lags(RECORDS // 4, 40)
     mark = unique("accuracy")
     groups = {
-        side: {f"{mark}-{side}-{lag:07d}": {place: offset(RECORDS - lag)} for lag in wanted} for side in SIDES
+        side: {f"{mark}-{side}-{lag:07d}": {place: offset(RECORDS - lag)} for lag in expected}
+        for side in SIDES
     }
     config = our_config(
         sources["ours"],
@@ -113,7 +114,7 @@ def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: Con
         topics=topic,
         sync_group_offsets_interval_seconds=3600,
     )
-    alone = Alone(service.url, config, len(wanted))
+    alone = Alone(service.url, config, len(expected))
 
     async def go() -> tuple[float, dict[str, Any]]:
         async with both(origin, target) as (a, b):
@@ -150,17 +151,17 @@ def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: Con
             took = await asyncio.to_thread(alone.seconds)
             return took, {side: await b.committed(list(groups[side])) for side in SIDES}
 
-    took, found = asyncio.run(go())
+    took, result = asyncio.run(go())
     stands = {
         side: {
-            lag: found[side][group][TopicPartition(copies[side], 0)].offset
-            for lag, group in zip(wanted, groups[side], strict=True)
+            lag: result[side][group][TopicPartition(copies[side], 0)].offset
+            for lag, group in zip(expected, groups[side], strict=True)
         }
         for side in SIDES
     }
     firsts = {side: first_records(target.bootstrap, copies[side], stands[side], RECORDS) for side in SIDES}
     rows: list[dict[str, object]] = []
-    for lag in wanted:
+    for lag in expected:
         row: dict[str, object] = {"lag": lag, "committed": offset(RECORDS - lag)}
         for side in SIDES:
             again = RECORDS - lag - firsts[side][lag]

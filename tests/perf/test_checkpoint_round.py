@@ -107,10 +107,10 @@ class Observer:
                 key, value = message.key(), message.value()
                 assert isinstance(key, bytes)
                 assert isinstance(value, bytes)
-                found = Checkpoint.decode(key, value)
-                if waiting.get((found.group, found.topic_partition)) == found.upstream_offset:
-                    del waiting[found.group, found.topic_partition]
-                    again += found.upstream_offset - found.downstream_offset
+                decoded = Checkpoint.decode(key, value)
+                if waiting.get((decoded.group, decoded.topic_partition)) == decoded.upstream_offset:
+                    del waiting[decoded.group, decoded.topic_partition]
+                    again += decoded.upstream_offset - decoded.downstream_offset
         return time.monotonic(), again / (total - len(waiting)), len(waiting)
 
     def close(self) -> None:

@@ -46,11 +46,11 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
             ):
                 warm(scene, worker)
                 for load in LOADS:
-                    found = _compare(scene, worker, load)
-                    rates = {name: copy.rate for name, copy in found.items()}
+                    result = _compare(scene, worker, load)
+                    rates = {name: copy.rate for name, copy in result.items()}
                     if load is LOADS[0]:
                         compared.append((rates["ours"], rates["stock"]))
-                    for name, copy in found.items():
+                    for name, copy in result.items():
                         rows.append({"side": name, "far": where, **load.row(), **copy.row()})
                         print(rows[-1], flush=True)
         finally:
@@ -61,11 +61,11 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
 
 def _compare(scene: Scene, worker: ConnectWorker, load: Load) -> dict[str, Copy]:
     topic = filled(scene.near_source, load)
-    found = in_turns(
+    result = in_turns(
         {
             "ours": lambda: ours(scene, topic, load),
             "stock": lambda: stock(scene, worker, topic, load, once=False),
         }
     )
     delete_topic(scene.near_source, topic)
-    return found
+    return result

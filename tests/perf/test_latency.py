@@ -36,13 +36,13 @@ def figures(name: str, arrivals: Sequence[Arrival], changes: Sequence[float]) ->
     assert len(counted) > RATE * (end - begin) * 0.9, f"{name}: {len(counted)} records in {end - begin:.0f} s"
     ages = [each.age * 1000 for each in counted]
     gaps = [longest_gap(counted, at, at + CHANGE_EVERY) * 1000 for at in changes]
-    found: dict[str, float] = {"p50": quantile(ages, 0.5), "p99": quantile(ages, 0.99), "max": max(ages)}
-    found |= {"gap_median": statistics.median(gaps), "gap_max": max(gaps)}
+    result: dict[str, float] = {"p50": quantile(ages, 0.5), "p99": quantile(ages, 0.99), "max": max(ages)}
+    result |= {"gap_median": statistics.median(gaps), "gap_max": max(gaps)}
     return {
         "side": name,
         "records": len(counted),
         "changes": len(changes),
-        **{key: round(value, 1) for key, value in found.items()},
+        **{key: round(value, 1) for key, value in result.items()},
     }
 
 
@@ -58,7 +58,7 @@ def measure_ours(scene: Scene) -> dict[str, object]:
             def change() -> None:
                 extra.append(create_topic(scene.near_source, unique("latency-more")))
                 copier.add(extra[-1], 1)
-                loop.call_soon_threadsafe(pipeline.want, copier.wanted)
+                loop.call_soon_threadsafe(pipeline.assign, copier.partitions)
 
             loop = asyncio.get_running_loop()
             with (

@@ -71,8 +71,8 @@ def the_seeds_way(bootstrap: str, topic: str, offsets: list[tuple[int, int]]) ->
         by_partition.setdefault(partition, []).append(offset)
     began = time.perf_counter()
     while by_partition:
-        waiting = {partition: wanted.pop() for partition, wanted in by_partition.items()}
-        by_partition = {partition: wanted for partition, wanted in by_partition.items() if wanted}
+        waiting = {partition: needed.pop() for partition, needed in by_partition.items()}
+        by_partition = {partition: needed for partition, needed in by_partition.items() if needed}
         consumer.assign(
             [LibTopicPartition(topic, partition, offset) for partition, offset in waiting.items()]
         )
@@ -98,9 +98,9 @@ async def ours(bootstrap: str, topic: str, offsets: list[tuple[int, int]]) -> fl
             Read(Side.SOURCE, offset - 1, read_bytes)
         )
     began = time.perf_counter()
-    found = await cluster.answer(needs, committed_only=False)
+    result = await cluster.answer(needs, committed_only=False)
     seconds = time.perf_counter() - began
-    for answers in found.values():
+    for answers in result.values():
         for need, window in answers.items():
             assert isinstance(window, Window)
             assert isinstance(need, Read)

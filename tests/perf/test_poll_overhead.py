@@ -94,7 +94,7 @@ async def ask(streams: Streams, sent: bytes) -> tuple[float, bytes]:
 
 
 async def watch(
-    url: str, pid: int, echo_port: int, tasks: DirectTasks, found: Samples, over: asyncio.Event
+    url: str, pid: int, echo_port: int, tasks: DirectTasks, samples: Samples, over: asyncio.Event
 ) -> None:
     """Polls of every task, and once in 20 ms /health, /health/live and the echo, until it is over."""
     host, port = url.removeprefix("http://").split(":")
@@ -108,7 +108,7 @@ async def watch(
         await asyncio.sleep(index * 0.9 / TASKS)
         while not over.is_set():
             took, answer = await ask(streams, head.encode() + b"\r\n\r\n" + body)
-            found.polls.append((time.monotonic(), took - json.loads(answer)["held_ms"]))
+            samples.polls.append((time.monotonic(), took - json.loads(answer)["held_ms"]))
         streams[1].close()
 
     async def look() -> None:
@@ -117,17 +117,17 @@ async def watch(
         while not over.is_set():
             took, answer = await ask(streams, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             now = time.monotonic()
-            found.health.append((now, took))
+            samples.health.append((now, took))
             (status,) = Health.model_validate_json(answer).connectors
-            if status.rounds not in found.rounds and status.last_round_seconds is not None:
-                found.rounds[status.rounds] = (now, status.last_round_seconds)
+            if status.rounds not in samples.rounds and status.last_round_seconds is not None:
+                samples.rounds[status.rounds] = (now, status.last_round_seconds)
             live, _ = await ask(streams, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            found.live.append((time.monotonic(), live))
+            samples.live.append((time.monotonic(), live))
             began = time.perf_counter()
             writer.write(b"x\n")
             await reader.readline()
-            found.echo.append((time.monotonic(), (time.perf_counter() - began) * 1000))
-            found.cpu.append((time.monotonic(), *scheduled(pid)))
+            samples.echo.append((time.monotonic(), (time.perf_counter() - began) * 1000))
+            samples.cpu.append((time.monotonic(), *scheduled(pid)))
             await asyncio.sleep(0.02)
         writer.close()
         streams[1].close()
@@ -142,7 +142,7 @@ def test_poll_overhead(stack: LocalStack, source: Cluster, target: Cluster, work
     service = stack.service("polls-service")
     settings = {"sync_group_offsets_interval_seconds": INTERVAL, "refresh_groups_interval_seconds": INTERVAL}
     config = our_config(source, target, service.url, groups="polls-.*", topics=topic, **settings)
-    found, pid = Samples(), service.process.pid
+    result, pid = Samples(), service.process.pid
 
     async def measure(echo_port: int) -> list[tuple[float, float]]:
         """The spans of rounds in which all has moved."""
@@ -151,21 +151,21 @@ def test_poll_overhead(stack: LocalStack, source: Cluster, target: Cluster, work
         async with both(source, target) as (a, _):
             await commit_all(a, spread(groups, topic, PARTITIONS, 1, 10_000))
             with DirectTasks(service.url, "polls", config, TASKS) as tasks:
-                watching = asyncio.create_task(watch(service.url, pid, echo_port, tasks, found, over))
+                watching = asyncio.create_task(watch(service.url, pid, echo_port, tasks, result, over))
 
                 async def ended(number: int) -> tuple[float, float]:
-                    while number not in found.rounds:
+                    while number not in result.rounds:
                         if watching.done():
                             watching.result()
                         await asyncio.sleep(0.05)
-                    at, seconds = found.rounds[number]
+                    at, seconds = result.rounds[number]
                     return at - seconds, at
 
                 # The first round finds everything anew; a task that starts while it runs makes another one due.
                 await ended(1)
                 await asyncio.sleep(INTERVAL)
                 for number in range(FULL_ROUNDS):
-                    last = max(found.rounds)
+                    last = max(result.rounds)
                     await ended(last + 1)
                     # Nothing is due for most of an interval: the commits do not meet a round.
                     lowest = 10_000 + 5_000 * number
@@ -179,10 +179,10 @@ def test_poll_overhead(stack: LocalStack, source: Cluster, target: Cluster, work
         full = asyncio.run(measure(echo_port))
     quiet = [
         (at - seconds, at)
-        for at, seconds in found.rounds.values()
+        for at, seconds in result.rounds.values()
         if seconds < min(b - a for a, b in full) / 2
     ]
-    rows = [found.row("rounds in which all moved", full), found.row("rounds in which nothing moved", quiet)]
+    rows = [result.row("rounds in which all moved", full), result.row("rounds in which nothing moved", quiet)]
     rows.append({"full_rounds": [round(end - start, 2) for start, end in full]})
     service.stop()
     forget_groups(source, groups)

@@ -160,10 +160,10 @@ def test_readiness(stack: LocalStack, origin: Broker, target: Cluster) -> None:
             def until() -> bool:
                 return time.monotonic() > end
 
-            found = await asyncio.gather(
+            result = await asyncio.gather(
                 asked(service.url, "/v1/readiness", until), asked(service.url, "/v1/groups?limit=100", until)
             )
-            return found[0], found[1]
+            return result[0], result[1]
 
         whole, page = asyncio.run(answers())
         rows.append(
@@ -254,8 +254,8 @@ def _moved(stack: LocalStack, source: Cluster, target: Cluster, topic: str) -> d
     command = [bridge, "failover", "--all", "--flow", flow, "--url", service.url, "--output", "json"]
 
     def ready() -> None:
-        found = _flow(service.url)
-        assert (found["groups"], found["readiness"]) == (FAILING_OVER, "ready"), found
+        result = _flow(service.url)
+        assert (result["groups"], result["readiness"]) == (FAILING_OVER, "ready"), result
 
     asyncio.run(_commit(source, target, groups))
     with DirectTasks(service.url, name, config):

@@ -43,13 +43,13 @@ ROWS = re.compile(os.environ.get("MIRROR_BRIDGE_BENCH_ROWS", ""))
 
 def loads() -> list[Load]:
     """The row that counts comes first, so that its worker is not warmer than those of the others by then."""
-    found = []
+    collected = []
     for size, records in SIZES.items():
         for batch in ("16 KB", "1 MB", "4", "1"):
             part = SCALE * (SMALL[size] if batch in ("1", "4") else 1.0)
             for codec in ("none", "lz4", "zstd"):
-                found.append(Load(int(records * part), size, batch, codec))
-    return [load for load in found if ROWS.search(load.name)]
+                collected.append(Load(int(records * part), size, batch, codec))
+    return [load for load in collected if ROWS.search(load.name)]
 
 
 def alone(bootstrap: str, topic: str, load: Load) -> None:
@@ -101,11 +101,11 @@ def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_on
             if load.batch in LIMITS:
                 sides["ours without Spark"] = partial(ours, scene, topic, load, spark=False)
                 sides["limit"] = partial(limit, scene, load)
-        found = in_turns(sides)
-        headline = headline or found
+        result = in_turns(sides)
+        headline = headline or result
         delete_topic(scene.near_source, topic)
-        for name, copy in found.items():
-            over = {"over_stock": round(copy.rate / found["stock"].rate, 2)} if name == "ours" else {}
+        for name, copy in result.items():
+            over = {"over_stock": round(copy.rate / result["stock"].rate, 2)} if name == "ours" else {}
             rows.append({"side": name, **load.row(), **copy.row(), **over})
             print(rows[-1], flush=True)
     write(

@@ -43,10 +43,10 @@ def test_scale(copy_stack: LocalStack) -> None:
                 scene, worker, topic, load, once=False, tick=tick
             ),
         }
-        found = in_turns(sides)
+        result = in_turns(sides)
         delete_topic(scene.near_source, topic)
-        compared = found["ours"].rate, found["stock"].rate
-        for name, copy in found.items():
+        compared = result["ours"].rate, result["stock"].rate
+        for name, copy in result.items():
             rows.append({"side": name, **load.row(), **copy.row()})
             print(rows[-1], flush=True)
     rows += [_follow_ours(scene), _follow_stock(scene, worker)]
@@ -64,17 +64,17 @@ def _follow_ours(scene: Scene) -> dict[str, object]:
     async def follow() -> dict[str, object]:
         async with copier.running() as pipeline:
             await until(at(pipeline, load.total), pipeline)
-            found = await asyncio.to_thread(_idle, lambda: roots(pipeline))
+            result = await asyncio.to_thread(_idle, lambda: roots(pipeline))
         await asyncio.to_thread(_one_each, scene, topic, load)
         began = time.monotonic()
         async with copier.running() as pipeline:
             await until(at(pipeline, load.total + load.partitions), pipeline)
-            return {**found, "current_after_s": round(time.monotonic() - began, 1)}
+            return {**result, "current_after_s": round(time.monotonic() - began, 1)}
 
-    found = asyncio.run(follow())
+    outcome = asyncio.run(follow())
     copier.forget()
     delete_topic(scene.near_source, topic)
-    return {"side": "ours, following", "partitions": load.partitions, **found}
+    return {"side": "ours, following", "partitions": load.partitions, **outcome}
 
 
 def _follow_stock(scene: Scene, worker: ConnectWorker) -> dict[str, object]:
@@ -86,7 +86,7 @@ def _follow_stock(scene: Scene, worker: ConnectWorker) -> dict[str, object]:
         stock_running(scene, worker, topic, alias),
     ):
         watch.wait_grown(load.total, WITHIN)
-        found = _idle(lambda: [worker.process.pid])
+        result = _idle(lambda: [worker.process.pid])
         worker.stop()
         _one_each(scene, topic, load)
         began = time.monotonic()
@@ -97,7 +97,7 @@ def _follow_stock(scene: Scene, worker: ConnectWorker) -> dict[str, object]:
     return {
         "side": "stock, following",
         "partitions": load.partitions,
-        **found,
+        **result,
         "current_after_s": round(current, 1),
     }
 

@@ -120,9 +120,9 @@ class Bench:
         return await until_risen(self.target, stood, within=WITHIN) - began
 
     async def _stood(self, groups: list[str]) -> Groups:
-        found = await self.target.committed(groups)
+        result = await self.target.committed(groups)
         stood: dict[str, dict[TopicPartition, int]] = {}
-        for group, offsets in found.items():
+        for group, offsets in result.items():
             assert isinstance(offsets, Mapping), offsets
             assert len(offsets) == PARTITIONS, group
             stood[group] = {place: committed.offset for place, committed in offsets.items()}
@@ -134,30 +134,30 @@ def parts(groups: Groups, tenth: int) -> Groups:
     return dict(list(groups.items())[tenth * size : (tenth + 1) * size])
 
 
-async def collecting(status: Callable[[], ConnectorStatus], found: dict[int, float]) -> None:
+async def collecting(status: Callable[[], ConnectorStatus], seconds_of: dict[int, float]) -> None:
     """The seconds of every round by its number, until cancelled."""
     while True:
         now = status()
         if now.last_round_seconds is not None:
-            found[now.rounds] = now.last_round_seconds
+            seconds_of[now.rounds] = now.last_round_seconds
         await asyncio.sleep(0.1)
 
 
 async def ours(bench: Bench, groups: Groups, status: Callable[[], ConnectorStatus]) -> Rounds:
     rounds = Rounds()
-    found: dict[int, float] = {}
-    watching = asyncio.create_task(collecting(status, found))
+    collected: dict[int, float] = {}
+    watching = asyncio.create_task(collecting(status, collected))
     await bench.all_new(groups, rounds)
     await asyncio.sleep(REFRESH_SECONDS)
-    rounds.says["says_of_all_new"] = max(found.values())
+    rounds.says["says_of_all_new"] = max(collected.values())
     for tenth in range(MOVES):
         before = status().rounds
         rounds.tenth_moved.append(await bench.moved(parts(groups, tenth)))
         await asyncio.sleep(2 * SYNC_SECONDS)
-        rounds.says_of_tenth.append(max(found[number] for number in found if number > before))
+        rounds.says_of_tenth.append(max(collected[number] for number in collected if number > before))
     quiet = status().rounds + 1
     await asyncio.sleep(QUIET_SECONDS)
-    rounds.says_of_nothing = [found[number] for number in found if number > quiet]
+    rounds.says_of_nothing = [collected[number] for number in collected if number > quiet]
     for number in range(PROBES):
         (name,) = list(parts(groups, 9))[number : number + 1]
         rounds.one_moved.append(await bench.moved({name: groups[name]}))
@@ -178,18 +178,18 @@ async def stock(
     mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon, falling))
     for tenth in range(MOVES):
         rounds.tenth_moved.append(await bench.moved(parts(groups, tenth)))
-    said = {"emit": emitted(mark), **log.take()}
-    if all(said[name] for name in PARTS):
-        rounds.says_of_tenth = [sum(max(said[name]) for name in PARTS)]
-    mark, said = checkpoints(), {name: [] for name in said}
+    counts = {"emit": emitted(mark), **log.take()}
+    if all(counts[name] for name in PARTS):
+        rounds.says_of_tenth = [sum(max(counts[name]) for name in PARTS)]
+    mark, counts = checkpoints(), {name: [] for name in counts}
     began = time.monotonic()
-    while min(map(len, said.values())) < 3 and time.monotonic() - began < WITHIN:
+    while min(map(len, counts.values())) < 3 and time.monotonic() - began < WITHIN:
         await asyncio.sleep(QUIET_SECONDS / 4)
         for name, took in log.take().items():
-            said[name] += took
-        said["emit"] = emitted(mark)
+            counts[name] += took
+        counts["emit"] = emitted(mark)
     beating.cancel()
-    rounds.says = {f"says_{name}": statistics.median(took) for name, took in said.items() if took}
+    rounds.says = {f"says_{name}": statistics.median(took) for name, took in counts.items() if took}
     rounds.says_of_nothing = [sum(rounds.says.get(f"says_{name}", math.nan) for name in PARTS)]
     for number in range(PROBES):
         (name,) = list(parts(groups, 9))[number : number + 1]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -14,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from tests.perf.processes import Meter
+from tests.perf.threaded import Threaded
 
 _MOVED = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION)
 """A broker that was too busy to say that it lives leads its partitions anew."""
@@ -54,7 +53,7 @@ class _Sample(NamedTuple):
     brokers: float
 
 
-class Watch:
+class Watch(Threaded):
     """Asks for the ends of a topic's partitions, as read_committed readers see them, every `tick` seconds.
 
     Starting up does not count: figures are of the records between the first look that found some and the look that
@@ -70,34 +69,20 @@ class Watch:
         brokers: Sequence[int],
         tick: float = 0.05,
     ) -> None:
+        super().__init__()
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._ask = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
         self._meters = Meter(mirror), Meter(lambda: brokers)
         self._tick = tick
         self._samples: list[_Sample] = []
-        self._over = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
         self._look()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join(60)
-        if self._failed and error is None:
-            raise self._failed[0]
+        return super().__enter__()
 
     def _run(self) -> None:
-        try:
-            while not self._over.wait(self._tick) or not self._settled():
-                self._look()
-        except BaseException as error:
-            self._failed.append(error)
+        while not self._over.wait(self._tick) or not self._settled():
+            self._look()
 
     def _look(self) -> None:
         offsets = self._ends()
@@ -111,9 +96,9 @@ class Watch:
     def _ends(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> int:
         """Of all partitions together."""
         for _ in range(_TRIES):
-            found = self._admin.list_offsets(self._ask, isolation_level=isolation)
+            result = self._admin.list_offsets(self._ask, isolation_level=isolation)
             try:
-                return sum(future.result(30).offset for future in found.values())
+                return sum(future.result(30).offset for future in result.values())
             except KafkaException as error:
                 if error.args[0].code() not in _MOVED:
                     raise

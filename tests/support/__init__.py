@@ -15,6 +15,7 @@ from tests.support.topics import (
     delete_records,
     delete_topic,
     denied,
+    exists,
     set_topic_config,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "delete_topic",
     "denied",
     "eventually",
+    "exists",
     "mirror",
     "mirroring",
     "numbered",

@@ -1,5 +1,5 @@
-"""A way to a broker that is cut in the middle of a request of one kind: all connections break, and for a moment none is
-taken."""
+"""A TCP proxy in front of a broker. In the middle of a request of one kind it breaks all connections, and for a moment
+accepts none."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from enum import StrEnum
 _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _AWAY = 0.2
-"""Seconds for which no connection is taken."""
+"""Seconds for which the proxy accepts no connection."""
 LATE = 1.5
-"""Seconds after which an answer is late."""
+"""Seconds by which the proxy holds a response back."""
 
 
 class Cut(StrEnum):
     BEFORE = "before"
     """The broker never sees the request."""
     AFTER = "after"
-    """It has done what it was asked, and its answer is lost."""
+    """The broker has handled the request, and its response is lost."""
     WITHIN = "within"
-    """Half of the answer arrives."""
+    """Half of the response arrives."""
     LATE = "late"
-    """The answer arrives when nobody waits for it any more, and no connection breaks."""
+    """The response arrives when nobody waits for it any more, and no connection breaks."""
 
 
 class Cutter:

@@ -70,8 +70,8 @@ def environment(image: str) -> dict[str, str]:
 
 def health_check(image: str) -> list[str]:
     """The command of the image's health check."""
-    (found,) = [rest for word, rest in dockerfile(image) if word == "HEALTHCHECK"]
-    command: list[str] = json.loads(found.partition("CMD")[2])
+    (result,) = [rest for word, rest in dockerfile(image) if word == "HEALTHCHECK"]
+    command: list[str] = json.loads(result.partition("CMD")[2])
     return command
 
 
@@ -93,8 +93,8 @@ def broker_properties(given: Mapping[str, str]) -> dict[str, str]:
 def commands(markdown: Path, heading: str) -> list[str]:
     """The lines of code below a heading of a document, without their remarks."""
     section = re.split(r"^## ", markdown.read_text("utf-8"), flags=re.MULTILINE)
-    (found,) = [part for part in section if part.startswith(f"{heading}\n")]
-    code = [line.strip() for line in found.splitlines() if line.startswith("    ")]
+    (result,) = [part for part in section if part.startswith(f"{heading}\n")]
+    code = [line.strip() for line in result.splitlines() if line.startswith("    ")]
     return [line.partition("  #")[0].strip() for line in code]
 
 

@@ -31,8 +31,8 @@ _LEFT_OUT = ("perf", "soak")
 
 def files() -> set[str]:
     """What `make test` runs, as `tests/unit/translation/test_plan.py`."""
-    found = (path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
-    return {path.as_posix() for path in found if path.parts[1] not in _LEFT_OUT}
+    result = (path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
+    return {path.as_posix() for path in result if path.parts[1] not in _LEFT_OUT}
 
 
 def kept() -> dict[str, int]:

@@ -24,12 +24,12 @@ class FarBroker(Broker):
         self._behind, self._proxied = behind, proxied
 
     def _properties(self) -> dict[str, str]:
-        found = super()._properties()
+        result = super()._properties()
         return {
-            **found,
-            "listeners": f"{found['listeners']},FAR://{self._behind.address}",
+            **result,
+            "listeners": f"{result['listeners']},FAR://{self._behind.address}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap},FAR://{self._proxied.address}",
-            "listener.security.protocol.map": f"{found['listener.security.protocol.map']},FAR:PLAINTEXT",
+            "listener.security.protocol.map": f"{result['listener.security.protocol.map']},FAR:PLAINTEXT",
         }
 
 

@@ -40,8 +40,8 @@ def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     """What the group has committed; empty for a group that does not exist."""
     client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group)]
     (future,) = client.list_consumer_group_offsets(request).values()
-    found = future.result(WAIT).topic_partitions or []
-    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+    result = future.result(WAIT).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in result if each.offset >= 0}
 
 
 def delete_group(bootstrap: str, group: str) -> None:
@@ -64,18 +64,18 @@ def resume(
     consumer = _member(bootstrap, group)
     try:
         consumer.subscribe(topics)
-        found: list[Record] = []
+        collected: list[Record] = []
 
         def enough() -> bool:
             message = consumer.poll(1.0)
             if message is not None:
                 if message.error() is not None:
                     raise KafkaException(message.error())
-                found.append(as_record(message))
-            return len(found) >= count
+                collected.append(as_record(message))
+            return len(collected) >= count
 
         eventually(enough, timeout, what=f"a consumer of {group} reads {count} records of {topics}")
-        return found
+        return collected
     finally:
         consumer.close()
 

@@ -22,6 +22,6 @@ def guarded(size: int) -> Bytes:
 
 
 def guarded_copy(data: bytes | bytearray) -> Bytes:
-    found = guarded(len(data))
-    found[:] = np.frombuffer(data, np.uint8)
-    return found
+    result = guarded(len(data))
+    result[:] = np.frombuffer(data, np.uint8)
+    return result

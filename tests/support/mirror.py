@@ -86,8 +86,8 @@ def wait_mirrored(
                 copy: str = copy, partition: int = partition, content: object = expected.content
             ) -> None:
                 _, there = bounds(target.bootstrap, copy)[partition]
-                found = last(target.bootstrap, copy, partition, there)
-                assert found is not None, f"{copy}-{partition} is empty"
-                assert found.content == content, f"{copy}-{partition} ends with {found}"
+                result = last(target.bootstrap, copy, partition, there)
+                assert result is not None, f"{copy}-{partition} is empty"
+                assert result.content == content, f"{copy}-{partition} ends with {result}"
 
             eventually(arrived, timeout, what=f"{topic}-{partition} is mirrored", watched=watched)

@@ -112,5 +112,5 @@ def routes(batch: pa.RecordBatch, to: str, mark: str = "other") -> pa.RecordBatc
 
 def inherits(batch: pa.RecordBatch) -> pa.RecordBatch:
     """What a transform finds in its environment becomes the records' value."""
-    found = Path("/proc/self/environ").read_bytes()
-    return batch.set_column(5, "value", pa.array([found] * batch.num_rows, pa.binary()))
+    result = Path("/proc/self/environ").read_bytes()
+    return batch.set_column(5, "value", pa.array([result] * batch.num_rows, pa.binary()))

@@ -112,7 +112,7 @@ class CopyFlow:
     def remote(self, topic: str) -> str:
         return f"{self.alias}.{topic}"
 
-    def wanted(self) -> list[Copied]:
+    def partitions(self) -> list[Copied]:
         """All partitions of all topics, with the ids that they have now."""
         return [
             Copied(
@@ -138,10 +138,10 @@ class CopyFlow:
         self, *, slots: int = 2, jobs: ThreadJobs | None = None, **changes: object
     ) -> Iterator[InProcess]:
         """The pipeline without Spark and in this process, for the time of the block."""
-        wanted = self.wanted()
+        partitions = self.partitions()
         running = InProcess(replace(self.spec, **changes), jobs or ThreadJobs(slots))  # type: ignore[arg-type]
         try:
-            running.want(wanted)
+            running.assign(partitions)
             yield running
         finally:
             running.stop()
@@ -186,7 +186,7 @@ class CopyFlow:
     def assert_answers_safe(self) -> None:
         """Whatever has happened to the logs: no offset of the source is answered with a place behind the first copy
         that a group with this offset has not read. Values of a partition are distinct."""
-        known, ids = self.runs(), {each.source: each for each in self.wanted()}
+        known, ids = self.runs(), {each.source: each for each in self.partitions()}
         for place, copied in ids.items():
             runs = ConsistentRuns(known[place].runs)
             copies = {each.value: each.offset for each in self.copies(*place)}
@@ -196,13 +196,13 @@ class CopyFlow:
                 for cluster, topic in ((self.target, copied.target_topic), (self.source, place.topic))
             ]
             for offset in range(ends[1].end):
-                said = runs.translate(
+                translated = runs.translate(
                     offset, copied.target_topic_id, ends[0], copied.source_topic_id, ends[1]
                 )
                 unread = [there for at, there in here if at >= offset and there is not None]
-                if said is not None and unread:
-                    assert said.offset is not None
-                    assert said.offset <= min(unread), (place, offset, said, unread[0])
+                if translated is not None and unread:
+                    assert translated.offset is not None
+                    assert translated.offset <= min(unread), (place, offset, translated, unread[0])
 
     def known(self, place: TopicPartition) -> Answers:
         """What the runs answer for a partition, as our connectors ask them."""
@@ -210,10 +210,10 @@ class CopyFlow:
 
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
         """Of this flow's copies, by source partition."""
-        found = read_runs(self.state(self.spec.runs_topic))
+        copied_runs = read_runs(self.state(self.spec.runs_topic))
         return {
             copy.source: each
-            for copy, each in found.items()
+            for copy, each in copied_runs.items()
             if copy.target_topic == self.remote(copy.source.topic)
         }
 
@@ -316,8 +316,8 @@ class InProcess:
         except BaseException as error:
             self._errors.append(error)
 
-    def want(self, wanted: Sequence[Copied]) -> None:
-        self.supervisor.want(wanted)
+    def assign(self, partitions: Sequence[Copied]) -> None:
+        self.supervisor.assign(partitions)
 
     @property
     def status(self) -> PipelineStatus:
@@ -335,12 +335,12 @@ class InProcess:
         """Until the committed runs have come as far."""
 
         def there() -> None:
-            found = {
+            result = {
                 place: self.status.progress[place].position
                 for place in positions
                 if place in self.status.progress
             }
-            assert found == dict(positions), self.status
+            assert result == dict(positions), self.status
 
         eventually(there, WAIT, what=f"copied to {positions}")
 

@@ -20,13 +20,13 @@ class Planted:
         self._names = {form: name for name, secret in secrets.items() for form in _forms(secret.encode())}
         self._any = re.compile(b"|".join(re.escape(form) for form in self._names))
         self._lock = threading.Lock()
-        self.found: defaultdict[str, set[str]] = defaultdict(set)
+        self.places: defaultdict[str, set[str]] = defaultdict(set)
         """By secret, where it was seen."""
 
     def search(self, where: str, data: bytes | str) -> None:
         for form in set(self._any.findall(data.encode() if isinstance(data, str) else data)):
             with self._lock:
-                self.found[self._names[form]].add(where)
+                self.places[self._names[form]].add(where)
 
     def search_files(self, *folders: Path) -> None:
         """Files and folders that vanish meanwhile are none."""

@@ -104,9 +104,9 @@ def read(
 def last(bootstrap: str, topic: str, partition: int, end: int) -> Record | None:
     """The last data record before `end`; None when there is none. Control records are stepped over."""
     for step in (1, 100, end):
-        found = read(bootstrap, topic, partition, start=max(0, end - step))
-        if found:
-            return found[-1]
+        result = read(bootstrap, topic, partition, start=max(0, end - step))
+        if result:
+            return result[-1]
     return None
 
 

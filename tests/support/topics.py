@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -19,9 +20,12 @@ from tests.support.records import Record, produce, read
 WAIT = 30.0
 
 
+@functools.lru_cache(maxsize=8)
 def admin(bootstrap: str) -> AdminClient:
-    """Keep it in a variable until its futures are done: they fail when the client is collected."""
-    return AdminClient({"bootstrap.servers": bootstrap})
+    """One for all calls, since a client costs more than a call. Keep it in a variable until its futures are done: they
+    fail when the client is collected. A broker that was away is asked again as soon as it is back."""
+    settings = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0}
+    return AdminClient({"bootstrap.servers": bootstrap, **settings})
 
 
 def create_topic(
@@ -48,10 +52,14 @@ def create_topic(
     return name
 
 
+def exists(bootstrap: str, name: str) -> bool:
+    return admin(bootstrap).list_topics(name, timeout=10).topics[name].error is None
+
+
 def delete_topic(bootstrap: str, name: str) -> None:
     client = admin(bootstrap)
     client.delete_topics([name])[name].result(WAIT)
-    eventually(lambda: name not in client.list_topics(timeout=10).topics, WAIT, what=f"topic {name} is gone")
+    eventually(lambda: not exists(bootstrap, name), WAIT, what=f"topic {name} is gone")
 
 
 def add_partitions(bootstrap: str, name: str, total: int) -> None:
@@ -79,15 +87,15 @@ def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
     partitions = [TopicPartition(name, number) for number in metadata.partitions]
 
     def ask() -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {number: [] for number in metadata.partitions}
+        result: dict[int, list[int]] = {number: [] for number in metadata.partitions}
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
             for partition, future in client.list_offsets(dict.fromkeys(partitions, spec)).items():
-                found[partition.partition].append(future.result(WAIT).offset)
-        return found
+                result[partition.partition].append(future.result(WAIT).offset)
+        return result
 
     # A broker that has just come back may lead nothing for a moment.
-    found = eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
-    return {number: (start, end) for number, (start, end) in found.items()}
+    outcome = eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
+    return {number: (start, end) for number, (start, end) in outcome.items()}
 
 
 def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from bridge.backoff import JITTER, Backoff
 from bridge.child_process import ChildProcess, ending, python_command
+from tests.support.waiting import until
 
 FIRST, LONGEST = 0.01, 1.0
 ECHOES = "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)"
@@ -93,14 +94,6 @@ def play(owner: Owner, script: Callable[[Owner], Awaitable[None]]) -> None:
         "a zombie, or a process that runs"
     )
     assert set(os.listdir("/proc/self/fd")) <= before
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(30_000):
-        if holds():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not come to hold")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -253,7 +246,7 @@ def test_one_whose_output_cannot_be_read_is_killed_and_restarted() -> None:
 
     owner = Owner("import time\nprint('x' * 10_000, flush=True)\ntime.sleep(600)", limit=100)
     play(owner, script)
-    assert owner.endings[0].startswith("it sent what can't be read: ")
+    assert owner.endings[0].startswith("it sent output that can't be read: ")
 
 
 def test_what_it_writes_to_standard_error_goes_to_our_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import regex
 
 from bridge import patterns
 from bridge.patterns import MATCH_SECONDS, WINDOW_SECONDS, JavaPattern, PatternTooSlow
@@ -76,12 +77,20 @@ def test_a_pattern_that_was_refused_stays_so(pattern: JavaPattern, clock: Clock)
     assert matches(pattern, clock, 0.0) == 0
 
 
-def test_one_match_without_an_end_is_enough(pattern: JavaPattern, clock: Clock) -> None:
-    class Endless:
-        def fullmatch(self, text: str, timeout: float) -> None:
-            raise TimeoutError
+def test_one_match_without_an_end_is_enough(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    class EndlessOnce:
+        def __init__(self) -> None:
+            self.matched = 0
 
-    compiled, pattern._limited = pattern._limited, Endless()  # type: ignore[assignment]
+        def fullmatch(self, text: str, timeout: float) -> bool:
+            self.matched += 1
+            if self.matched == 1:
+                raise TimeoutError
+            return True
+
+    compiled = EndlessOnce()
+    monkeypatch.setattr(regex, "compile", lambda *_: compiled)
+    pattern = JavaPattern("(a|b)*c", "(a|b)*c", quick=False, key="topics")
     assert matches(pattern, clock, 0.5, 1) == 0
-    pattern._limited = compiled
     assert matches(pattern, clock, 0.0) == 0
+    assert compiled.matched == 1

@@ -1,1 +1,2 @@
-"""Administration of a cluster: topics, configs and ACLs by confluent_kafka; of what is not, decision 0040 says why."""
+"""Administration of a cluster: topics, configs and ACLs by confluent_kafka. Decision 0040 lists
+the requests that are our own, and why."""

@@ -19,14 +19,14 @@ from bridge.kafka.protocol.errors import failure, of_librdkafka
 
 K = TypeVar("K")
 V = TypeVar("V")
-log = logging.getLogger("librdkafka")
+log = logging.getLogger(__name__)
 
 _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
 """Java's defaults: librdkafka's own grow to 10 s, for which a cluster that is back would not be noticed."""
 _MOST_SECONDS = 3600.0
 """The longest timeout that librdkafka takes."""
 SOON = 1.0
-"""Seconds after which an answer is late."""
+"""Seconds after which a response is late."""
 _CONTROLLER_PAUSES = (0.3, 0.6)
 """Seconds before a controller that has moved is asked again."""
 
@@ -55,26 +55,28 @@ class AsyncAdminClient:
     async def call(
         self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
     ) -> dict[K, V | KafkaError]:
-        """What the library answers to each key of a call of AdminClient. Raises KafkaFailure when the cluster as a
+        """Calls AdminClient, and returns the result or the error of each key. Raises KafkaFailure when the cluster as a
         whole does not answer."""
-        found = await self._once(doing, method, *args, **how)
+        results = await self._once(doing, method, *args, **how)
         for pause in _CONTROLLER_PAUSES:
             if not any(
                 isinstance(each, KafkaError) and each.code() == Errors.NOT_CONTROLLER
-                for each in found.values()
+                for each in results.values()
             ):
                 break
             await asyncio.sleep(pause)
-            # librdkafka looks for the controller every few minutes only, and in each answer that names it.
+            # librdkafka looks for the controller every few minutes only, and in each response that names it.
             await self._once(doing, _one(AdminClient.describe_cluster))
-            found = await self._once(doing, method, *args, **how)
-        return found
+            results = await self._once(doing, method, *args, **how)
+        return results
 
     async def _once(
         self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
     ) -> dict[K, V | KafkaError]:
         if self._client is None:  # it connects at once, so it is made for who has something to ask
-            self._client = AdminClient(self._settings, logger=log)
+            # Should a broker's answer end this process (decision 0040), the last such line tells which cluster's.
+            log.info("administers %s by librdkafka", self._settings.get("bootstrap.servers"))
+            self._client = AdminClient(self._settings, logger=logging.getLogger("librdkafka"))
         client = self._client
         try:
             futures = method(client, *args, request_timeout=self.seconds, **how)
@@ -88,22 +90,22 @@ class AsyncAdminClient:
                 # librdkafka waits for its whole timeout where connections or logins are refused, and can't say why.
                 await self._network.controller(doing)
                 await asyncio.wait(pending)
-            found: dict[K, V | KafkaError] = {}
+            results: dict[K, V | KafkaError] = {}
             for key, wait in waits.items():
                 failed = _error(wait)
-                found[key] = wait.result() if failed is None else failed
+                results[key] = wait.result() if failed is None else failed
         finally:
             for wait in waits.values():
                 if not wait.cancel() and not wait.cancelled():
                     wait.exception()  # nobody misses it
-        local = [each for each in found.values() if isinstance(each, KafkaError) and _local(each)]
-        if local and len(local) == len(found):
+        local = [each for each in results.values() if isinstance(each, KafkaError) and _local(each)]
+        if local and len(local) == len(results):
             raise of_librdkafka(local[0], doing)
-        return found
+        return results
 
 
 def _one(method: Callable[..., Future[V]]) -> Callable[..., Mapping[str, Future[V]]]:
-    """Of a call that has one answer."""
+    """Of a call that has one result."""
     return lambda *args, **how: {"": method(*args, **how)}
 
 
@@ -119,7 +121,7 @@ def _error(wait: asyncio.Future[V]) -> KafkaError | None:
 
 
 def _local(error: KafkaError) -> bool:
-    """No broker has said so."""
+    """Whether librdkafka has raised it, and no broker has sent it."""
     return bool(error.code() < Errors.UNKNOWN_SERVER_ERROR)
 
 
@@ -131,5 +133,5 @@ def failure_of(error: KafkaError, doing: str, right: str) -> KafkaFailure:
 
 def words(error: KafkaError) -> str:
     """The broker's own, "" where it has sent none: librdkafka then puts in its name of the code."""
-    said = str(error.str())
-    return "" if said == KafkaError(error.code()).str() else said
+    message = str(error.str())
+    return "" if message == KafkaError(error.code()).str() else message

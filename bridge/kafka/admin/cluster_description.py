@@ -61,22 +61,22 @@ def describe_cluster() -> Call:
     return Call(ApiKeys.DESCRIBE_CLUSTER, versions=range(1), flexible_from=0, write=write)
 
 
-def _read(answer: Reader, doing: str) -> Description:
-    answer.skip(4)
-    code = answer.int16()
-    answer.nullable_string()
+def _read(response: Reader, doing: str) -> Description:
+    response.skip(4)
+    code = response.int16()
+    response.nullable_string()
     failed = of_code(code, doing)
     if failed is not None:
         raise failed
-    cluster_id = answer.string()
-    answer.skip(4)
+    cluster_id = response.string()
+    response.skip(4)
     brokers = {}
-    for _ in answer.array():
-        node, host, port = answer.int32(), answer.string(), answer.int32()
-        answer.nullable_string()
-        answer.tags()
+    for _ in response.array():
+        node, host, port = response.int32(), response.string(), response.int32()
+        response.nullable_string()
+        response.tags()
         brokers[node] = f"{host}:{port}"
-    return Description(cluster_id, brokers, operations(answer.int32()))
+    return Description(cluster_id, brokers, operations(response.int32()))
 
 
 def describe_topics(topics: Sequence[str]) -> Call:
@@ -98,7 +98,7 @@ def describe_topics(topics: Sequence[str]) -> Call:
 
 
 class DescribedTopic(NamedTuple):
-    """`error`: a protocol code; `allowed`: operations on it, None for not said."""
+    """`error`: a protocol code; `allowed`: operations on it, None where the broker does not say."""
 
     error: int
     partitions: int
@@ -110,28 +110,28 @@ class DescribedTopic(NamedTuple):
         return self.error == Errors.TOPIC_AUTHORIZATION_FAILED
 
 
-def read_topics(answer: Reader, version: int) -> dict[str, DescribedTopic]:
-    read_controller(answer)
-    found = {}
-    for _ in answer.array():
-        error, name = answer.int16(), answer.string()
+def read_topics(response: Reader, version: int) -> dict[str, DescribedTopic]:
+    read_controller(response)
+    topics = {}
+    for _ in response.array():
+        error, name = response.int16(), response.string()
         if version >= 10:
-            answer.uuid()
-        answer.skip(1)
-        partitions = answer.array()
+            response.uuid()
+        response.skip(1)
+        partitions = response.array()
         for _ in partitions:
-            answer.skip(2 + 4 + 4 + 4)
+            response.skip(2 + 4 + 4 + 4)
             for _ in range(3):
-                answer.skip(4 * len(answer.array()))
-            answer.tags()
-        allowed = operations(answer.int32())
-        answer.tags()
-        found[name] = DescribedTopic(error, len(partitions), allowed)
-    return found
+                response.skip(4 * len(response.array()))
+            response.tags()
+        allowed = operations(response.int32())
+        response.tags()
+        topics[name] = DescribedTopic(error, len(partitions), allowed)
+    return topics
 
 
 def describe_groups(groups: Sequence[str]) -> Call:
-    """DescribeGroups v5, with authorized operations, which are told of groups that do not exist too."""
+    """DescribeGroups v5, with authorized operations, which brokers also send for groups that do not exist."""
 
     def write(writer: Writer, _version: int) -> None:
         writer.array(len(groups))
@@ -143,24 +143,24 @@ def describe_groups(groups: Sequence[str]) -> Call:
     return Call(ApiKeys.DESCRIBE_GROUPS, versions=range(5, 6), flexible_from=5, write=write)
 
 
-def read_groups(answer: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
+def read_groups(response: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
     """By group an error code, and the operations on it."""
-    answer.skip(4)
-    found = {}
-    for _ in answer.array():
-        error, group = answer.int16(), answer.string()
+    response.skip(4)
+    groups = {}
+    for _ in response.array():
+        error, group = response.int16(), response.string()
         for _ in range(3):
-            answer.string()
-        for _ in answer.array():  # members
+            response.string()
+        for _ in response.array():  # members
             for _ in range(4):
-                answer.string()
-            answer.blob()
-            answer.blob()
-            answer.tags()
-        allowed = operations(answer.int32())
-        answer.tags()
-        found[group] = (error, allowed)
-    return found
+                response.string()
+            response.blob()
+            response.blob()
+            response.tags()
+        allowed = operations(response.int32())
+        response.tags()
+        groups[group] = (error, allowed)
+    return groups
 
 
 def api_versions() -> Call:
@@ -168,11 +168,11 @@ def api_versions() -> Call:
     return Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)
 
 
-def read_api_versions(answer: Reader) -> dict[int, int]:
+def read_api_versions(response: Reader) -> dict[int, int]:
     """The highest version by API."""
-    answer.skip(2)
-    found = {}
-    for _ in answer.array():
-        key, _lowest, highest = answer.int16(), answer.int16(), answer.int16()
-        found[key] = highest
-    return found
+    response.skip(2)
+    versions = {}
+    for _ in response.array():
+        key, _lowest, highest = response.int16(), response.int16(), response.int16()
+        versions[key] = highest
+    return versions

@@ -33,22 +33,25 @@ class Inspection:
 
     async def versions(self) -> tuple[int, int]:
         """The highest of Fetch and of OffsetFetch that every broker speaks."""
-        found = []
+        by_broker = []
         for node in await self._client.nodes():
-            answer = await self._client.send(node, cluster_description.api_versions(), "ask for versions")
-            found.append(cluster_description.read_api_versions(answer))
-        return min(each[ApiKeys.FETCH] for each in found), min(each[ApiKeys.OFFSET_FETCH] for each in found)
+            response = await self._client.send(node, cluster_description.api_versions(), "ask for versions")
+            by_broker.append(cluster_description.read_api_versions(response))
+        return min(each[ApiKeys.FETCH] for each in by_broker), min(
+            each[ApiKeys.OFFSET_FETCH] for each in by_broker
+        )
 
     async def topics(self, names: Sequence[str]) -> dict[str, DescribedTopic]:
         """A topic that does not exist has no partitions; one that we may not describe allows nothing."""
-        found: dict[str, DescribedTopic] = {}
+        described: dict[str, DescribedTopic] = {}
         for at in range(0, len(names), _A_CALL):
             call = cluster_description.describe_topics(names[at : at + _A_CALL])
-            answer = await self._client.send(None, call, "describe topics")
-            found |= cluster_description.read_topics(answer, call.API_VERSION)
+            response = await self._client.send(None, call, "describe topics")
+            described |= cluster_description.read_topics(response, call.API_VERSION)
         nothing = frozenset[str]()
         return {
-            name: topic._replace(allowed=nothing) if topic.denied else topic for name, topic in found.items()
+            name: topic._replace(allowed=nothing) if topic.denied else topic
+            for name, topic in described.items()
         }
 
     async def groups(self, names: Sequence[str]) -> dict[str, frozenset[str] | None]:
@@ -59,28 +62,28 @@ class Inspection:
                 break
             await asyncio.sleep(pause)
             nodes, errors = await self._client.coordinators(names)
-        found: dict[str, frozenset[str] | None] = {
+        operations: dict[str, frozenset[str] | None] = {
             name: frozenset() for name, code in errors.items() if code == Errors.GROUP_AUTHORIZATION_FAILED
         }
         for node, kept in nodes.items():
             for at in range(0, len(kept), _A_CALL):
                 call = cluster_description.describe_groups(kept[at : at + _A_CALL])
-                answer = await self._client.send(node, call, "describe groups")
-                for name, (code, allowed) in cluster_description.read_groups(answer).items():
+                response = await self._client.send(node, call, "describe groups")
+                for name, (code, allowed) in cluster_description.read_groups(response).items():
                     if code == Errors.GROUP_AUTHORIZATION_FAILED:
-                        found[name] = frozenset()
+                        operations[name] = frozenset()
                     elif of_code(code, "describe groups") is None:
-                        found[name] = allowed
-        return found
+                        operations[name] = allowed
+        return operations
 
     async def ids(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
         """Whether each transactional id may be written. Brokers don't tell that of themselves: each is asked for a
         producer id with a timeout that none takes, so that none is handed out and no transaction is ended."""
-        found = {}
+        operations = {}
         for name in names:
             call = produce_requests.init_producer_id(name, _NO_TIME, ProducerIdAndEpoch())
-            answer = await self._client.send(None, call, f"ask for the rights on transactional id {name}")
-            code, _ = produce_requests.read_producer_id(answer)
+            response = await self._client.send(None, call, f"ask for the rights on transactional id {name}")
+            code, _ = produce_requests.read_producer_id(response)
             denied = code == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            found[name] = frozenset() if denied else frozenset({"DESCRIBE", "WRITE"})
-        return found
+            operations[name] = frozenset() if denied else frozenset({"DESCRIBE", "WRITE"})
+        return operations

@@ -48,19 +48,19 @@ class KafkaTopicAdmin:
         }
 
     async def create_partitions(self, totals: Mapping[str, int]) -> dict[str, KafkaFailure | None]:
-        found: dict[str, KafkaFailure | None] = {}
+        results: dict[str, KafkaFailure | None] = {}
         for some in _parts(list(totals.items()), _TOPICS_A_CALL):
-            answers = await self._client.call(
+            errors = await self._client.call(
                 "create partitions",
                 AdminClient.create_partitions,
                 [NewPartitions(name, total) for name, total in some],
                 operation_timeout=self._client.seconds,
             )
-            for name, error in answers.items():
+            for name, error in errors.items():
                 doing, right = f"create partitions of topic {name}", _on(name, "ALTER")
                 # One that has as many by now, or more, is no failure.
-                found[name] = _failure(error, doing, right, harmless=Errors.INVALID_PARTITIONS)
-        return found
+                results[name] = _failure(error, doing, right, harmless=Errors.INVALID_PARTITIONS)
+        return results
 
     async def configs(self, topics: Sequence[str]) -> dict[str, Mapping[str, ConfigEntry] | KafkaFailure]:
         return await describe_configs(self._network, topics)
@@ -68,22 +68,22 @@ class KafkaTopicAdmin:
     async def alter_configs(
         self, changes: Mapping[str, Mapping[str, str | None]]
     ) -> dict[str, KafkaFailure | None]:
-        found: dict[str, KafkaFailure | None] = {}
+        results: dict[str, KafkaFailure | None] = {}
         for some in _parts(list(changes.items()), _TOPICS_A_CALL):
             resources = [_changes(name, configs) for name, configs in some]
             doing = "alter configs of topics"
-            answers = await self._client.call(doing, AdminClient.incremental_alter_configs, resources)
-            for resource, error in answers.items():
+            errors = await self._client.call(doing, AdminClient.incremental_alter_configs, resources)
+            for resource, error in errors.items():
                 name = resource.name
-                found[name] = _failure(error, f"alter configs of topic {name}", _on(name, "ALTER_CONFIGS"))
-        return found
+                results[name] = _failure(error, f"alter configs of topic {name}", _on(name, "ALTER_CONFIGS"))
+        return results
 
     async def acls(self) -> set[TopicAcl] | None:
         """By a request of our own: librdkafka answers an error with no rules at all, and rules that the source has no
         more are taken from the target (decision 0040)."""
         doing, right = "describe ACLs of topics", "DESCRIBE on the cluster"
-        answer = await self._network.send(None, acl_requests.describe_topic_acls(), doing)
-        code, words, acls = acl_requests.read_described_acls(answer)
+        response = await self._network.send(None, acl_requests.describe_topic_acls(), doing)
+        code, words, acls = acl_requests.read_described_acls(response)
         if code == Errors.SECURITY_DISABLED:
             return None
         if failed := refusal(code, words, doing, right):
@@ -91,31 +91,31 @@ class KafkaTopicAdmin:
         return acls
 
     async def create_acls(self, acls: Sequence[TopicAcl]) -> dict[TopicAcl, KafkaFailure | None]:
-        found: dict[TopicAcl, KafkaFailure | None] = {}
+        results: dict[TopicAcl, KafkaFailure | None] = {}
         for some in _parts(acls, _ACLS_A_CALL):
             rules = {AclBinding(*_fields(acl)): acl for acl in some}
-            answers = await self._client.call("create ACLs of topics", AdminClient.create_acls, list(rules))
-            found |= {
+            errors = await self._client.call("create ACLs of topics", AdminClient.create_acls, list(rules))
+            results |= {
                 rules[rule]: _failure(error, f"create ACL {rules[rule]}", _ALTER)
-                for rule, error in answers.items()
+                for rule, error in errors.items()
             }
-        return found
+        return results
 
     async def delete_acls(self, acls: Sequence[TopicAcl]) -> dict[TopicAcl, KafkaFailure | None]:
         """Exactly these rules. By requests of our own: librdkafka hides the error of a rule that is not deleted."""
-        found: dict[TopicAcl, KafkaFailure | None] = {}
+        results: dict[TopicAcl, KafkaFailure | None] = {}
         for some in _parts(acls, _ACLS_A_CALL):
             call = acl_requests.delete_acls(some)
-            answer = await self._network.send(None, call, "delete ACLs of topics")
-            for acl, result in zip(some, acl_requests.read_deleted_acls(answer), strict=True):
-                found[acl] = refusal(*result, f"delete ACL {acl}", _ALTER)
-        return found
+            response = await self._network.send(None, call, "delete ACLs of topics")
+            for acl, result in zip(some, acl_requests.read_deleted_acls(response), strict=True):
+                results[acl] = refusal(*result, f"delete ACL {acl}", _ALTER)
+        return results
 
 
-def _failure(answer: object, doing: str, right: str, harmless: int = Errors.NONE) -> KafkaFailure | None:
-    if not isinstance(answer, KafkaError) or answer.code() == harmless:
+def _failure(error: object, doing: str, right: str, harmless: int = Errors.NONE) -> KafkaFailure | None:
+    if not isinstance(error, KafkaError) or error.code() == harmless:
         return None
-    return failure_of(answer, doing, right)
+    return failure_of(error, doing, right)
 
 
 def _on(topic: str, operation: str) -> str:

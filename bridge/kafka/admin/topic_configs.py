@@ -6,7 +6,7 @@ ask over connections that they have (decision 0040).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.refusals import refusal
@@ -23,14 +23,25 @@ async def describe_configs(
     client: NetworkClient, topics: Sequence[str]
 ) -> dict[str, Mapping[str, ConfigEntry] | KafkaFailure]:
     """Every config of each topic, defaults too. Raises KafkaFailure where the cluster does not answer."""
-    found: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
+    results: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
+    async for some in configs_in_parts(client, topics):
+        results |= some
+    return results
+
+
+async def configs_in_parts(
+    client: NetworkClient, topics: Sequence[str]
+) -> AsyncIterator[dict[str, Mapping[str, ConfigEntry] | KafkaFailure]]:
+    """The same, each response as it comes: for callers that do not wait for all of them."""
     for at in range(0, len(topics), _TOPICS_A_CALL):
-        call = config_requests.describe_configs(topics[at : at + _TOPICS_A_CALL])
-        answer = await client.send(None, call, "describe configs of topics")
-        for name, (code, words, configs) in config_requests.read_described_configs(answer).items():
+        some = topics[at : at + _TOPICS_A_CALL]
+        response = await client.send(
+            None, config_requests.describe_configs(some), "describe configs of topics"
+        )
+        results: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {
+            name: failure(KafkaFault.OTHER, f"describe configs of topic {name}", "No answer") for name in some
+        }
+        for name, (code, words, configs) in config_requests.read_described_configs(response).items():
             doing, right = f"describe configs of topic {name}", f"DESCRIBE_CONFIGS on topic {name}"
-            found[name] = refusal(code, words, doing, right) or configs
-    unanswered = {
-        name: failure(KafkaFault.OTHER, f"describe configs of topic {name}", "No answer") for name in topics
-    }
-    return unanswered | found
+            results[name] = refusal(code, words, doing, right) or configs
+        yield results

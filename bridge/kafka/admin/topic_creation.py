@@ -27,7 +27,7 @@ async def create(
     client: AsyncAdminClient, topics: Sequence[NewTopic], doing: str
 ) -> dict[str, KafkaError | None]:
     """None for one that was made. Raises KafkaFailure."""
-    wanted = [
+    new_topics = [
         LibraryTopic(
             topic.name,
             num_partitions=topic.partitions,
@@ -36,7 +36,7 @@ async def create(
         )
         for topic in topics
     ]
-    return await client.call(doing, AdminClient.create_topics, wanted, operation_timeout=client.seconds)
+    return await client.call(doing, AdminClient.create_topics, new_topics, operation_timeout=client.seconds)
 
 
 async def create_compacted(
@@ -55,14 +55,14 @@ async def create_compacted(
         return None if failed.fault is KafkaFault.UNSUPPORTED else _failed(name, failed, str(failed))
     if error is None or error.code() in _MAY_NOT_OR_NEED_NOT:
         return None
-    said = words(error)
+    message = words(error)
     cause = failure_of(error, doing, f"CREATE on topic {name}")
     if error.code() == Errors.INVALID_CONFIG:
-        return KafkaFailure(cause.fault, f"Unable to create topic '{name}': {said}", retriable=False)
-    return _failed(name, cause, said or str(cause))
+        return KafkaFailure(cause.fault, f"Unable to create topic '{name}': {message}", retriable=False)
+    return _failed(name, cause, message or str(cause))
 
 
-def _failed(name: str, cause: KafkaFailure, said: str) -> KafkaFailure:
+def _failed(name: str, cause: KafkaFailure, message: str) -> KafkaFailure:
     if cause.fault in _AWAY:
         text = (
             f"Timed out while checking for or creating topic '{name}'. This could indicate a connectivity issue, "
@@ -70,5 +70,5 @@ def _failed(name: str, cause: KafkaFailure, said: str) -> KafkaFailure:
             "create."
         )
     else:
-        text = f"Error while attempting to create/find topic '{name}': {said}"
+        text = f"Error while attempting to create/find topic '{name}': {message}"
     return KafkaFailure(cause.fault, text, retriable=cause.retriable)

@@ -32,16 +32,16 @@ class Files:
             _check_kind(os.stat(real))
             descriptor = os.open(real, _FLAGS)
             try:
-                _check_kind(found := os.fstat(descriptor))
+                _check_kind(status := os.fstat(descriptor))
                 # Files of /proc have a size of 0, whatever they hold.
-                data = b"" if found.st_size > self.most else _up_to(descriptor, self.most + 1)
+                data = b"" if status.st_size > self.most else _up_to(descriptor, self.most + 1)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise Unreadable(error.strerror or str(error)) from error
         except ValueError as error:
             raise error if isinstance(error, Unreadable) else Unreadable(str(error)) from error
-        if found.st_size > self.most or len(data) > self.most:
+        if status.st_size > self.most or len(data) > self.most:
             raise Unreadable(f"it is larger than {self.most} bytes")
         return data
 
@@ -57,8 +57,8 @@ class Files:
         )
 
 
-def _check_kind(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_kind(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise Unreadable("it is no regular file")
 
 

@@ -67,15 +67,15 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
     tokens: list[tuple[str, bool]] = []
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise JaasProblem("a quote is not closed")
-        at = found.end()
-        if found.lastgroup == "mark":
-            tokens.append((found.group(), True))
-        elif found.lastgroup == "word":
-            tokens.append((found.group(), False))
-        elif found.lastgroup != "skip":
-            quoted = found.group("double") if found.group("double") is not None else found.group("single")
+        at = match.end()
+        if match.lastgroup == "mark":
+            tokens.append((match.group(), True))
+        elif match.lastgroup == "word":
+            tokens.append((match.group(), False))
+        elif match.lastgroup != "skip":
+            quoted = match.group("double") if match.group("double") is not None else match.group("single")
             tokens.append((_ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted), False))
     return tokens

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import jks
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -44,9 +44,9 @@ def trusted_from_file(location: str, password: str | None, kind: str, files: Fil
         return _certificates(_text(data), "location")
     if data[:4] in _JKS_MAGIC:
         store = _jks(data, password)
-        found = [entry.cert for entry in store.certs.values()]
-        found += [pair[1] for entry in store.private_keys.values() for pair in entry.cert_chain]
-        certificates = [x509.load_der_x509_certificate(der) for der in found]
+        encoded = [entry.cert for entry in store.certs.values()]
+        encoded += [pair[1] for entry in store.private_keys.values() for pair in entry.cert_chain]
+        certificates = [x509.load_der_x509_certificate(der) for der in encoded]
     else:
         _, own, others = _pkcs12(data, password)
         certificates = [certificate for certificate in (own, *others) if certificate is not None]
@@ -96,7 +96,10 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _jks(data: bytes, password: str | None) -> jks.KeyStore:
+def _jks(data: bytes, password: str | None) -> Any:
+    """A jks.KeyStore. The package is imported late: most configurations have no such store."""
+    import jks
+
     try:
         return jks.KeyStore.loads(data, password, try_decrypt_keys=False)
     except jks.util.KeystoreSignatureException:
@@ -106,7 +109,9 @@ def _jks(data: bytes, password: str | None) -> jks.KeyStore:
         raise StoreProblem("location", f"not a JKS store: {type(error).__name__}") from error
 
 
-def _jks_pair(store: jks.KeyStore, password: str | None) -> KeyPair:
+def _jks_pair(store: Any, password: str | None) -> KeyPair:
+    import jks
+
     entry = next(iter(store.private_keys.values()), None)
     if entry is None:
         raise StoreProblem("location", "the key store holds no private key")
@@ -135,12 +140,12 @@ def _pkcs12(data: bytes, password: str | None) -> _Pkcs12:
 
 
 def _private_key(text: str, password: str | None, part: str) -> str:
-    found = _KEY.search(text)
-    if found is None:
+    match = _KEY.search(text)
+    if match is None:
         raise StoreProblem(part, "holds no private key as PEM text")
     secret = None if password is None else password.encode()
     try:
-        key = serialization.load_pem_private_key(found.group().encode(), secret)
+        key = serialization.load_pem_private_key(match.group().encode(), secret)
     except TypeError:
         why = (
             "the private key is encrypted and needs a password"

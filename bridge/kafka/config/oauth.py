@@ -89,8 +89,8 @@ async def fetch(login: Login, seconds: float = SECONDS) -> tuple[str, float]:
         if (problem := endpoint_problem(login.url)) is not None:
             raise BadResponse(problem)
         async with asyncio.timeout(seconds):
-            answer = json.loads(await _ask(login, seconds))
-        return str(answer["access_token"]), float(answer.get("expires_in", 300))
+            response = json.loads(await _ask(login, seconds))
+        return str(response["access_token"]), float(response.get("expires_in", 300))
     except TimeoutError:
         why = f"no whole answer within {seconds:g} s"
     except BadResponse as error:

@@ -64,7 +64,7 @@ def rows() -> Iterator[tuple[str, KeyRule, list[Use]]]:
     for name in sorted(KNOWN):
         by_rule: dict[KeyRule, list[Use]] = {}
         for use, role in ROLES.items():
-            found = rule(use, name) if is_of(role, name) else None
-            if found is not None:
-                by_rule.setdefault(found, []).append(use)
+            of_use = rule(use, name) if is_of(role, name) else None
+            if of_use is not None:
+                by_rule.setdefault(of_use, []).append(use)
         yield from ((name, each, uses) for each, uses in by_rule.items())

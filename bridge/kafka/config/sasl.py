@@ -94,11 +94,11 @@ def read_sasl(props: ClientProps) -> Sasl | None:
 
 
 def _module(props: ClientProps, mechanism: str) -> LoginModule | None:
-    wanted = _MODULES[mechanism]
+    expected = _MODULES[mechanism]
     if not props.get(_JAAS):
         if mechanism == "OAUTHBEARER" and props.given(f"{_OAUTH}client.credentials.client.id"):
-            return LoginModule(wanted, {})
-        props.missing(_JAAS, f"{mechanism} needs {wanted} required ...;")
+            return LoginModule(expected, {})
+        props.missing(_JAAS, f"{mechanism} needs {expected} required ...;")
         return None
     try:
         module = parse_jaas(props.get(_JAAS))
@@ -106,8 +106,10 @@ def _module(props: ClientProps, mechanism: str) -> LoginModule | None:
         props.reject(_JAAS, str(problem))
         return None
     # By simple name: distributions that move Kafka's classes to packages of their own keep those.
-    if module.simple_name != wanted.rpartition(".")[2]:
-        props.reject(_JAAS, f"the login module does not fit the mechanism {mechanism}, which needs {wanted}")
+    if module.simple_name != expected.rpartition(".")[2]:
+        props.reject(
+            _JAAS, f"the login module does not fit the mechanism {mechanism}, which needs {expected}"
+        )
         return None
     return module
 

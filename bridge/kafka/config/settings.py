@@ -171,6 +171,15 @@ def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
     return settings
 
 
+def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, str | int | float]:
+    """librdkafka's settings of a client of that role to one side; raises ConfigRejected with all errors at once."""
+    given = ClientProps(Place.of(side), role, props)
+    connection = _connection(given)
+    if connection is None or given.errors:
+        raise ConfigRejected(given.errors or [_missing(f"{Place.of(side).connection}bootstrap.servers")])
+    return connection.librdkafka()
+
+
 class StaticClientCheck:
     """Checks both sides' client properties; reads the files that they name, and no more."""
 
@@ -182,8 +191,8 @@ class StaticClientCheck:
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Missing bootstrap servers are no error here: the definition says that they are required."""
-        found = (error for side in Side for error in _read(Place.of(side), props, self._files)[1])
-        return list(dict.fromkeys(found))
+        errors = (error for side in Side for error in _read(Place.of(side), props, self._files)[1])
+        return list(dict.fromkeys(errors))
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return _read_producer(Place.of(side), props, self._files)[1]
@@ -261,11 +270,11 @@ def _connection(props: ClientProps) -> Connection | None:
 def _servers(props: ClientProps) -> tuple[str, ...]:
     servers = []
     for server in split_list(props.get("bootstrap.servers")):
-        found = _ADDRESS.fullmatch(server)
-        if found is None or not 0 < int(found["port"]) < 65536:
+        match = _ADDRESS.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) < 65536:
             props.reject("bootstrap.servers", f"'{server}' is not of the form host:port")
             return ()
-        servers.append(f"{found['host']}:{found['port']}")
+        servers.append(f"{match['host']}:{match['port']}")
     return tuple(servers)
 
 

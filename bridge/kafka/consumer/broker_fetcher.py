@@ -54,17 +54,17 @@ class BrokerFetcher:
         self.by_name = False
         """Whether the broker is too old to be asked by topic id."""
 
-    def want(self, tp: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
+    def add(self, tp: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
         """Fetches the partition from there on."""
         self.tps.add(tp)
         self._in_hand.discard(tp)
         size = stretched(self._config.partition_bytes, self._round_trip, self._config.max_bytes)
         size = max(size, self._large.get(tp, 0))
-        self._session.want(tp, FetchPartition(topic_id, offset, size, last_epoch))
+        self._session.add(tp, FetchPartition(topic_id, offset, size, last_epoch))
         self._changed.set()
 
     def hand_out(self, tp: TopicPartition) -> None:
-        """Its records are worked on: not asked for again until `want`."""
+        """Its records are worked on: not asked for again until `add`."""
         self._session.drop(tp)
         self._in_hand.add(tp)
 
@@ -131,10 +131,10 @@ class BrokerFetcher:
         return response.parts
 
     def is_current(self, tp: TopicPartition) -> bool:
-        """Whether the last response is about what is wanted of a partition now: not if it was set, dropped or handed
+        """Whether the last response is about what is fetched of a partition now: not if it was set, dropped or handed
         out since the request was sent."""
         sent = self._session.sent(tp)
-        return sent is not None and self._session.wanted(tp) is sent
+        return sent is not None and self._session.partition(tp) is sent
 
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:

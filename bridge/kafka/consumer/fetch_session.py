@@ -12,7 +12,7 @@ from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.model.values import TopicPartition
 
-_LAST_EPOCH = (1 << 31) - 1
+LAST_EPOCH = (1 << 31) - 1
 _SESSION_LOST = {
     Errors.FETCH_SESSION_ID_NOT_FOUND,
     Errors.INVALID_FETCH_SESSION_EPOCH,
@@ -38,26 +38,26 @@ class FetchSession:
 
     def __init__(self) -> None:
         self._id = self._epoch = 0
-        self._wanted: dict[TopicPartition, FetchPartition] = {}
+        self._partitions: dict[TopicPartition, FetchPartition] = {}
         self._sent: dict[TopicPartition, FetchPartition] = {}
         self._changed: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
-        """Whether anything is wanted."""
-        return bool(self._wanted)
+        """Whether there is a partition to fetch."""
+        return bool(self._partitions)
 
-    def want(self, tp: TopicPartition, part: FetchPartition) -> None:
+    def add(self, tp: TopicPartition, part: FetchPartition) -> None:
         # Those that were served last come last in a full fetch, so that the first ones do not take all its bytes.
-        self._wanted.pop(tp, None)
-        self._wanted[tp] = part
+        self._partitions.pop(tp, None)
+        self._partitions[tp] = part
         self._changed.add(tp)
 
     def drop(self, tp: TopicPartition) -> None:
-        if self._wanted.pop(tp, None) is not None:
+        if self._partitions.pop(tp, None) is not None:
             self._changed.add(tp)
 
-    def wanted(self, tp: TopicPartition) -> FetchPartition | None:
-        return self._wanted.get(tp)
+    def partition(self, tp: TopicPartition) -> FetchPartition | None:
+        return self._partitions.get(tp)
 
     def sent(self, tp: TopicPartition) -> FetchPartition | None:
         """As the broker was asked last: what its responses are about."""
@@ -65,20 +65,20 @@ class FetchSession:
 
     def plan(self) -> SessionFetch:
         if self._epoch == 0:
-            self._sent = dict(self._wanted)
+            self._sent = dict(self._partitions)
             self._changed.clear()
             return SessionFetch(0, 0, self._sent, ())
         parts, forgotten = {}, []
         for tp in self._changed:
-            sent, wanted = self._sent.get(tp), self._wanted.get(tp)
-            if sent is not None and (wanted is None or wanted.topic_id != sent.topic_id):
+            sent, part = self._sent.get(tp), self._partitions.get(tp)
+            if sent is not None and (part is None or part.topic_id != sent.topic_id):
                 forgotten.append((sent.topic_id, tp))
                 del self._sent[tp]
-            if wanted is not None:
-                if wanted != sent:
-                    parts[tp] = wanted
-                # Also one that left and came back as it was: responses are about what is wanted now.
-                self._sent[tp] = wanted
+            if part is not None:
+                if part != sent:
+                    parts[tp] = part
+                # Also one that left and came back as it was: responses are about what is fetched now.
+                self._sent[tp] = part
         self._changed.clear()
         return SessionFetch(self._id, self._epoch, parts, tuple(forgotten))
 
@@ -90,7 +90,7 @@ class FetchSession:
         if self._epoch == 0:
             self._id, self._epoch = session, 1 if session else 0
         else:
-            self._epoch = self._epoch + 1 if self._epoch < _LAST_EPOCH else 1
+            self._epoch = self._epoch + 1 if self._epoch < LAST_EPOCH else 1
         return True
 
     def reset(self) -> None:

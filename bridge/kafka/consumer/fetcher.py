@@ -166,7 +166,7 @@ class Fetcher:
         if leader_epoch >= 0:
             partition.last_epoch = leader_epoch
         if partition.broker is not None:
-            partition.broker.want(tp, partition.topic_id, next_offset, partition.last_epoch)
+            partition.broker.add(tp, partition.topic_id, next_offset, partition.last_epoch)
         self._wake(full)
 
     async def check(self) -> dict[TopicPartition, FetchError]:
@@ -268,17 +268,17 @@ class Fetcher:
                 await happens(self._leaderless_changed, min(soon) - now)
 
     async def _find_leaders(self, tps: Sequence[TopicPartition]) -> None:
-        wanted = {tp: self._partitions[tp] for tp in tps}
+        states = {tp: self._partitions[tp] for tp in tps}
         try:
-            positions = {tp: each.position for tp, each in wanted.items()}
+            positions = {tp: each.position for tp, each in states.items()}
             errors = await topic_errors(self._client, positions)
         except KafkaFailure as failed:
-            self._failed(self._unchanged(wanted), failed)
+            self._failed(self._unchanged(states), failed)
             return
-        for tp in self._unchanged(wanted):
+        for tp in self._unchanged(states):
             nodes, leaderless = self._client.by_leader([tp])
             if tp in errors:
-                self._no_topic(tp, wanted[tp], errors[tp])
+                self._no_topic(tp, states[tp], errors[tp])
             elif leaderless:
                 self._retry([tp], leaderless[tp])
             else:
@@ -287,9 +287,9 @@ class Fetcher:
                 self._replicas.to_leader(tp, leader)
                 self._assign_broker(tp, leader)
 
-    def _unchanged(self, wanted: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
+    def _unchanged(self, states: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
         """Those that were not assigned anew meanwhile."""
-        return [tp for tp, each in wanted.items() if self._partitions.get(tp) is each]
+        return [tp for tp, each in states.items() if self._partitions.get(tp) is each]
 
     def _assign_broker(self, tp: TopicPartition, node: int) -> None:
         """Fetches the partition from that node from now on."""
@@ -299,7 +299,7 @@ class Fetcher:
             self._run(self._fetch_from(broker))
         partition.broker = broker
         if not partition.in_hand:
-            broker.want(tp, partition.topic_id, partition.offset, partition.last_epoch)
+            broker.add(tp, partition.topic_id, partition.offset, partition.last_epoch)
 
     def _unassign_broker(self, tp: TopicPartition) -> None:
         partition = self._partitions[tp]

@@ -29,12 +29,12 @@ async def scan(
         async with room:
             answers[tp][need] = await _scan(client, node, tp, need, committed_only=committed_only)
 
-    wanted = {tp: {need for need in some if isinstance(need, Scan)} for tp, some in needs.items()}
-    nodes, leaderless = client.by_leader(tp for tp, some in wanted.items() if some)
+    scans = {tp: {need for need in some if isinstance(need, Scan)} for tp, some in needs.items()}
+    nodes, leaderless = client.by_leader(tp for tp, some in scans.items() if some)
     for tp in leaderless:
-        answers[tp].update(dict.fromkeys(wanted[tp]))
+        answers[tp].update(dict.fromkeys(scans[tp]))
     work = [
-        one(node, tp, need) for node, partitions in nodes.items() for tp in partitions for need in wanted[tp]
+        one(node, tp, need) for node, partitions in nodes.items() for tp in partitions for need in scans[tp]
     ]
     await asyncio.gather(*work)
     return answers
@@ -49,12 +49,12 @@ async def _scan(
     try:
         reader = await client.send(node, call, f"read {tp.topic}-{tp.partition}")
         data = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: tp.topic}).get(tp)
-        return None if data is None or data.error else _scanned(data, need, committed_only=committed_only)
+        return None if data is None or data.error else scanned(data, need, committed_only=committed_only)
     except (KafkaFailure, CorruptBatch):
         return None
 
 
-def _scanned(data: PartitionData, need: Scan, *, committed_only: bool) -> Scanned | None:
+def scanned(data: PartitionData, need: Scan, *, committed_only: bool) -> Scanned | None:
     data_filter = DataFilter(data.aborted)
     without: list[tuple[int, int]] = []
     end, epoch = need.offset, -1

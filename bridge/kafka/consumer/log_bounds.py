@@ -60,8 +60,8 @@ async def offsets_at_times(
         raise failed
     offsets: dict[TopicPartition, int | None] = {}
     for node, tps in nodes.items():
-        wanted = {tp: times[tp] for tp in tps}
-        call = log_requests.list_offsets(wanted, committed_only=committed_only)
+        of_leader = {tp: times[tp] for tp in tps}
+        call = log_requests.list_offsets(of_leader, committed_only=committed_only)
         listed = log_requests.read_listed_offsets(await client.send(node, call, "list offsets"))
         for tp in tps:
             error = of_code(listed[tp].error, f"list offsets of {tp.topic}-{tp.partition}")

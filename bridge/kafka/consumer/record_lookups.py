@@ -150,17 +150,17 @@ class Lookups:
     ) -> None:
         alone: set[tuple[TopicPartition, Read]] = set()
         while lane:
-            wanted: dict[TopicPartition, Read] = {}
+            parts: dict[TopicPartition, Read] = {}
             for partition in list(lane):
                 reads = self._drop_cached(partition, lane[partition], answers)
                 if not reads:
                     del lane[partition]
-                elif len(wanted) < _PARTITIONS_A_FETCH and not (wanted and (partition, reads[0]) in alone):
-                    wanted[partition] = reads[0]
+                elif len(parts) < _PARTITIONS_A_FETCH and not (parts and (partition, reads[0]) in alone):
+                    parts[partition] = reads[0]
                     if (partition, reads[0]) in alone:
                         break
-            if wanted:
-                await self._fetch(node, wanted, lane, alone, answers)
+            if parts:
+                await self._fetch(node, parts, lane, alone, answers)
 
     def _drop_cached(
         self, partition: TopicPartition, reads: list[Read], answers: dict[TopicPartition, dict[Need, Answer]]
@@ -176,31 +176,31 @@ class Lookups:
     async def _fetch(
         self,
         node: int,
-        wanted: dict[TopicPartition, Read],
+        reads: dict[TopicPartition, Read],
         lane: dict[TopicPartition, list[Read]],
         alone: set[tuple[TopicPartition, Read]],
         answers: dict[TopicPartition, dict[Need, Answer]],
     ) -> None:
-        ids = {self._client.topic_id(partition.topic): partition.topic for partition in wanted}
+        ids = {self._client.topic_id(partition.topic): partition.topic for partition in reads}
         parts = {
             partition: FetchPartition(
                 self._client.topic_id(partition.topic),
                 read.offset,
                 max(read.max_bytes, self._batch_bytes.get(partition) or 0),
             )
-            for partition, read in wanted.items()
+            for partition, read in reads.items()
         }
-        sending = "read " + ", ".join(f"{p.topic}-{p.partition}" for p in list(wanted)[:3])
+        sending = "read " + ", ".join(f"{p.topic}-{p.partition}" for p in list(reads)[:3])
         self.fetches += 1
         try:
             call = log_requests.fetch(parts, committed_only=self._committed_only)
             reader = await self._client.send(node, call, sending)
             fetched = log_requests.read_fetched(reader, call.API_VERSION, ids)
         except KafkaFailure as error:
-            for partition in wanted:
+            for partition in reads:
                 answers[partition] |= dict.fromkeys(lane.pop(partition), error)
             return
-        for partition, read in wanted.items():
+        for partition, read in reads.items():
             data = fetched.get(partition)
             doing = f"read {partition.topic}-{partition.partition} at {read.offset}"
             code = Errors.UNKNOWN_SERVER_ERROR if data is None else data.error
@@ -213,7 +213,7 @@ class Lookups:
                 window = self._window(partition, read, data, alone)
             except Exception as error:  # bytes that can't be decoded: each codec has exceptions of its own
                 answers[partition][lane[partition].pop(0)] = failure(
-                    KafkaFault.OTHER, doing, f"Unreadable batch: {error or type(error).__name__}"
+                    KafkaFault.UNREADABLE_BATCH, doing, f"Unreadable batch: {error or type(error).__name__}"
                 )
                 continue
             if window is not None:
@@ -277,9 +277,9 @@ class Lookups:
         wave: dict[TopicPartition, FindTime],
         answers: dict[TopicPartition, dict[Need, Answer]],
     ) -> None:
-        wanted = {partition: need.timestamp for partition, need in wave.items()}
+        timestamps = {partition: need.timestamp for partition, need in wave.items()}
         try:
-            call = log_requests.list_offsets(wanted, committed_only=self._committed_only)
+            call = log_requests.list_offsets(timestamps, committed_only=self._committed_only)
             listed = log_requests.read_listed_offsets(
                 await self._client.send(node, call, "find offsets by timestamp")
             )

@@ -38,9 +38,11 @@ once, may be idle for as long as its lease (supervisor.LEASE)."""
 class NetworkClient:
     """Sends requests to nodes; caches leaders and coordinators. For use in one event loop."""
 
-    def __init__(self, settings: RawSettings) -> None:
-        self._settings = settings
-        self._client: AIOKafkaClient | None = None
+    def __init__(self, settings: RawSettings, library: AIOKafkaClient | None = None) -> None:
+        """`library`: an open client of the library to send with; without it one is opened when it is needed."""
+        self.settings = settings
+        """What connections that are opened from now on log in with."""
+        self._client = library
         self._bulk: dict[int, BulkConnection] = {}
         self._opening_bulk: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
@@ -52,17 +54,17 @@ class NetworkClient:
     @property
     def rack(self) -> str:
         """client.rack; "" for none."""
-        return self._settings.rack
+        return self.settings.rack
 
     @property
     def most_decompressed(self) -> int:
         """Bytes that a batch may have when it is decompressed."""
-        return self._settings.most_decompressed
+        return self.settings.most_decompressed
 
     @property
     def metadata_seconds(self) -> float:
         """metadata.max.age.ms, in seconds."""
-        return (self._settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000
+        return (self.settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -113,7 +115,7 @@ class NetworkClient:
             try:
                 if broker is None:
                     raise NodeNotReadyError(f"The cluster's metadata has no broker {node}")
-                opened = await BulkConnection.open(broker.host, broker.port, self._settings.arguments())
+                opened = await BulkConnection.open(broker.host, broker.port, self.settings.arguments())
             except Exception:
                 client.force_metadata_update()  # it may have another address now
                 raise
@@ -149,7 +151,7 @@ class NetworkClient:
     async def _open(self) -> AIOKafkaClient:
         async with self._opening:
             if self._client is None:
-                client = AIOKafkaClient(**self._settings.arguments())
+                client = AIOKafkaClient(**self.settings.arguments())
                 # Without a topic the client's own refresh asks for all topics of the cluster every five minutes.
                 client._topics.add("__consumer_offsets")
                 try:
@@ -168,7 +170,7 @@ class NetworkClient:
 
     async def _probe(self, host: str, port: int) -> None:
         """Connects once more, to raise the reason that the library hides; returns when it succeeds now."""
-        connection = connection_to(host, port, self._settings.arguments())
+        connection = connection_to(host, port, self.settings.arguments())
         await connection.connect()
         connection.close()
 

@@ -31,6 +31,8 @@ _AT_ONCE = 256 * 1024
 _NUMBERS = 1 << 31
 _WITHIN_MS, _IDLE_MS = 40_000, 540_000
 """The library's own defaults of request.timeout.ms and connections.max.idle.ms."""
+_BEFORE_VERSIONS: Mapping[int, tuple[int, int]] = {ApiKeys.API_VERSIONS: (0, 0)}
+"""What may be sent before the broker has said which versions it speaks."""
 _PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
 
 
@@ -52,14 +54,19 @@ class BulkConnection(asyncio.BufferedProtocol):
     """Requests to one broker, which answers them in their order. For use in one event loop."""
 
     def __init__(
-        self, library: AIOKafkaConnection, transport: asyncio.Transport, settings: Mapping[str, Any]
+        self,
+        library: AIOKafkaConnection,
+        transport: asyncio.Transport,
+        settings: Mapping[str, Any],
+        versions: Mapping[int, tuple[int, int]] = _BEFORE_VERSIONS,
     ) -> None:
+        """`versions`: the lowest and highest version of each API that the broker speaks."""
         self._library, self._transport, self._before = library, transport, transport.get_protocol()
         self._client_id: str = settings.get("client_id") or ""
         self._within: float = settings.get("request_timeout_ms", _WITHIN_MS) / 1000
         idle_ms: int | None = settings.get("connections_max_idle_ms", _IDLE_MS)
         self._idle_within = float("inf") if idle_ms is None else idle_ms / 1000
-        self._versions: Mapping[int, tuple[int, int]] = {ApiKeys.API_VERSIONS: (0, 0)}
+        self._versions = versions
         self._number = 0
         self._requests: deque[_Request] = deque()
         self._outgoing: deque[BytesLike] = deque()
@@ -68,7 +75,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         """As large as the largest response; none that is not read yet is ever overwritten."""
         self._filled = 0
         self._used = time.monotonic()
-        self._lost: BaseException | None = None
+        self.lost: BaseException | None = None
+        """Why the connection was lost; None while it is open."""
 
     @classmethod
     async def open(cls, host: str, port: int, settings: Mapping[str, Any]) -> Self:
@@ -91,14 +99,24 @@ class BulkConnection(asyncio.BufferedProtocol):
     def usable(self) -> bool:
         """Not when it is lost, nor when the broker may be about to close it because it was idle."""
         idle = not self._requests and time.monotonic() - self._used > self._idle_within
-        return self._lost is None and not idle
+        return self.lost is None and not idle
+
+    @property
+    def buffer_size(self) -> int:
+        """Bytes that the connection holds for responses."""
+        return len(self._buffer)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the transport has and the socket has not taken."""
+        return self._transport.get_write_buffer_size()
 
     async def send(self, call: Call, read: Callable[[Reader], T]) -> T:
         """What `read` makes of the response; its bytes are overwritten as soon as `read` returns. What `call` has by
         reference must not change until then. Raises KafkaFailure for a version that the broker does not speak,
         KafkaError, TimeoutError and what `read` raises."""
-        if self._lost is not None:
-            raise KafkaConnectionError(str(self._lost))
+        if self.lost is not None:
+            raise KafkaConnectionError(str(self.lost))
         call.prepare(self._versions)
         self._number = (self._number + 1) % _NUMBERS
         self._outgoing += call.framed(self._number, self._client_id)
@@ -120,7 +138,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         return closed
 
     def _end(self, why: BaseException) -> None:
-        self._lost = self._lost or why
+        self.lost = self.lost or why
         self._outgoing.clear()
         requests, self._requests = self._requests, deque()
         for each in requests:

@@ -106,7 +106,7 @@ class BatchSender:
         batch = _Batch(tp, data, acknowledged, time.monotonic(), self.bytes_in_flight)
         self._unacknowledged.add(batch)
         if self.failed is not None:
-            self._complete(batch, _aborted(self.failed))
+            self._complete(batch, aborted(self.failed))
             return acknowledged
         sequence = self.sequences.get(tp, 0) if self._id_and_epoch.epoch >= 0 else -1
         stamp(data, *self._id_and_epoch, sequence, self._transactional_id is not None)
@@ -158,7 +158,7 @@ class BatchSender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for batch in list(self._unacknowledged):
-            self._complete(batch, _aborted(closed))
+            self._complete(batch, aborted(closed))
         if self._waking is not None:
             self._waking.cancel()
             self._waking = None
@@ -288,13 +288,13 @@ class BatchSender:
         self._new.clear()
         self._adding.clear()
         for batch in waiting:
-            self._complete(batch, _aborted(self.failed))
+            self._complete(batch, aborted(self.failed))
         self._changed.set()
 
 
-def _aborted(cause: KafkaFailure) -> KafkaFailure:
+def aborted(cause: KafkaFailure) -> KafkaFailure:
     """`__cause__` is what decides how to go on: where no batch was at fault (a partition could not be added to the
     transaction, say, because somebody else has the id), nothing else says so."""
-    aborted = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
-    aborted.__cause__ = cause
-    return aborted
+    not_written = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
+    not_written.__cause__ = cause
+    return not_written

@@ -42,7 +42,7 @@ class Coordinator:
 
     def __init__(self, client: NetworkClient, transactional_id: str) -> None:
         self._client = client
-        self._id = transactional_id
+        self.transactional_id = transactional_id
         self._node: int | None = None
 
     async def init(
@@ -53,9 +53,9 @@ class Coordinator:
         once the coordinator is found, when the client knows how far away the cluster is."""
 
         def call() -> Call:
-            return produce_requests.init_producer_id(self._id, timeout_ms(), id_and_epoch)
+            return produce_requests.init_producer_id(self.transactional_id, timeout_ms(), id_and_epoch)
 
-        doing = f"take over transactional id {self._id}"
+        doing = f"take over transactional id {self.transactional_id}"
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
 
     async def add(
@@ -73,11 +73,11 @@ class Coordinator:
             return codes[0] if codes else Errors.NONE, None
 
         def call() -> Call:
-            return produce_requests.add_partitions(self._id, id_and_epoch, tps)
+            return produce_requests.add_partitions(self.transactional_id, id_and_epoch, tps)
 
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])
         more = " …" if len(tps) > 5 else ""
-        doing = f"add {names}{more} to the transaction of {self._id}"
+        doing = f"add {names}{more} to the transaction of {self.transactional_id}"
         await self._ask(call, read, doing, within)
 
     async def end(self, id_and_epoch: ProducerIdAndEpoch, within: float, *, commit: bool) -> None:
@@ -89,10 +89,13 @@ class Coordinator:
             return Errors.NONE if code == Errors.INVALID_TXN_STATE and not commit else code, None
 
         def call() -> Call:
-            return produce_requests.end_transaction(self._id, id_and_epoch, commit=commit)
+            return produce_requests.end_transaction(self.transactional_id, id_and_epoch, commit=commit)
 
         await self._ask(
-            call, read, f"{'commit' if commit else 'abort'} the transaction of {self._id}", within
+            call,
+            read,
+            f"{'commit' if commit else 'abort'} the transaction of {self.transactional_id}",
+            within,
         )
 
     async def _ask(
@@ -129,9 +132,9 @@ class Coordinator:
 
     async def _find(self) -> int:
         if self._node is None:
-            doing = f"find the coordinator of transactional id {self._id}"
+            doing = f"find the coordinator of transactional id {self.transactional_id}"
             response = await self._client.send(
-                None, produce_requests.find_transaction_coordinator(self._id), doing
+                None, produce_requests.find_transaction_coordinator(self.transactional_id), doing
             )
             code, node = produce_requests.read_transaction_coordinator(response)
             failed = of_code(code, doing)

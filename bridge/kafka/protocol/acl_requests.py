@@ -28,20 +28,20 @@ def describe_topic_acls() -> Call:
     return Call(ApiKeys.DESCRIBE_ACLS, versions=range(1, 2), flexible_from=2, write=write)
 
 
-def read_described_acls(answer: Reader) -> tuple[int, str, set[TopicAcl]]:
+def read_described_acls(response: Reader) -> tuple[int, str, set[TopicAcl]]:
     """Error code, the broker's words and the rules; those of a kind that we don't know are left out."""
-    answer.skip(4)
-    code, said = answer.int16(), answer.string()
-    return code, said, set(_acls(answer))
+    response.skip(4)
+    code, message = response.int16(), response.string()
+    return code, message, set(_acls(response))
 
 
-def _acls(answer: Reader) -> Iterator[TopicAcl]:
-    for _ in answer.array():
-        answer.skip(1)
-        name, pattern = answer.string(), answer.int8()
-        for _ in answer.array():
-            principal, host = answer.string(), answer.string()
-            operation, permission = answer.int8(), answer.int8()
+def _acls(response: Reader) -> Iterator[TopicAcl]:
+    for _ in response.array():
+        response.skip(1)
+        name, pattern = response.string(), response.int8()
+        for _ in response.array():
+            principal, host = response.string(), response.string()
+            operation, permission = response.int8(), response.int8()
             known = pattern in _PATTERNS and operation in _OPERATIONS and permission in _PERMISSIONS
             if known:
                 kinds = PatternType(pattern), Operation(operation), Permission(permission)
@@ -73,20 +73,20 @@ def _write(writer: Writer, acls: Sequence[TopicAcl]) -> None:
         writer.int8(acl.permission)
 
 
-def read_deleted_acls(answer: Reader) -> list[tuple[int, str]]:
+def read_deleted_acls(response: Reader) -> list[tuple[int, str]]:
     """Error code and the broker's words, in the order that was asked for."""
-    answer.skip(4)
-    found = []
-    for _ in answer.array():
-        code, said = answer.int16(), answer.string()
-        for _ in answer.array():  # rules that matched
-            matched, words = answer.int16(), answer.string()
-            code, said = (code, said) if code else (matched, words)
-            answer.skip(1)
-            answer.string()
-            answer.skip(1)
-            answer.string()
-            answer.string()
-            answer.skip(2)
-        found.append((code, said))
-    return found
+    response.skip(4)
+    results = []
+    for _ in response.array():
+        code, message = response.int16(), response.string()
+        for _ in response.array():  # rules that matched
+            matched, words = response.int16(), response.string()
+            code, message = (code, message) if code else (matched, words)
+            response.skip(1)
+            response.string()
+            response.skip(1)
+            response.string()
+            response.string()
+            response.skip(2)
+        results.append((code, message))
+    return results

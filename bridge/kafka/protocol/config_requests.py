@@ -27,24 +27,24 @@ def describe_configs(topics: Sequence[str]) -> Call:
     return Call(ApiKeys.DESCRIBE_CONFIGS, versions=range(1, 3), flexible_from=4, write=write)
 
 
-def read_described_configs(answer: Reader) -> dict[str, tuple[int, str, dict[str, ConfigEntry]]]:
+def read_described_configs(response: Reader) -> dict[str, tuple[int, str, dict[str, ConfigEntry]]]:
     """Error code, the broker's words and the configs, by topic."""
-    answer.skip(4)
-    found = {}
-    for _ in answer.array():
-        code, said = answer.int16(), answer.string()
-        answer.skip(1)
-        name = answer.string()
-        found[name] = (code, said, dict(_config(answer) for _ in answer.array()))
-    return found
+    response.skip(4)
+    topics = {}
+    for _ in response.array():
+        code, message = response.int16(), response.string()
+        response.skip(1)
+        name = response.string()
+        topics[name] = (code, message, dict(_config(response) for _ in response.array()))
+    return topics
 
 
-def _config(answer: Reader) -> tuple[str, ConfigEntry]:
-    name, value = answer.string(), answer.nullable_string()
-    read_only, source, sensitive = answer.int8(), answer.int8(), answer.int8()
-    for _ in answer.array():  # synonyms
-        answer.string()
-        answer.string()
-        answer.skip(1)
+def _config(response: Reader) -> tuple[str, ConfigEntry]:
+    name, value = response.string(), response.nullable_string()
+    read_only, source, sensitive = response.int8(), response.int8(), response.int8()
+    for _ in response.array():  # synonyms
+        response.string()
+        response.string()
+        response.skip(1)
     source_of = _SOURCES.get(source, ConfigSource.UNKNOWN)
     return name, ConfigEntry(value, source_of, bool(read_only), bool(sensitive))

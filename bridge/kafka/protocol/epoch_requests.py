@@ -38,12 +38,12 @@ def epoch_ends(epochs: Mapping[TopicPartition, int]) -> Call:
     return Call(ApiKeys.OFFSET_FOR_LEADER_EPOCH, versions=range(3, 4), flexible_from=4, write=write)
 
 
-def read_epoch_ends(answer: Reader) -> dict[TopicPartition, EpochEnd]:
-    answer.skip(4)
+def read_epoch_ends(response: Reader) -> dict[TopicPartition, EpochEnd]:
+    response.skip(4)
     ends = {}
-    for _ in answer.array():
-        topic = answer.string()
-        for _ in answer.array():
-            error, partition = answer.int16(), answer.int32()
-            ends[TopicPartition(topic, partition)] = EpochEnd(error, answer.int32(), answer.int64())
+    for _ in response.array():
+        topic = response.string()
+        for _ in response.array():
+            error, partition = response.int16(), response.int32()
+            ends[TopicPartition(topic, partition)] = EpochEnd(error, response.int32(), response.int64())
     return ends

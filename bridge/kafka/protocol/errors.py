@@ -76,6 +76,8 @@ _LIBRDKAFKA = {
     KafkaError._RESOLVE: KafkaFault.UNREACHABLE,
     # Of a call that was under way on a connection that is torn down.
     KafkaError._DESTROY: KafkaFault.UNREACHABLE,
+    # Of one to a broker that the library forgets: it begins again at the bootstrap servers, or is told of it no more.
+    KafkaError._DESTROY_BROKER: KafkaFault.UNREACHABLE,
     KafkaError._TIMED_OUT: KafkaFault.TIMEOUT,
     KafkaError._TIMED_OUT_QUEUE: KafkaFault.TIMEOUT,
     KafkaError._AUTHENTICATION: KafkaFault.CREDENTIALS,

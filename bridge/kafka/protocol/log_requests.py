@@ -87,10 +87,10 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
-def list_offsets(wanted: Mapping[TopicPartition, int], *, committed_only: bool) -> Call:
+def list_offsets(timestamps: Mapping[TopicPartition, int], *, committed_only: bool) -> Call:
     """ListOffsets v4 to v5: the offset of a timestamp (or LATEST, EARLIEST), one for each partition."""
     topics: dict[str, list[tuple[int, int]]] = {}
-    for (topic, partition), timestamp in wanted.items():
+    for (topic, partition), timestamp in timestamps.items():
         topics.setdefault(topic, []).append((partition, timestamp))
 
     def write(writer: Writer, _version: int) -> None:

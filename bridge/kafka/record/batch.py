@@ -34,6 +34,7 @@ _HEADER = struct.Struct(">Ihiqqqhii")
 CHECKED_FROM = 21
 """Where in a v2 batch what its checksum is of begins."""
 _CRC_AT, _FLAGS_AT, _PRODUCER_AT = 17, 22, 43
+_TIMESTAMPS, _TIMESTAMPS_AT = struct.Struct(">qq"), 27
 _LOG_OVERHEAD = 12
 _SMALLEST, _LEGACY_CRC_FROM, _LEGACY_FLAGS = 26, 16, 0x0F
 """Of a message of format v0 without key and value: its bytes; where what its checksum is of begins; and the attributes
@@ -172,6 +173,12 @@ class Chunk:
     @property
     def size(self) -> int:
         return len(self.data)
+
+    @property
+    def timestamps(self) -> tuple[int, int]:
+        """The first and the greatest in its header, -1 for none. The first may be the cleaner's delete horizon."""
+        first, greatest = _TIMESTAMPS.unpack_from(self.data, _TIMESTAMPS_AT)
+        return first, greatest
 
 
 def passed(batch: RawBatch) -> Chunk:

@@ -83,18 +83,20 @@ def plan(batches: Iterable[RawBatch], policy: BatchPolicy, start_offset: int) ->
         size, codec = len(batch.data), batch.attributes & CODEC
         coalesced = batch.heads is not None or size <= sizes[codec]
         if group and (not coalesced or size > room or (codec, batch.leader_epoch) != kind):
-            yield PlannedChunk(group, len(group) == 1 and _as_is(group[0], policy, start_offset))
+            yield PlannedChunk(group, _as_is(group, policy, start_offset))
             group = []
         if not group:
             room, kind = most if coalesced else 0, (codec, batch.leader_epoch)
         group.append(batch)
         room -= size
     if group:
-        yield PlannedChunk(group, len(group) == 1 and _as_is(group[0], policy, start_offset))
+        yield PlannedChunk(group, _as_is(group, policy, start_offset))
 
 
-def _as_is(batch: RawBatch, policy: BatchPolicy, start_offset: int) -> bool:
-    compression = policy.compression
+def _as_is(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
+    if len(group) > 1:
+        return False
+    batch, compression = group[0], policy.compression
     same = compression is None or compression.codec == batch.attributes & CODEC
     return same and passes(batch, start_offset, policy.max_message_bytes)
 

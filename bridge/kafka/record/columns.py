@@ -59,7 +59,7 @@ class Records:
     def of(cls, batch: RawBatch, most: int = MOST_BYTES) -> Self:
         """At least one. Raises what the codecs do, Overlarge for more than `most` bytes, and ValueError for what is no
         record."""
-        data, columns = _legacy(batch, most) if batch.magic < 2 else _cut(batch, most)
+        data, columns = _legacy(batch, most) if batch.magic < 2 else split(batch, most)
         if not len(columns[0]):
             raise ValueError("it has no records")
         return cls(data, columns)
@@ -132,7 +132,7 @@ class Records:
         )
 
 
-def _cut(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
+def split(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
     append = bool(batch.attributes & APPEND_TIME)
     if batch.heads is None:
         time = batch.max_timestamp if append else batch.first_timestamp
@@ -150,9 +150,9 @@ def _cut(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
     if count > len(data) // loops.LEAST:
         raise ValueError(_WRONG[loops.CUT_SHORT])
     columns = np.empty((4, count), np.int64)
-    found = loops.cut(data, heads, append, columns)
-    if found < 0:
-        raise ValueError(_WRONG[found])
+    result = loops.cut(data, heads, append, columns)
+    if result < 0:
+        raise ValueError(_WRONG[result])
     return data, columns
 
 

@@ -72,42 +72,44 @@ _MOVES = _moves()
 @compiled(f"uint32({IN}, int64, int64)")
 def crc(data: Bytes, at: int, end: int) -> np.uint32:
     """CRC-32C of the bytes from `at` to `end`."""
-    found, byte = np.uint32(0xFFFFFFFF), np.uint32(0xFF)
+    crc_so_far, byte = np.uint32(0xFFFFFFFF), np.uint32(0xFF)
     while at + 8 <= end:
-        low, high = found ^ word(data, at), word(data, at + 4)
-        found = _CRC[7, low & byte] ^ _CRC[6, low >> np.uint32(8) & byte]
-        found ^= _CRC[5, low >> np.uint32(16) & byte] ^ _CRC[4, low >> np.uint32(24)]
-        found ^= _CRC[3, high & byte] ^ _CRC[2, high >> np.uint32(8) & byte]
-        found ^= _CRC[1, high >> np.uint32(16) & byte] ^ _CRC[0, high >> np.uint32(24)]
+        low, high = crc_so_far ^ word(data, at), word(data, at + 4)
+        crc_so_far = _CRC[7, low & byte] ^ _CRC[6, low >> np.uint32(8) & byte]
+        crc_so_far ^= _CRC[5, low >> np.uint32(16) & byte] ^ _CRC[4, low >> np.uint32(24)]
+        crc_so_far ^= _CRC[3, high & byte] ^ _CRC[2, high >> np.uint32(8) & byte]
+        crc_so_far ^= _CRC[1, high >> np.uint32(16) & byte] ^ _CRC[0, high >> np.uint32(24)]
         at += 8
     while at < end:
-        found = _CRC[0, (found ^ np.uint32(data[at])) & byte] ^ found >> np.uint32(8)
+        crc_so_far = _CRC[0, (crc_so_far ^ np.uint32(data[at])) & byte] ^ crc_so_far >> np.uint32(8)
         at += 1
-    return np.uint32(found ^ np.uint32(0xFFFFFFFF))
+    return np.uint32(crc_so_far ^ np.uint32(0xFFFFFFFF))
 
 
 @part
-def _moved(found: np.uint32, length: int) -> np.uint32:
+def _moved(crc_so_far: np.uint32, length: int) -> np.uint32:
     """Moves a checksum on by so many zero bytes, before those that come are counted."""
     row, byte = 0, np.uint32(0xFF)
     while length:
         if length & 1:
-            low = _MOVES[row, 0, found & byte] ^ _MOVES[row, 1, found >> np.uint32(8) & byte]
-            found = (
-                low ^ _MOVES[row, 2, found >> np.uint32(16) & byte] ^ _MOVES[row, 3, found >> np.uint32(24)]
+            low = _MOVES[row, 0, crc_so_far & byte] ^ _MOVES[row, 1, crc_so_far >> np.uint32(8) & byte]
+            crc_so_far = (
+                low
+                ^ _MOVES[row, 2, crc_so_far >> np.uint32(16) & byte]
+                ^ _MOVES[row, 3, crc_so_far >> np.uint32(24)]
             )
         length, row = length >> 1, row + 1
-    return found
+    return crc_so_far
 
 
 @compiled(f"uint32({IN}, int64[:, ::1])")
 def joint(data: Bytes, heads: Numbers) -> np.uint32:
     """The checksum of all from the beginning of `data` to the end of the last batch, by what each batch says of
     itself."""
-    found, behind = np.uint32(0), 0
+    crc_so_far, behind = np.uint32(0), 0
     for row in range(len(heads)):
         begin, end = heads[row, AT] - _FROM, heads[row, END]
-        found = _moved(found, begin - behind) ^ crc(data, behind, begin)
-        found = _moved(found, end - begin) ^ np.uint32(heads[row, CRC])
+        crc_so_far = _moved(crc_so_far, begin - behind) ^ crc(data, behind, begin)
+        crc_so_far = _moved(crc_so_far, end - begin) ^ np.uint32(heads[row, CRC])
         behind = end
-    return found
+    return crc_so_far

@@ -147,10 +147,10 @@ def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView
     return _sound(batch, _read(whole, batch.count, most)), len(content)
 
 
-def _sound(batch: RawBatch, found: Sequence[RecordView]) -> Sequence[RecordView]:
-    if found and (found[0].offset < batch.base_offset or found[-1].offset > batch.last_offset):
+def _sound(batch: RawBatch, records: Sequence[RecordView]) -> Sequence[RecordView]:
+    if records and (records[0].offset < batch.base_offset or records[-1].offset > batch.last_offset):
         raise ValueError("its records have other offsets than it says")
-    return found
+    return records
 
 
 def _read(batch: bytes | memoryview, count: int, most: int) -> Sequence[RecordView]:

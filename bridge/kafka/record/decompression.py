@@ -50,12 +50,12 @@ def decoded(codec: int, data: memoryview, room: int) -> bytes | memoryview:
 
 
 def _gzip(data: memoryview, room: int) -> bytes:
-    pieces, found, rest = list[bytes](), 0, data
+    pieces, size, rest = list[bytes](), 0, data
     for _ in range(_MEMBERS):
         member = zlib.decompressobj(31)
-        pieces.append(member.decompress(rest, room + 1 - found))
-        found += len(pieces[-1])
-        if found > room:
+        pieces.append(member.decompress(rest, room + 1 - size))
+        size += len(pieces[-1])
+        if size > room:
             raise Overlarge(room)
         if not member.eof:
             raise ValueError("the stream is cut short")
@@ -107,10 +107,10 @@ def _lz4(data: memoryview, room: int) -> bytes:
         rest = data[:0]
         return piece
 
-    found = _stream(read, len(data), room)
+    decompressed = _stream(read, len(data), room)
     if not frame.eof:
         raise ValueError("the frame is cut short")
-    return found
+    return decompressed
 
 
 def _zstd(data: memoryview, room: int) -> bytes:
@@ -130,14 +130,14 @@ def _zstd(data: memoryview, room: int) -> bytes:
 
 def _stream(read: Callable[[int], bytes], size: int, room: int) -> bytes:
     """Joins all that is read of `size` compressed bytes."""
-    pieces, found, step = list[bytes](), 0, max(_FIRST, 8 * size)
-    while found <= room:
-        piece = read(min(step, room + 1 - found))
+    pieces, length, step = list[bytes](), 0, max(_FIRST, 8 * size)
+    while length <= room:
+        piece = read(min(step, room + 1 - length))
         if not piece:
             return b"".join(pieces)
         pieces.append(piece)
-        found += len(piece)
-        step = max(step, found)
+        length += len(piece)
+        step = max(step, length)
     raise Overlarge(room)
 
 

@@ -1,4 +1,4 @@
-"""Compiles loops over bytes, by numba, and has what they share.
+"""Compiles loops over bytes with numba, and holds the operations that the loops share.
 
 Machine code is made when the module that has a loop is first imported (some seconds), and kept beside it, or in
 NUMBA_CACHE_DIR, for the imports after it.
@@ -28,27 +28,29 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def as_bytes(data: BytesLike) -> Bytes:
-    """The same memory."""
+    """The bytes as an array over the same memory: nothing is copied."""
     return np.frombuffer(data, np.uint8)
 
 
 def compiled(signature: str) -> Callable[[_F], _F]:
+    """Compiles a function when its module is imported, and caches the machine code where that can be written."""
+
     def decorate(function: _F) -> _F:
         try:
             return cast(_F, njit(signature, cache=True)(function))
-        except RuntimeError:  # nowhere to keep it: what is read-only has no room for a cache
+        except RuntimeError:  # numba finds no place that it may write a cache to
             return cast(_F, njit(signature)(function))
 
     return decorate
 
 
 def part(function: _F) -> _F:
-    """Compiled into whatever calls it."""
+    """Compiles a function as part of each loop that calls it."""
     return cast(_F, njit(function))
 
 
 def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any, kind: Any) -> Any:
-    """Pointer to what is at an index of an array."""
+    """Points to the element at an index of an array."""
     begin = context.make_array(array)(context, builder, value).data
     return builder.bitcast(builder.gep(begin, [index]), kind.as_pointer())
 
@@ -56,8 +58,8 @@ def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any, kin
 def _word(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(32))
-        found = builder.load(pointer, align=1)
-        return builder.bswap(found) if sys.byteorder == "big" else found
+        loaded = builder.load(pointer, align=1)
+        return builder.bswap(loaded) if sys.byteorder == "big" else loaded
 
     return types.uint32(data, at), generate
 
@@ -77,17 +79,17 @@ def _plain(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), WIDE)
         pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], kind)
-        found = builder.load(pointer, align=1)
+        loaded = builder.load(pointer, align=1)
 
         def all_of(byte: int) -> Any:
             return ir.Constant(kind, [byte] * WIDE)
 
         odd = builder.or_(
             builder.or_(
-                builder.icmp_unsigned("==", found, all_of(0x22)),
-                builder.icmp_unsigned("==", found, all_of(0x5C)),
+                builder.icmp_unsigned("==", loaded, all_of(0x22)),
+                builder.icmp_unsigned("==", loaded, all_of(0x5C)),
             ),
-            builder.icmp_unsigned("<", found, all_of(0x20)),
+            builder.icmp_unsigned("<", loaded, all_of(0x20)),
         )
         bits = builder.bitcast(odd, ir.IntType(WIDE))
         return builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(WIDE), 0))
@@ -95,8 +97,8 @@ def _plain(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
     return types.boolean(data, at), generate
 
 
-# One load, and one store. From bytes one by one, and as loops over them, they are several times as slow. Whether there
-# is room is the caller's care: nothing is checked.
+# Each is one load, and one store at most; a loop over single bytes is several times as slow. Nothing is checked: the
+# caller makes sure that the arrays are long enough.
 word = cast(Callable[[Bytes, int], np.uint32], intrinsic(_word))
 """Four bytes, the lowest first."""
 plain = cast(Callable[[Bytes, int], bool], intrinsic(_plain))

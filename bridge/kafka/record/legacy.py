@@ -47,20 +47,24 @@ def messages(data: memoryview, most: int) -> list[Message]:
     if outer.value is None or codec >= _KNOWN or (codec == _LZ4 and not magic):
         raise ValueError(f"there is no compression codec {codec} in messages of format {magic}")
     inside = memoryview(decoded(codec, memoryview(outer.value), limit(len(outer.value), most)))
-    found, at = list[Message](), 0
+    messages_read, at = list[Message](), 0
     while at < len(inside):
         message, inner, _, at = _message(inside, at)
         if inner & _CODEC:
             raise ValueError("a message is compressed twice")
-        found.append(message._replace(timestamp=outer.timestamp) if attributes & _APPEND_TIME else message)
+        messages_read.append(
+            message._replace(timestamp=outer.timestamp) if attributes & _APPEND_TIME else message
+        )
     # From 0.10 on they are numbered from 0, and the one around them has the offset of the last.
-    shift = outer.offset - found[-1].offset if found and magic else 0
+    shift = outer.offset - messages_read[-1].offset if messages_read and magic else 0
     if shift > 0:
-        found = [each._replace(offset=each.offset + shift) for each in found]
-    offsets = [-1, *(each.offset for each in found)]
-    if any(one >= other for one, other in pairwise(offsets)) or (found and offsets[-1] != outer.offset):
+        messages_read = [each._replace(offset=each.offset + shift) for each in messages_read]
+    offsets = [-1, *(each.offset for each in messages_read)]
+    if any(one >= other for one, other in pairwise(offsets)) or (
+        messages_read and offsets[-1] != outer.offset
+    ):
         raise ValueError("its messages have other offsets than it says")
-    return found
+    return messages_read
 
 
 def _message(data: memoryview, at: int) -> tuple[Message, int, int, int]:

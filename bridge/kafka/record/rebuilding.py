@@ -74,18 +74,18 @@ def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
 def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> Iterator[Chunk]:
     compression = policy.compression or Compression(group[0].attributes & CODEC)
     epoch, most = group[0].leader_epoch, policy.max_message_bytes
-    found, held = list[Records](), 0
+    collected, held = list[Records](), 0
 
     def ready() -> Iterator[Chunk]:
-        if found:
-            yield from _fitting(Records.together(found), compression, epoch, most)
-            found.clear()
+        if collected:
+            yield from _fitting(Records.together(collected), compression, epoch, most)
+            collected.clear()
 
     for batch, decoded in decoded_each(group, start_offset, policy.decompressed):
         if isinstance(decoded, Records):
             # The first offset of a batch from before 0.11 is in its records only.
-            wanted = decoded.since(start_offset)
-            found += [wanted] if wanted.count else []
+            records = decoded.since(start_offset)
+            collected += [records] if records.count else []
             # Small ones may hold so much that together they are more than one batch may hold.
             held += len(decoded.data)
             if held > policy.decompressed // FREE:
@@ -121,12 +121,12 @@ def decoded_each(
     for batch in batches:
         if batch.last_offset < start_offset:
             continue
-        found = _decoded(batch, most)
-        if isinstance(found, UnreadableBatch) and batch.heads is not None:
+        decoded = _decoded(batch, most)
+        if isinstance(decoded, UnreadableBatch) and batch.heads is not None:
             # Of a copy: what is passed is overwritten, and this may be asked for again.
             yield from decoded_each(parse(bytes(batch.data)), start_offset, most)
             continue
-        yield batch, found
+        yield batch, decoded
 
 
 def _decoded(batch: RawBatch, most: int) -> Records | UnreadableBatch:

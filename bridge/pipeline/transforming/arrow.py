@@ -20,33 +20,33 @@ _NO_TIMESTAMP = -1
 
 def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
     """Raises BrokenRecord."""
-    found = arrow_columns.cut(records)
-    rows, headers = records.count, len(found.header_keys.ends) - 1
-    timed = found.timestamps != _NO_TIMESTAMP
+    fields = arrow_columns.cut(records)
+    rows, headers = records.count, len(fields.header_keys.ends) - 1
+    timed = fields.timestamps != _NO_TIMESTAMP
     header = pa.StructArray.from_buffers(
         _HEADERS.value_type,
         headers,
         [None],
         children=[
-            _array(pa.string(), headers, found.header_keys),
-            _array(pa.binary(), headers, found.header_values),
+            _array(pa.string(), headers, fields.header_keys),
+            _array(pa.binary(), headers, fields.header_values),
         ],
     )
     columns = [
         pa.repeat(topic, rows),
         pa.repeat(pa.scalar(partition, pa.int32()), rows),
-        pa.array(found.offsets),
+        pa.array(fields.offsets),
         pa.Array.from_buffers(
             SCHEMA.field("timestamp").type,
             rows,
             [
                 None if timed.all() else _buffer(np.packbits(timed, bitorder="little")),
-                _buffer(found.timestamps),
+                _buffer(fields.timestamps),
             ],
         ),
-        _array(pa.binary(), rows, found.keys),
-        _array(pa.binary(), rows, found.values),
-        pa.Array.from_buffers(_HEADERS, rows, [None, _buffer(found.lists)], children=[header]),
+        _array(pa.binary(), rows, fields.keys),
+        _array(pa.binary(), rows, fields.values),
+        pa.Array.from_buffers(_HEADERS, rows, [None, _buffer(fields.lists)], children=[header]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import select
 import signal
 import socket
 import struct
@@ -29,6 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bridge.parent import end_with
 from bridge.transforms.contract import SCHEMA, ContractBroken, Transform, call, nothing
 
 HEAD = struct.Struct(">II")
@@ -47,7 +47,7 @@ def pack(header: Mapping[str, object], body: int = 0) -> bytes:
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
+    threading.Thread(target=end_with, args=(channel,), daemon=True).start()
     pa.set_cpu_count(1)
     setup, _ = _receive(channel)
     if any(function == _MASKS for _, function, _, _ in setup["transforms"]):
@@ -90,8 +90,8 @@ def main() -> None:
 
 def _load(function: str) -> Transform:
     module, _, name = function.rpartition(".")
-    found: Transform = getattr(importlib.import_module(module), name)
-    return found
+    transform: Transform = getattr(importlib.import_module(module), name)
+    return transform
 
 
 def _reason(error: Exception, transform: Transform | None) -> str:
@@ -117,14 +117,6 @@ def _limit_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (used + size, hard))
     except (ImportError, OSError, ValueError):
         return
-
-
-def _end_with(channel: socket.socket) -> None:
-    """Ends the process, whatever it is at, when nobody is at the other end any more."""
-    poll = select.poll()
-    poll.register(channel, 0)
-    poll.poll()
-    os._exit(0)
 
 
 def _send(channel: socket.socket, header: Mapping[str, object], body: Any = b"") -> None:

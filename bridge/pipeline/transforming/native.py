@@ -37,21 +37,21 @@ def native(transform: Transform) -> Native | None:
 def through(records: Records, chain: Sequence[Native]) -> Records | None:
     """Runs the whole chain over records; None where one of them has to go another way."""
     try:
-        found = arrow_columns.cut(records)
+        fields = arrow_columns.cut(records)
     except BrokenRecord:
         return None
     for each in chain:
-        masked = _masked(found, each)
+        masked = _masked(fields, each)
         if masked is None:
             return None
-        found = masked
-    return arrow_columns.joined(found)
+        fields = masked
+    return arrow_columns.joined(fields)
 
 
-def _masked(found: Fields, each: Native) -> Fields | None:
-    texts = found.keys if each.column == "key" else found.values
-    made = each.masks.apply(texts.there, texts.ends, texts.data, len(found.offsets))
+def _masked(fields: Fields, each: Native) -> Fields | None:
+    texts = fields.keys if each.column == "key" else fields.values
+    made = each.masks.apply(texts.there, texts.ends, texts.data, len(fields.offsets))
     if made is None or made[2]:
         return None
     changed = texts._replace(ends=made[0], data=made[1])
-    return found._replace(keys=changed) if each.column == "key" else found._replace(values=changed)
+    return fields._replace(keys=changed) if each.column == "key" else fields._replace(values=changed)

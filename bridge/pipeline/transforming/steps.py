@@ -67,10 +67,10 @@ class TransformSteps:
                 yield _left_out(copied, GapKind.RECORD_REFUSED, first, at, str(records))
                 continue
             codec, epoch = batch.attributes & CODEC, batch.leader_epoch
-            wanted = records.since(position)
-            if not wanted.count:
+            rest = records.since(position)
+            if not rest.count:
                 continue
-            async for outcome in self._calls.through(copied, wanted):
+            async for outcome in self._calls.through(copied, rest):
                 at = outcome.end
                 if outcome.failed:
                     yield _left_out(

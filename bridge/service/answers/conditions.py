@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from bridge.protocol.operators import Condition
 from bridge.service.state.delivery import Traffic
-from bridge.service.state.halts import halt, lapsed, missing_tasks
+from bridge.service.state.not_running import lapsed, missing_tasks, why_not_running
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
@@ -29,21 +29,21 @@ def conditions(
     waits: Sequence[str],
     begun_ms: int,
     age_ms: Callable[[Task], int],
-    elsewhere: Collection[int] = (),
+    other_tasks: Collection[int] = (),
 ) -> list[Condition]:
     """Lists the conditions of a connector; empty for a healthy one. `waits`: what it waits for; `begun_ms`: time since
-    its start or restart; `elsewhere`: tasks that run on other services."""
+    its start or restart; `other_tasks`: tasks that run on other services."""
     young = begun_ms < STARTING_MS
-    found = [*_failed(snapshot), *_tasks(connector, young, age_ms, elsewhere)]
+    listed = [*_failed(snapshot), *_tasks(connector, young, age_ms, other_tasks)]
     if rounds not in (RoundsState.RUNNING, RoundsState.STARTING):
-        found.append(
+        listed.append(
             _condition(
                 "rounds_process_down", f"the rounds process is {rounds.value}: see the log of the service"
             )
         )
-    found += _away(connector, snapshot)
+    listed += _away(connector, snapshot)
     if snapshot.instance is not None and snapshot.instance.error is not None:
-        found.append(
+        listed.append(
             _condition(
                 "restarting",
                 f"the connector's instance has failed {snapshot.instance.restarts} time(s) and restarts in "
@@ -51,10 +51,10 @@ def conditions(
             )
         )
     reported = {_last_error(snapshot, side) for side in snapshot.summary.away_since_ms}
-    found += [_condition("trouble", error) for error in snapshot.summary.errors if error not in reported]
-    found += [_condition("gap", gap) for gap in snapshot.summary.gaps]
+    listed += [_condition("trouble", error) for error in snapshot.summary.errors if error not in reported]
+    listed += [_condition("gap", gap) for gap in snapshot.summary.gaps]
     if connector.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
-        found.append(
+        listed.append(
             _condition(
                 "records_waiting",
                 f"{traffic.waiting} record(s) wait for a poll of Connect, "
@@ -62,9 +62,9 @@ def conditions(
                 f"{traffic.in_flight} are in flight and not acknowledged: check the status of the tasks in Connect",
             )
         )
-    if waits and not found:
-        found.append(_waits(connector, waits, begun_ms, young=young))
-    return found
+    if waits and not listed:
+        listed.append(_waits(connector, waits, begun_ms, young=young))
+    return listed
 
 
 def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
@@ -75,39 +75,39 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
 
 
 def _tasks(
-    connector: Connector, young: bool, age_ms: Callable[[Task], int], elsewhere: Collection[int]
+    connector: Connector, young: bool, age_ms: Callable[[Task], int], other_tasks: Collection[int]
 ) -> list[Condition]:
     if not connector.active():
-        why = halt(connector)
+        why = why_not_running(connector)
         if young and why.condition in ("no_task", "not_polled"):
             return [_condition(STARTING, f"connector {connector.name} has no task yet")]
         return [_condition(why.condition, why.detail)]
-    found = [
+    lasting = [
         _condition(
             "task_stopped" if task.stopped else "task_paused" if task.idle else "task_lapsed",
             lapsed(connector, task, age_ms(task)),
         )
         for task in connector.tasks.values()
-        if task.index < connector.task_count and not task.active and task.index not in elsewhere
+        if task.index < connector.task_count and not task.active and task.index not in other_tasks
     ]
-    if missing := [task for task in missing_tasks(connector) if task not in elsewhere]:
+    if missing := [task for task in missing_tasks(connector) if task not in other_tasks]:
         listed = ", ".join(map(str, missing))
         if young:
-            found.append(_condition(STARTING, f"connector {connector.name} has no task {listed} yet"))
+            lasting.append(_condition(STARTING, f"connector {connector.name} has no task {listed} yet"))
         else:
-            found.append(
+            lasting.append(
                 _condition(
                     "task_missing",
                     f"Connect has not started task {listed} of connector {connector.name} on this service: "
                     "check its status in Connect, and whether all workers have the same bridge.url",
                 )
             )
-    return found
+    return lasting
 
 
 def _away(connector: Connector, snapshot: ConnectorSnapshot) -> list[Condition]:
     """Lists clusters that did not answer the last round, or the validation and nothing since."""
-    summary, found = snapshot.summary, []
+    summary, away = snapshot.summary, []
     for side in _SIDES:
         since = summary.away_since_ms.get(side)
         text = connector.unreachable.get(side) if side not in summary.clusters_seen else None
@@ -116,8 +116,8 @@ def _away(connector: Connector, snapshot: ConnectorSnapshot) -> list[Condition]:
         detail = text or _last_error(snapshot, side) or f"the {side} cluster does not answer"
         if text is None and not connector.active():
             detail = f"the {side} cluster did not answer the last request, and no running task sends another"
-        found.append(_condition(f"{side}_unreachable", detail, since))
-    return found
+        away.append(_condition(f"{side}_unreachable", detail, since))
+    return away
 
 
 def _last_error(snapshot: ConnectorSnapshot, side: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bridge.protocol.operators import FlowReadiness, Readiness, ReadinessReason, ReadinessReport
+from bridge.protocol.operators import FlowReadiness, FlowStatus, Readiness, ReadinessReason, ReadinessReport
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView, flow
 from bridge.service.answers.reasons import REASONS
@@ -21,13 +21,20 @@ _WEAKEST = (
 
 
 def readiness_report(
-    connectors: Iterable[Connector], snapshots: Snapshots, views: Mapping[str, ConnectorView]
+    connectors: Iterable[Connector],
+    snapshots: Snapshots,
+    views: Mapping[str, ConnectorView],
+    others: Iterable[FlowStatus] = (),
 ) -> ReadinessReport:
+    """`others`: flows that copy, and of which the connectors may run on other nodes."""
+    known = list(connectors)
     flows = [
         _flow(connector, snapshots.connector(connector.name), views[connector.name])
-        for connector in connectors
+        for connector in known
         if connector.kind in GROUP_KINDS
     ]
+    here = {flow(connector) for connector in known if connector.kind in GROUP_KINDS}
+    flows += [_elsewhere(each) for each in others if (each.source, each.target) not in here]
     times = [each.as_of_ms for each in flows]
     known_times = [at for at in times if at is not None]
     return ReadinessReport(
@@ -40,7 +47,7 @@ def readiness_report(
 def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
     counts, (source, target) = Answers(view, snapshot).all(), flow(connector)
     away = [] if view.source_away is None else [view.source_away]
-    reasons = [*view.unknown, *view.tasks.values(), *_once(view), *away]
+    reasons = [*view.unknown, *view.tasks.values(), *view.copying_reasons(view.not_copied), *away]
     if not counts and not view.unknown:
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
     # A task that runs nowhere may have groups that are not known.
@@ -65,11 +72,26 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
     )
 
 
-def _once(view: ConnectorView) -> list[ReadinessReason]:
-    return list({each.detail: each for each in view.not_copied.values()}.values())
+def _elsewhere(flow: FlowStatus) -> FlowReadiness:
+    """What this node can say of the groups of a flow whose group connector does not run here: nothing."""
+    detail = f"{REASONS['elsewhere']}: ask {flow.node}" if flow.node is not None else flow.detail
+    reason = "elsewhere" if flow.node is not None else "connector_stopped"
+    return FlowReadiness(
+        connector=flow.flow,
+        source=flow.source,
+        target=flow.target,
+        readiness=Readiness.CANNOT_TELL,
+        as_of_ms=None,
+        groups=0,
+        ready=0,
+        ready_as_of=0,
+        not_ready=0,
+        cannot_tell=0,
+        reasons=[ReadinessReason(reason=reason, detail=detail or f"no node runs flow {flow.flow}")],
+    )
 
 
-def _weakest(found: Iterable[Readiness]) -> Readiness:
+def _weakest(readiness: Iterable[Readiness]) -> Readiness:
     """The weakest of the answers; CANNOT_TELL for none."""
-    there = set(found)
+    there = set(readiness)
     return next((each for each in _WEAKEST if each in there), Readiness.CANNOT_TELL)

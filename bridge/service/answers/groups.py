@@ -16,11 +16,13 @@ from bridge.service.state.snapshots import Snapshots
 
 YIELD_EVERY = 1_000
 SHOWN = 50
-"""Yields to other requests after this many groups of a page: each is unpacked."""
+"""Yields to other requests after this many groups of a page, each of which has to be unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
+    """What a request asks of groups; None matches every group."""
+
     connector: str | None = None
     group: str | None = None
     ready: bool | None = None
@@ -46,19 +48,20 @@ class Filter:
 async def page(
     snapshots: Snapshots,
     views: Mapping[str, ConnectorView],
-    wanted: Filter,
+    chosen: Filter,
     limit: int,
     cursor: str | None,
 ) -> Groups:
+    """Returns a page of the groups that `chosen` matches, from `cursor` on, and counts all that it matches."""
     start = from_cursor(cursor, (str, str)) or ("", "")
-    found: list[GroupSummary] = []
+    summaries: list[GroupSummary] = []
     total = ready = moved = seen = 0
     following: str | None = None
     for name in snapshots.names():
-        if name not in views or (wanted.connector is not None and name != wanted.connector):
+        if name not in views or (chosen.connector is not None and name != chosen.connector):
             continue
         answers = Answers(views[name], snapshots.connector(name))
-        if wanted.whole:
+        if chosen.whole:
             counts = answers.all()
             total += counts.total()
             ready += counts[Readiness.READY]
@@ -66,11 +69,11 @@ async def page(
             if name < start[0] or following is not None:
                 continue
             for group in snapshots.after(name, start[1] if name == start[0] else ""):
-                if len(found) == limit:
+                if len(summaries) == limit:
                     following = to_cursor(name, group.group)
                     break
-                found.append(_summary(name, group, answers.of(group), snapshots.connector(name).missing))
-                if len(found) % SHOWN == 0:
+                summaries.append(_summary(name, group, answers.of(group), snapshots.connector(name).missing))
+                if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             continue
         for group in snapshots.after(name, ""):
@@ -78,20 +81,20 @@ async def page(
             if seen % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             answer = answers.of(group)
-            if not wanted.matches(group, answer):
+            if not chosen.matches(group, answer):
                 continue
             total += 1
             ready += answer.ready
             moved += answer.readiness is Readiness.MOVED
             if (name, group.group) < start:
                 continue
-            if len(found) < limit:
-                found.append(_summary(name, group, answer, snapshots.connector(name).missing))
-                if len(found) % SHOWN == 0:
+            if len(summaries) < limit:
+                summaries.append(_summary(name, group, answer, snapshots.connector(name).missing))
+                if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             elif following is None:
                 following = to_cursor(name, group.group)
-    return Groups(groups=found, total=total, ready=ready, moved=moved, next=following)
+    return Groups(groups=summaries, total=total, ready=ready, moved=moved, next=following)
 
 
 def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows) -> GroupSummary:

@@ -32,8 +32,8 @@ def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
 
 def of_group(tps: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None]:
     """The fields for missing records of a group with these partitions."""
-    found = summed(map(rows.get, tps))
-    return dict(zip(("missing_records", "missing_since_ms"), found, strict=True))
+    sums = summed(map(rows.get, tps))
+    return dict(zip(("missing_records", "missing_since_ms"), sums, strict=True))
 
 
 def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows) -> GroupReport:

@@ -11,13 +11,13 @@ The first row of the table that holds is the answer; it comes with the reasons o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.protocol.operators import Readiness, ReadinessReason
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import PackedGroup
-from bridge.service.state.halts import halt, lapsed
+from bridge.service.state.not_running import lapsed, why_not_running
 from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, others
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
@@ -33,6 +33,7 @@ _UNKNOWN = {
     "target_not_authorized",
     "group_state_unknown",
     "not_looked_at_yet",
+    "report_too_large",
 }
 """Reasons of verdicts which mean that a cluster could not be queried about the group."""
 _CLOCK_STEP_MS = 1_000
@@ -94,7 +95,7 @@ class ConnectorView:
         missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
         if missing and missing[0].reason in _UNKNOWN:
             unknown += missing
-        copying = {each.detail: each for topic in topics if (each := self.not_copied.get(topic))}
+        copying = self.copying_reasons(topics)
         away = [self.source_away] if self.source_away is not None else []
         if unknown:
             readiness = Readiness.CANNOT_TELL
@@ -103,9 +104,14 @@ class ConnectorView:
         else:
             readiness = Readiness.READY_AS_OF if away else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
-        for each in (*unknown, *missing, *copying.values(), *away):
+        for each in (*unknown, *missing, *copying, *away):
             reasons.setdefault(each.detail, each)
         return GroupAnswer(readiness, self.times.get(task, self.own_ms), list(reasons.values()))
+
+    def copying_reasons(self, topics: Iterable[str]) -> list[ReadinessReason]:
+        """Why records of these topics are not copied, each reason once."""
+        reasons = (self.not_copied.get(topic) for topic in topics)
+        return list({each.detail: each for each in reasons if each is not None}.values())
 
     @property
     def as_of_ms(self) -> int | None:
@@ -130,11 +136,11 @@ class Answers:
         """Counts the groups by readiness. Uses the snapshot's counts where they decide the answer: 10,000 groups one by
         one take 10 ms."""
         if not self._view.not_copied and not self._snapshot.outdated:
-            found: Counter[Readiness] = Counter()
+            counts: Counter[Readiness] = Counter()
             for (task, committed, reason, failed_over), count in self._snapshot.answer_counts.items():
                 one = Readiness.MOVED if failed_over else self._of(task, committed, reason, (), "").readiness
-                found[one] += count
-            return found
+                counts[one] += count
+            return counts
         return Counter(
             self._of(task, committed, reason, topics, name).readiness if moved_ms is None else Readiness.MOVED
             for name, task, committed, _, _, reason, _, moved_ms, topics, _ in self._snapshot.groups.values()
@@ -190,22 +196,22 @@ def _view(
     if not unknown:
         unknown += _outdated(summary, now_ms, source_away=source_away is not None)
     running = connector.active()
-    elsewhere = others(connector, summary, now_ms, source_away=source_away is not None)
+    on_others = others(connector, summary, now_ms, source_away=source_away is not None)
     lapsed_here = {
         task.index: _reason("task_lapsed", lapsed(connector, task, table.age_ms(task)))
         for task in connector.tasks.values()
-        if task.index not in running and task.index not in elsewhere.as_of_ms
+        if task.index not in running and task.index not in on_others.as_of_ms
     }
     return ConnectorView(
         own_ms=summary.as_of_ms,
         unknown=unknown,
         not_copied=_stuck(snapshot) | _not_copied(copying, now_ms),
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
-        tasks={**elsewhere.unknown, **lapsed_here},
-        running=running | elsewhere.as_of_ms.keys(),
-        checked=_checked_tasks(connector, summary, now_ms, table) - elsewhere.unknown.keys()
-        | elsewhere.as_of_ms.keys(),
-        times=elsewhere.as_of_ms,
+        tasks={**on_others.unknown, **lapsed_here},
+        running=running | on_others.as_of_ms.keys(),
+        checked=_checked_tasks(connector, summary, now_ms, table) - on_others.unknown.keys()
+        | on_others.as_of_ms.keys(),
+        times=on_others.as_of_ms,
     )
 
 
@@ -228,7 +234,7 @@ def _does_not_run(
             _reason("connector_failed", f"connector {connector.name} has failed: {snapshot.summary.failure}")
         ]
     if not connector.active():
-        return [_reason("connector_stopped", halt(connector).detail)]
+        return [_reason("connector_stopped", why_not_running(connector).detail)]
     if rounds is not RoundsState.RUNNING:
         return [
             _reason(
@@ -293,7 +299,7 @@ def _copies_nothing(connector: Connector, summary: Summary, now_ms: int) -> Read
     if summary.failure is not None:
         return _reason("copying_failed", f"connector {connector.name} has failed: {summary.failure}")
     if not connector.active():
-        return _reason("copying_stopped", halt(connector).detail)
+        return _reason("copying_stopped", why_not_running(connector).detail)
     if summary.last_success_ms is None:
         return _reason("copying_stopped", f"connector {connector.name} has not copied anything yet")
     if not -_CLOCK_STEP_MS <= now_ms - summary.last_success_ms <= COPY_SILENT_MS:

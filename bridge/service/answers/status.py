@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
+from bridge.protocol.messages import ConnectorStatus, FlowStatus, Ready, TaskStatus
 from bridge.service.answers.conditions import STARTING, conditions
 from bridge.service.state.delivery import Traffic
 from bridge.service.state.other_services import others
@@ -17,6 +17,8 @@ from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
 
 CLUSTERS = ("source", "target")
+WAITING = "waiting"
+"""The state of a flow that no node is known to run."""
 _NO_ERRORS = (STARTING, "rounds_process_down")
 """Conditions that are not in `errors`: the first is no error, the second is one of the service."""
 _NOT_RUNNING = {
@@ -38,8 +40,8 @@ def connector_status(
 ) -> ConnectorStatus:
     """Builds the status of a connector. `begun_ms`: time since its start or restart."""
     summary, waits = snapshot.summary, waiting_for(connector, snapshot, rounds)
-    elsewhere = others(connector, summary, now_ms, source_away="source" in summary.away_since_ms).as_of_ms
-    found = conditions(connector, snapshot, traffic, rounds, waits, begun_ms, age_ms, elsewhere)
+    other_tasks = others(connector, summary, now_ms, source_away="source" in summary.away_since_ms).as_of_ms
+    lasting = conditions(connector, snapshot, traffic, rounds, waits, begun_ms, age_ms, other_tasks)
     return ConnectorStatus(
         name=connector.name,
         kind=connector.kind,
@@ -70,10 +72,10 @@ def connector_status(
         records_in_flight=traffic.in_flight,
         records_written=traffic.written,
         oldest_waiting_ms=traffic.oldest_waiting_ms,
-        conditions=found,
+        conditions=lasting,
         errors=[
             each.detail
-            for each in found
+            for each in lasting
             if each.condition not in _NO_ERRORS and each.detail != summary.failure
         ],
         failure=summary.failure,
@@ -123,9 +125,11 @@ def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) 
     return Ready(status="not_ready" if reasons else "ready", reasons=reasons)
 
 
-def overall(connectors: Iterable[ConnectorStatus], rounds: RoundsState) -> str:
+def overall(
+    connectors: Iterable[ConnectorStatus], rounds: RoundsState, flows: Iterable[FlowStatus] = ()
+) -> str:
     """`down`: nothing is synced. `degraded`: something is not, on purpose or by an error. `starting`: something has
-    just started and does not work yet. `ok`: everything works."""
+    just started and does not work yet. `ok`: everything works. A flow that another node runs is well."""
     connector = list(connectors)
     states = [status.state for status in connector]
     if rounds in (RoundsState.RESTARTING, RoundsState.STALLED, RoundsState.STOPPED):
@@ -133,6 +137,11 @@ def overall(connectors: Iterable[ConnectorStatus], rounds: RoundsState) -> str:
     if states and all(state == "failed" for state in states):
         return "down"
     named = {each.condition for status in connector for each in status.conditions}
+    for each in flows:
+        if each.detail is not None:
+            named.add(each.state)
+        elif each.state == WAITING:
+            named.add(STARTING)
     if named - {STARTING}:
         return "degraded"
     return STARTING if named or rounds is RoundsState.STARTING else "ok"

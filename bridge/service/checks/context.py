@@ -44,6 +44,9 @@ class Naming(NamedTuple):
     name: str
     policy: str
     separator: str
+    aliases: str = ""
+    topic_map: str = ""
+    topic_map_file: str = ""
 
 
 class Doctor(Protocol):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 from bridge.errors import BridgeError, ConfigRejected
 from bridge.mm2.java_regex import compile_java, exactly
 from bridge.model.values import Side
+from bridge.parent import end_with
 from bridge.policy import Policy
 from bridge.service.checks.context import CheckContext, Naming, Props
 from bridge.service.checks.plugin_questions import packed
@@ -36,7 +36,7 @@ def main(descriptor: int) -> None:
     _limit()
     with channel.makefile("rb") as lines:
         question = json.loads(lines.readline())
-    threading.Thread(target=_end_with, args=[channel], daemon=True).start()
+    threading.Thread(target=end_with, args=[channel], daemon=True).start()
     context = check_context(
         Policy(**{name: _frozen(value) for name, value in question.get("policy", {}).items()})
     )
@@ -125,14 +125,6 @@ def _limit() -> None:
             resource.setrlimit(which, (most if hard < 0 else min(most, hard), hard))
     except (ImportError, OSError, ValueError):
         return
-
-
-def _end_with(channel: socket.socket) -> None:
-    """Ends the process, whatever it does, when the other end of the channel is closed."""
-    poll = select.poll()
-    poll.register(channel, 0)
-    poll.poll()
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,11 @@ def unpacked(name: str, text: str, error_code: str, more: Any) -> BridgeError:
         return ConfigRejected([ConfigError(*each) for each in more])
     if name == KafkaFailure.__name__:
         return KafkaFailure(KafkaFault(more[0]), text, retriable=more[1])
-    found = getattr(errors, name, None)
-    if isinstance(found, type) and issubclass(found, BridgeError) and "__init__" not in vars(found):
-        return found(text, code=ErrorCode(error_code))
+    error_class = getattr(errors, name, None)
+    if (
+        isinstance(error_class, type)
+        and issubclass(error_class, BridgeError)
+        and "__init__" not in vars(error_class)
+    ):
+        return error_class(text, code=ErrorCode(error_code))
     return NotAnswered(text)

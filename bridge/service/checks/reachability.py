@@ -61,10 +61,10 @@ class Reachability:
         props = given(config)
         try:
             async with asyncio.timeout(self._seconds + _SLACK):
-                found = await self._pool.run(lambda: probe(props, sides, self._seconds))
+                failures = await self._pool.run(lambda: probe(props, sides, self._seconds))
         except TimeoutError:
-            found = dict.fromkeys(sides, f"no broker has answered within {self._seconds:g} s, nor has DNS")
-        return {side: f"the {side} cluster can't be reached: {why}" for side, why in found.items()}
+            failures = dict.fromkeys(sides, f"no broker has answered within {self._seconds:g} s, nor has DNS")
+        return {side: f"the {side} cluster can't be reached: {why}" for side, why in failures.items()}
 
     async def run(self, call: Callable[[], T]) -> T:
         """Runs doctor, as `call`, in one of its threads. Raises Overloaded and NotAnswered."""
@@ -79,7 +79,7 @@ class Reachability:
 
     async def _look(self, connector: Connector, kind: Kind, generation: int) -> None:
         try:
-            found = await self.errors(kind, connector.config)
+            errors = await self.errors(kind, connector.config)
         except Overloaded:
             return  # the connector's next round reports the same
         except Exception as error:
@@ -91,8 +91,8 @@ class Reachability:
             return
         if connector.generation != generation:
             return
-        connector.unreachable = {str(side): text for side, text in found.items()}
-        for text in found.values():
+        connector.unreachable = {str(side): text for side, text in errors.items()}
+        for text in errors.values():
             log.warning("%s", text, extra={"connector": connector.name})
 
     def close(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from bridge.mm2.java_regex import PatternTooSlow
 from bridge.model.values import Side
 from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.protocol.operators import ConfigWarning, IgnoredSetting
+from bridge.service.checks.config_sizes import too_large
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.plugin_process import conflicts, validated
 from bridge.service.checks.reachability import ERROR, Reachability, mode_of, servers_key
@@ -27,6 +27,8 @@ from connectors.config.validators import invalid
 
 log = logging.getLogger(__name__)
 
+_Checked = tuple[str, frozenset[tuple[str, str | None]]]
+"""Kind and configuration of a check."""
 LEAST_SECRET = 4
 """Shorter values are not hidden in error texts: `a` would hide every a."""
 
@@ -39,13 +41,17 @@ class Checker:
         context: CheckContext,
         pools: Pools,
         copied: Callable[[str], Sequence[CopiedTopics]] = lambda kind: (),
+        sizes: Callable[[Config], Sequence[ConfigError]] = lambda config: (),
     ) -> None:
-        """`copied` returns what the connectors of a kind copy now."""
+        """`copied` returns what the connectors of a kind copy now, `sizes` why a start would refuse a configuration for
+        its size."""
         self._context = context
+        self._plugins: list[PluginInfo] = []
         self._pools = pools
-        self._open = set[str]()
-        self._hanging = set[str]()
+        self._open = set[_Checked]()
+        self._hanging = set[_Checked]()
         self._copied = copied
+        self._sizes = sizes
         self.reachability = Reachability(context.probe)
         self.doctor = context.doctor
 
@@ -54,7 +60,7 @@ class Checker:
         return self._context.kinds
 
     def plugins(self, version: str) -> list[PluginInfo]:
-        return [
+        self._plugins = self._plugins or [
             PluginInfo(
                 kind=kind.kind,
                 connector_class=kind.connector_class,
@@ -63,6 +69,7 @@ class Checker:
             )
             for kind in self._context.kinds.values()
         ]
+        return self._plugins
 
     def kind(self, name: str) -> Kind:
         kind = self._context.kinds.get(name)
@@ -75,26 +82,16 @@ class Checker:
 
     async def validate(self, name: str, config: Config) -> ValidateResponse:
         kind = self.kind(name)
+        if (error := too_large(config)) is not None:  # and nothing else is worth the time
+            return ValidatedConfig(()).with_errors([error]).response(kind.connector_class)
         judged = await self._judged(self._pools.validations, kind, config)
+        judged = judged.with_errors(self._sizes(config))
         others = () if judged.errors else self._copied(name)
         if others:
             judged = judged.with_errors(await self._conflicts(kind, config, others))
         judged, warnings = await self._reached(kind, config, judged)
-        secrets = _secrets(kind, config)
-        answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
-        if not secrets or not answer.error_count:
-            return answer
-        entries = [
-            entry.model_copy(
-                update={
-                    "value": entry.value.model_copy(
-                        update={"errors": [_without(secrets, text) for text in entry.value.errors]}
-                    )
-                }
-            )
-            for entry in answer.configs
-        ]
-        return answer.model_copy(update={"configs": entries})
+        # A thread yields to other requests where the event loop would not.
+        return await asyncio.to_thread(_answer, kind, config, judged, warnings)
 
     async def _conflicts(
         self, kind: Kind, config: Config, others: Sequence[CopiedTopics]
@@ -113,13 +110,13 @@ class Checker:
         if judged.errors:
             return judged, []
         try:
-            found = await self.reachability.errors(kind, config)
+            errors = await self.reachability.errors(kind, config)
         except Overloaded as busy:
             return judged, [
                 ConfigError(REACHABILITY, f"could not check whether the clusters can be reached: {busy}")
             ]
         unreachable = [
-            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in found.items()
+            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in errors.items()
         ]
         for error in unreachable:
             log.warning("validation: %s", _without(_secrets(kind, config), error.message))
@@ -138,7 +135,7 @@ class Checker:
     async def _judged(self, pool: BoundedPool, kind: Kind, config: Config) -> ValidatedConfig:
         """Validates a configuration in a thread. Raises Overloaded, and NotAnswered on a timeout: at once while a check
         of the same configuration still hangs, so that a connector that restarts again and again takes one thread."""
-        key = _fingerprint(kind, config)
+        key = kind.kind, frozenset(config.items())
         if key in self._hanging:
             raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
 
@@ -161,12 +158,29 @@ class Checker:
             raise
 
 
-def _fingerprint(kind: Kind, config: Config) -> str:
-    return hashlib.sha256(json.dumps([kind.kind, sorted(config.items())]).encode()).hexdigest()
-
-
 def _invalid(side: Side, config: Config, why: str) -> str:
     return invalid(servers_key(side), config.get(servers_key(side)), why)
+
+
+def _answer(
+    kind: Kind, config: Config, judged: ValidatedConfig, warnings: Sequence[ConfigError]
+) -> ValidateResponse:
+    """The answer without secrets."""
+    secrets = _secrets(kind, config)
+    answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
+    if not secrets or not answer.error_count:
+        return answer
+    entries = [
+        entry.model_copy(
+            update={
+                "value": entry.value.model_copy(
+                    update={"errors": [_without(secrets, text) for text in entry.value.errors]}
+                )
+            }
+        )
+        for entry in answer.configs
+    ]
+    return answer.model_copy(update={"configs": entries})
 
 
 def _warning(error: ConfigError, secrets: list[str]) -> ConfigWarning:
@@ -187,12 +201,12 @@ def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
 def _secrets(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
     """Values that must not be shown: of PASSWORD keys, and of keys that are named like secrets."""
     hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
-    found = {
+    secrets = {
         value
         for name, value in config.items()
         if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
     }
-    return sorted(found, key=len, reverse=True)
+    return sorted(secrets, key=len, reverse=True)
 
 
 def _without(secrets: list[str], text: str) -> str:

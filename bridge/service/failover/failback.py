@@ -33,19 +33,19 @@ _NEEDED: Mapping[str, Mapping[str, str]] = {
 """By kind of connector, the settings that failback needs."""
 
 
-async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
+async def fail_back(service: Service, request: MoveGroups) -> RolledBack:
     """Fails moved groups back. Raises OperationRefused without a flow back, GroupsRefused, NotFound, and what `operate`
     raises."""
-    connectors = connectors_of(service, wanted.flow)
+    connectors = connectors_of(service, request.flow)
     source, target = flow(connectors[0])
     returning = _flow_back(service, f"{target}-to-{source}")
-    seconds = wanted.timeout_ms / 1000
+    seconds = request.timeout_ms / 1000
     for connector in returning:
         await operate(service, connector.name, Operation.REFRESH, {}, seconds)
-    found = reported(service, connectors, wanted)
+    selected = reported(service, connectors, request)
     moved = {
         group: [one for one in some if one.answer.readiness is Readiness.MOVED]
-        for group, some in found.items()
+        for group, some in selected.items()
     }
     home = select(service, returning, sorted(group for group, some in moved.items() if some))
     refused = [
@@ -60,10 +60,10 @@ async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
         raise GroupsRefused(text, refused, code=ErrorCode.NOT_READY)
     pairs = {group: _pairs(some[0].report, home[group]) for group, some in moved.items() if some}
     for connector in connectors:
-        groups = {group: pairs[group] for group in moved_of(connector, found)}
-        if groups and not wanted.dry_run:
-            await end_moves(service, connector, Operation.GIVE_BACK, {"groups": groups}, wanted)
-    done = rolled_back(connectors, found, wanted)
+        groups = {group: pairs[group] for group in moved_of(connector, selected)}
+        if groups and not request.dry_run:
+            await end_moves(service, connector, Operation.GIVE_BACK, {"groups": groups}, request)
+    done = rolled_back(connectors, selected, request)
     again = sum(row["bound"] for rows in pairs.values() for row in rows)
     return done.model_copy(update={"next": after_return(done, source, target, again)})
 
@@ -123,19 +123,19 @@ def _flow_back(service: Service, name: str) -> list[Connector]:
         for connector in service.table
         if connector.kind in GROUP_KINDS and flow_name(connector) == name
     ]
-    found = [connector for connector in there if _set(connector.config, _NEEDED[connector.kind])]
-    if not found:
+    usable = [connector for connector in there if _set(connector.config, _NEEDED[connector.kind])]
+    if not usable:
         raise OperationRefused(
             f"failback needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
             "reverse.checkpointing.enabled=true, or a BridgeMirrorCheckpointConnector with that and "
             "sync.group.offsets.enabled=true, and without dry.run=true; there is "
             f"{', '.join(connector.name for connector in there) or 'none of this flow'}"
         )
-    return found
+    return usable
 
 
 def _set(config: Mapping[str, str | None], needed: Mapping[str, str]) -> bool:
     def value(key: str) -> str:
         return (config.get(key) or "").strip().lower()
 
-    return value("dry.run") != "true" and all(value(key) == wanted for key, wanted in needed.items())
+    return value("dry.run") != "true" and all(value(key) == expected for key, expected in needed.items())

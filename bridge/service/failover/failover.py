@@ -43,15 +43,15 @@ class GroupOfConnector(NamedTuple):
 def connectors_of(service: Service, name: str) -> list[Connector]:
     """The connectors that follow the groups of a flow. Raises NotFound."""
     there = [connector for connector in service.table if connector.kind in GROUP_KINDS]
-    found = [connector for connector in there if flow_name(connector) == name]
-    if not found:
+    connectors = [connector for connector in there if flow_name(connector) == name]
+    if not connectors:
         flows = ", ".join(sorted({flow_name(connector) for connector in there})) or "none"
         raise NotFound(
             f"no checkpoint or group offset connector has the flow {name}; known flows: {flows} "
             "(source.cluster.alias-to-target.cluster.alias)",
             code=ErrorCode.UNKNOWN_CONNECTOR,
         )
-    return found
+    return connectors
 
 
 def flow_name(connector: Connector) -> str:
@@ -64,7 +64,7 @@ def select(
 ) -> dict[str, list[GroupOfConnector]]:
     """The reports of these groups, or of all, by group. Each requested group has an entry, which may be empty."""
     views = service.views()
-    found: dict[str, list[GroupOfConnector]] = {group: [] for group in groups}
+    by_group: dict[str, list[GroupOfConnector]] = {group: [] for group in groups}
     for connector in connectors:
         snapshot = service.snapshots.connector(connector.name)
         answers = Answers(views[connector.name], snapshot)
@@ -75,30 +75,30 @@ def select(
             )
             if packed is not None and full is not None:
                 one = GroupOfConnector(connector.name, full, answers.of(packed))
-                found.setdefault(group, []).append(one)
-    return found
+                by_group.setdefault(group, []).append(one)
+    return by_group
 
 
-async def fail_over(service: Service, wanted: MoveGroups) -> Failover:
+async def fail_over(service: Service, request: MoveGroups) -> Failover:
     """Moves groups to the target. Raises GroupsRefused, and what `operate` raises."""
-    connectors = connectors_of(service, wanted.flow)
-    seconds = wanted.timeout_ms / 1000
+    connectors = connectors_of(service, request.flow)
+    seconds = request.timeout_ms / 1000
     for connector in connectors:
         await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
-    found = select(service, connectors, wanted.groups)
-    refuse(found, accept_as_of=wanted.accept_as_of)
+    selected = select(service, connectors, request.groups)
+    refuse(selected, accept_as_of=request.accept_as_of)
     arguments = {
-        connector.name: {"groups": _facts(service, connector.name, found)}
+        connector.name: {"groups": _facts(service, connector.name, selected)}
         for connector in connectors
-        if any(one.connector == connector.name for some in found.values() for one in some)
+        if any(one.connector == connector.name for some in selected.values() for one in some)
     }
     # A dry run on all connectors first: a group that two connectors follow is moved by both or by none.
     answers = await _moved(service, arguments, seconds, dry_run=True)
-    if not wanted.dry_run:
+    if not request.dry_run:
         answers = await _moved(service, arguments, seconds, dry_run=False)
     source, target = flow(connectors[0])
     groups = [
-        moved_group(group, connector, record, dry_run=wanted.dry_run)
+        moved_group(group, connector, record, dry_run=request.dry_run)
         for connector, records in answers.items()
         for group, record in sorted(records.items())
     ]
@@ -112,10 +112,10 @@ async def fail_over(service: Service, wanted: MoveGroups) -> Failover:
     )
     known_since = [at for at in since if at is not None]
     answer = Failover(
-        flow=wanted.flow,
+        flow=request.flow,
         source=source or "",
         target=target or "",
-        dry_run=wanted.dry_run,
+        dry_run=request.dry_run,
         groups=groups,
         missing_records=missing,
         missing_since_ms=min(known_since) if missing and known_since else None,
@@ -123,75 +123,75 @@ async def fail_over(service: Service, wanted: MoveGroups) -> Failover:
     return answer.model_copy(update={"next": after_move(answer)})
 
 
-async def roll_back(service: Service, wanted: MoveGroups) -> RolledBack:
+async def roll_back(service: Service, request: MoveGroups) -> RolledBack:
     """Rolls moved groups back. Raises NotFound for a group that no connector reports, and what `operate` raises."""
-    connectors = connectors_of(service, wanted.flow)
-    found = reported(service, connectors, wanted)
+    connectors = connectors_of(service, request.flow)
+    selected = reported(service, connectors, request)
     left: list[LeftOffset] = []
     for connector in connectors:
-        groups = moved_of(connector, found)
-        if not groups or wanted.dry_run:
+        groups = moved_of(connector, selected)
+        if not groups or request.dry_run:
             continue
-        answer = await end_moves(service, connector, Operation.ROLL_BACK, {"groups": groups}, wanted)
+        result = await end_moves(service, connector, Operation.ROLL_BACK, {"groups": groups}, request)
         left += [
             LeftOffset(group=group, topic=at["topic"], partition=at["partition"], offset=at["offset"])
-            for group, some in answer["left"].items()
+            for group, some in result["left"].items()
             for at in some
         ]
-    done = rolled_back(connectors, found, wanted).model_copy(update={"left": left})
+    done = rolled_back(connectors, selected, request).model_copy(update={"left": left})
     return done.model_copy(update={"next": after_roll_back(done, *flow(connectors[0]))})
 
 
 def reported(
-    service: Service, connectors: Iterable[Connector], wanted: MoveGroups
+    service: Service, connectors: Iterable[Connector], request: MoveGroups
 ) -> dict[str, list[GroupOfConnector]]:
     """The reports of the requested groups. Raises NotFound where no connector reports one."""
-    found = select(service, connectors, wanted.groups)
-    unknown = [group for group, some in found.items() if not some]
+    selected = select(service, connectors, request.groups)
+    unknown = [group for group, some in selected.items() if not some]
     if unknown:
-        text = f"no connector of the flow {wanted.flow} reports a group {unknown[0]}"
+        text = f"no connector of the flow {request.flow} reports a group {unknown[0]}"
         raise NotFound(text, code=ErrorCode.UNKNOWN_GROUP)
-    return found
+    return selected
 
 
-def moved_of(connector: Connector, found: Mapping[str, Sequence[GroupOfConnector]]) -> list[str]:
+def moved_of(connector: Connector, selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[str]:
     """Groups that a connector has moved."""
     return [
         group
-        for group, some in found.items()
+        for group, some in selected.items()
         for one in some
         if one.connector == connector.name and one.answer.readiness is Readiness.MOVED
     ]
 
 
 async def end_moves(
-    service: Service, connector: Connector, operation: Operation, arguments: Arguments, wanted: MoveGroups
+    service: Service, connector: Connector, operation: Operation, arguments: Arguments, request: MoveGroups
 ) -> Arguments:
     """Carries out an operation that ends moves, and runs a round."""
-    seconds = wanted.timeout_ms / 1000
-    answer = await operate(service, connector.name, operation, arguments, seconds)
+    seconds = request.timeout_ms / 1000
+    result = await operate(service, connector.name, operation, arguments, seconds)
     with contextlib.suppress(BridgeError):  # the next round does the same
         await operate(service, connector.name, Operation.REFRESH, {}, seconds)
-    return answer
+    return result
 
 
 def rolled_back(
-    connectors: Iterable[Connector], found: Mapping[str, Sequence[GroupOfConnector]], wanted: MoveGroups
+    connectors: Iterable[Connector], selected: Mapping[str, Sequence[GroupOfConnector]], request: MoveGroups
 ) -> RolledBack:
-    done = {group for connector in connectors for group in moved_of(connector, found)}
+    done = {group for connector in connectors for group in moved_of(connector, selected)}
     return RolledBack(
-        flow=wanted.flow,
-        dry_run=wanted.dry_run,
+        flow=request.flow,
+        dry_run=request.dry_run,
         groups=sorted(done),
-        unchanged=sorted(found.keys() - done),
+        unchanged=sorted(selected.keys() - done),
     )
 
 
-def refuse(found: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
+def refuse(selected: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
     """Raises GroupsRefused with each group that may not be moved, and why."""
     accepted = {Readiness.READY, Readiness.MOVED} | ({Readiness.READY_AS_OF} if accept_as_of else set())
     refused: list[tuple[str, Readiness, str]] = []
-    for group, some in found.items():
+    for group, some in selected.items():
         if not some:
             refused.append(
                 (group, Readiness.CANNOT_TELL, f"{UNKNOWN_GROUP}: no connector of the flow reports it")
@@ -200,10 +200,10 @@ def refuse(found: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: boo
             if one.answer.readiness not in accepted:
                 why = "; ".join(f"{each.reason}: {each.detail}" for each in one.answer.reasons)
                 refused.append((group, one.answer.readiness, f"{one.answer.readiness}: {why}"))
-    if not found:
+    if not selected:
         refused.append(("", Readiness.CANNOT_TELL, "no_groups: the flow has no group"))
     if refused:
-        raise _refusal(refused, len(found))
+        raise _refusal(refused, len(selected))
 
 
 def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool = False) -> MovedGroup:
@@ -237,11 +237,11 @@ async def _moved(
     moved: dict[str, Arguments] = {}
     refused: list[tuple[str, Readiness, str]] = []
     for name, given in arguments.items():
-        answer = await operate(service, name, Operation.MOVE, {**given, "dry_run": dry_run}, seconds)
-        moved[name] = answer["moved"]
+        result = await operate(service, name, Operation.MOVE, {**given, "dry_run": dry_run}, seconds)
+        moved[name] = result["moved"]
         refused += [
             (group, Readiness.NOT_READY, f"{code}: {detail}")
-            for group, (code, detail) in answer["refused"].items()
+            for group, (code, detail) in result["refused"].items()
         ]
     if refused:
         done = 0 if dry_run else len(set().union(*moved.values()))
@@ -250,12 +250,12 @@ async def _moved(
 
 
 def _facts(
-    service: Service, connector: str, found: Mapping[str, Sequence[GroupOfConnector]]
+    service: Service, connector: str, selected: Mapping[str, Sequence[GroupOfConnector]]
 ) -> dict[str, Any]:
     """By group, the facts that a move record keeps beside the group's own offsets."""
     rows = service.snapshots.connector(connector).missing
     facts = {}
-    for group, some in found.items():
+    for group, some in selected.items():
         for one in some:
             if one.connector != connector:
                 continue

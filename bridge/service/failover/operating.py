@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.errors import NotAnswered, OperationRefused
 from bridge.service.service import Service
-from bridge.service.state.halts import halt
+from bridge.service.state.not_running import why_not_running
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Operation
 
@@ -16,7 +16,7 @@ async def operate(
     NotAnswered, and the errors of the instance."""
     connector = service.table.connector(name)
     if not connector.active():
-        raise OperationRefused(halt(connector).detail)
+        raise OperationRefused(why_not_running(connector).detail)
     state = service.rounds.state
     if state is not RoundsState.RUNNING:
         raise NotAnswered(f"the rounds process is {state.value}; send the request again")

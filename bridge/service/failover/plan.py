@@ -16,9 +16,9 @@ _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
 
 def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bool) -> FailoverPlan:
     """Plans these groups, or all. Raises GroupsRefused where a translation is missing: there is no partial plan."""
-    found = select(service, connectors_of(service, flow), groups)
-    _refuse(found, accept_as_of=accept_as_of)
-    first = {group: some[0] for group, some in sorted(found.items())}
+    selected = select(service, connectors_of(service, flow), groups)
+    _refuse(selected, accept_as_of=accept_as_of)
+    first = {group: some[0] for group, some in sorted(selected.items())}
     times = [one.answer.as_of_ms for one in first.values()]
     known = [at for at in times if at is not None]
     return FailoverPlan(
@@ -28,11 +28,11 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
     )
 
 
-def _refuse(found: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
+def _refuse(selected: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
     known = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
     refused: list[tuple[str, str]] = []
-    unknown = not found
-    for group, some in found.items():
+    unknown = not selected
+    for group, some in selected.items():
         if not some:
             refused.append((f"group {group}", f"{UNKNOWN_GROUP}: no connector of the flow reports it"))
             unknown = True
@@ -44,8 +44,8 @@ def _refuse(found: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bo
             unknown = True
             continue
         refused += [(f"group {group}", text) for text in _untranslated(one.report)]
-    if refused or not found:
-        text = f"there is no plan: {len(refused)} offset(s) or group(s) of {len(found)} group(s) have no translation"
+    if refused or not selected:
+        text = f"there is no plan: {len(refused)} offset(s) or group(s) of {len(selected)} group(s) have no translation"
         raise GroupsRefused(text, refused, code=ErrorCode.CANNOT_TELL if unknown else ErrorCode.NOT_READY)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -38,6 +40,19 @@ _ROUTES = (
 )
 
 
+OPENAPI = "/v1/openapi.json"
+
+
+async def _contract(_: Request) -> Response:
+    """The document as it is checked in: making it takes longer than other requests may wait."""
+    return Response(_document(), media_type="application/json")
+
+
+@cache
+def _document() -> bytes:
+    return files("bridge.protocol").joinpath("openapi.json").read_bytes()
+
+
 def create_app(
     service: Service,
     *,
@@ -59,7 +74,7 @@ def create_app(
         title="Mirror Bridge",
         version=VERSION,
         lifespan=lifespan,
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -85,5 +100,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, on_request_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_middleware(RequestMiddleware, access=access or Access(), max_body=max_body, metrics=counted)
+    _document()  # read now, not while others wait
+    app.add_route(OPENAPI, _contract, include_in_schema=False)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app

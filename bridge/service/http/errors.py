@@ -95,12 +95,12 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> set[str]:
     """The methods of all routes at this path: each route knows only its own."""
-    found: set[str] = set()
+    methods: set[str] = set()
     for method in ("GET", "PUT", "POST", "DELETE"):
         scope = dict(request.scope) | {"method": method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
-            found.add(method)
-    return found
+            methods.add(method)
+    return methods
 
 
 DESCRIPTIONS = {
@@ -109,7 +109,7 @@ DESCRIPTIONS = {
     403: "The token may only read, or the request comes from a web page",
     404: "No such connector, task, plugin or group",
     409: "Fenced by a newer session, or refused because it would lose or repeat records",
-    413: "The request body is too large",
+    413: "The request body, or the answer of the connector, is too large",
     421: "The Host header names a host that this service is not (allowed_hosts)",
     422: "The request is malformed; every error is listed",
     503: "The bounded pool is full, or a cluster or connector does not answer; retry after Retry-After seconds",

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 HELD = "mirror_bridge.held_ms"
 """Key of the scope under which the route of a poll stores how long it was held."""
+_READ_OFF = 16 << 20
+"""Most bytes that are read of a body that is too large."""
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 
 
@@ -76,11 +78,12 @@ class RequestMiddleware:
             self._access.check(scope["method"], scope["path"], headers)
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length[:20]) > self._max_body:
-                raise self._too_large()
+                raise self._too_large(int(length[:20]))
         except BridgeError as error:
             response: Response = bridge_error(error)
             if isinstance(error, TooLarge):
                 response.headers["Connection"] = "close"
+                await _read_off(receive)
             await response(scope, receive, send)
             return
         await self._app(scope, self._limited(receive), send)
@@ -98,14 +101,28 @@ class RequestMiddleware:
 
         return limited
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The request body is larger than {self._max_body} bytes (max_body_bytes)")
+    def _too_large(self, size: int | None = None) -> TooLarge:
+        has = "is larger than the limit of" if size is None else f"has {size} bytes; the limit is"
+        return TooLarge(
+            f"The request body {has} {self._max_body} bytes: send less, or raise max_body_bytes of the service"
+        )
 
     def _ident(self, headers: dict[bytes, bytes]) -> str:
         given = headers.get(b"x-request-id", b"")
         if _REQUEST_ID.fullmatch(given):
             return given.decode()
         return f"{self._prefix}-{next(self._count)}"
+
+
+async def _read_off(receive: Receive) -> None:
+    """Reads the beginning of a body that nobody wants: a client that is still sending it when its connection closes
+    does not get to see why."""
+    left = _READ_OFF
+    while left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return
 
 
 def _path(scope: Scope) -> str:

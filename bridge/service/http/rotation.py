@@ -64,7 +64,7 @@ async def watch(rotating: Sequence[Rotating[object]]) -> None:
 
 def _signature(path: Path) -> tuple[int, ...] | str:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         return error.strerror or "?"
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -26,7 +26,7 @@ _LOG_EVERY = 60.0
 
 
 @dataclass(slots=True)
-class Limits:
+class ConnectionLimits:
     """The limits and open connections of one server. `head_seconds`, `body_seconds`: how long the head of a request may
     take to arrive, and then its body; `write_seconds`: how long a client may read nothing of an answer."""
 
@@ -69,7 +69,7 @@ class Limits:
 class Http11(H11Protocol):
     """One connection."""
 
-    limits = Limits()
+    limits = ConnectionLimits()
     _address: str | None = None
     """The client's address while the connection is counted."""
     _phase: str = ""
@@ -184,6 +184,6 @@ class Http11(H11Protocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
 
-def limited(limits: Limits) -> type[Http11]:
+def limited(limits: ConnectionLimits) -> type[Http11]:
     """The protocol of one server."""
     return type("LimitedHttp11", (Http11,), {"limits": limits})

@@ -60,6 +60,11 @@ def partition_digest(source_partition: Mapping[str, Any]) -> bytes:
     return _digest(_SORTED.encode(source_partition).encode())
 
 
+def record_size(record: PackedRecord) -> int:
+    """Bytes that a record takes in a frame, at most."""
+    return _HEAD.size + 4 * len(record[AFFINITY]) + len(record[TEXT])
+
+
 def pack_records(name: str, generation: int, records: Sequence[PackedRecord]) -> bytes:
     header = json.dumps([name, generation]).encode()
     parts = [_LONG.pack(len(header)), header]

@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from connectors.base import Assignment
 
 Config = Mapping[str, str | None]
+_PUNCTUATION = 2
+"""Characters that a setting counts beside its key and value: JSON has ten bytes of punctuation for it."""
+
+
+def characters(config: Config) -> int:
+    """The size of a configuration; JSON takes at most six bytes for each of these characters."""
+    return sum(len(key) + len(value or "") + _PUNCTUATION for key, value in config.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,4 @@
-"""The frames between the HTTP process and the rounds process, length-prefixed, over a pipe.
-
-    frame  := length u32 | kind u8 | payload
-    DESIRED (down)          JSON: all connectors, their configurations and assignments; replaces the one before
-    STOP (down)             empty: close everything and exit
-    HEARTBEAT (up)          empty, once a second: the event loop runs
-    SUMMARY (up)            JSON
-    INSTANCE (up)           JSON: an instance started, or failed and waits
-    GROUPS (up)             header length u32 | JSON header | the reports, compressed, one after the other
-    RECORDS (up)            records for Connect to write (checkpoint_records.py)
-    PROGRESS (up)           JSON: sums of a pipeline, partitions that changed, gaps
-    BACKLOG (up)            JSON: records missing on the target, of partitions where their number changed
-    OFFSET_REQUEST (up)     JSON: source partitions whose offsets Connect is asked for (state/source_offsets.py)
-    STORED_OFFSETS (down)   JSON: Connect's answer
-    OPERATION (down)        JSON: an operation for an instance (state/operations.py)
-    OPERATION_RESULT (up)   JSON: its answer or error
+"""What the frames between the HTTP process and the rounds process hold, packed and unpacked.
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field names: a
 report of one partition takes about 150 bytes instead of 330. It stays compressed until a request needs it.
@@ -21,27 +6,24 @@ report of one partition takes about 150 bytes instead of 330. It stays compresse
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from pydantic.main import IncEx
 
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Progress
-from bridge.model.values import TopicPartition
+from bridge.model.values import Judgement, Reason, TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
 from bridge.service.ipc.desired_state import Desired
 from connectors.base import Assignment, CopyReport, Missing, Summary
 
-HEAD = struct.Struct(">IB")
 LONG = struct.Struct(">I")
-MOST_BYTES = 64 << 20
 BATCH = 100
 """Groups in one frame: the HTTP process handles a frame in well under a millisecond."""
 
@@ -55,22 +37,6 @@ _DICTIONARY = (
     b'{"topic":"","partition":1,"target_topic":"","committed":1,"target_offset":1,"written":1,"verdict":"exact",'
     b'"evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}}],"checkpoint_latency_ms":null}'
 )
-
-
-class Frame(IntEnum):
-    DESIRED = 1
-    STOP = 2
-    HEARTBEAT = 3
-    SUMMARY = 4
-    INSTANCE = 5
-    GROUPS = 6
-    RECORDS = 7
-    PROGRESS = 8
-    OFFSET_REQUEST = 9
-    STORED_OFFSETS = 10
-    BACKLOG = 11
-    OPERATION = 12
-    OPERATION_RESULT = 13
 
 
 class PackedGroup(NamedTuple):
@@ -91,6 +57,16 @@ class PackedGroup(NamedTuple):
     blob: bytes | None
 
 
+MOST_OF_A_TEXT = 100_000
+"""Characters of an error: one may repeat what a cluster, or users' code, has sent."""
+
+
+def shortened(text: str) -> str:
+    """Cuts off a text that is too long to be an error for people."""
+    left_out = len(text) - MOST_OF_A_TEXT
+    return text if left_out <= 0 else f"{text[:MOST_OF_A_TEXT]}… ({left_out} more characters)"
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
     """The state of an instance. `error` is set while it has failed and waits `retry_in` seconds to restart."""
@@ -102,39 +78,41 @@ class InstanceStatus:
     restarts: int = 0
 
 
-def frame(kind: Frame, payload: bytes = b"") -> bytes:
-    return HEAD.pack(len(payload), kind) + payload
-
-
-async def read_frame(reader: asyncio.StreamReader) -> tuple[Frame, bytes] | None:
-    """Reads the next frame; None at the end of the stream (a frame that is cut short counts as the end)."""
-    try:
-        length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
-        if length > MOST_BYTES:
-            raise ValueError(f"a frame of {length} bytes")
-        return Frame(kind), await reader.readexactly(length)
-    except asyncio.IncompleteReadError:
-        return None
-
-
 # -- desired state ---------------------------------------------------------------------------------
 
 
-def pack_desired(desired: Sequence[Desired]) -> bytes:
-    return json.dumps(
-        [
-            {
-                "name": item.name,
-                "kind": item.kind,
-                "config": dict(item.config),
-                "generation": item.generation,
+class DesiredPacker:
+    """Packs the desired state. Packs each configuration once: all of them are 8 Mi characters at most, and the state is
+    sent whenever one task starts or ends."""
+
+    def __init__(self) -> None:
+        self._configs: dict[str, tuple[int, bytes]] = {}
+        """By connector: the generation, and what no task changes."""
+
+    def pack(self, desired: Sequence[Desired]) -> bytes:
+        known, self._configs = self._configs, {}
+        items = []
+        for item in desired:
+            found = known.get(item.name)
+            if found is None or found[0] != item.generation:
+                fields = {
+                    "name": item.name,
+                    "kind": item.kind,
+                    "config": dict(item.config),
+                    "generation": item.generation,
+                }
+                found = item.generation, json.dumps(fields, ensure_ascii=False).encode()[:-1]
+            self._configs[item.name] = found
+            assignment = {
                 "task_count": item.assignment.task_count,
                 "active": sorted(item.assignment.active),
             }
-            for item in desired
-        ],
-        ensure_ascii=False,
-    ).encode()
+            items.append(found[1] + b", " + json.dumps(assignment).encode()[1:])
+        return b"[" + b", ".join(items) + b"]"
+
+
+def pack_desired(desired: Sequence[Desired]) -> bytes:
+    return DesiredPacker().pack(desired)
 
 
 def unpack_desired(payload: bytes) -> tuple[Desired, ...]:
@@ -154,21 +132,26 @@ def unpack_desired(payload: bytes) -> tuple[Desired, ...]:
 
 
 def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
-    fields = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen)}
+    fields = asdict(summary) | {
+        "clusters_seen": sorted(summary.clusters_seen),
+        "failure": None if summary.failure is None else shortened(summary.failure),
+        "errors": [shortened(error) for error in summary.errors],
+    }
     return json.dumps([name, generation, fields]).encode()
 
 
 def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     name, generation, fields = json.loads(payload)
     fields["clusters_seen"] = frozenset(fields["clusters_seen"])
-    fields["elsewhere"] = {int(task): tuple(checked) for task, checked in fields["elsewhere"].items()}
+    fields["other_tasks"] = {int(task): tuple(checked) for task, checked in fields["other_tasks"].items()}
     for key in ("errors", "gaps", "tasks"):
         fields[key] = tuple(fields[key])
     return name, generation, Summary(**fields)
 
 
 def pack_instance_status(status: InstanceStatus) -> bytes:
-    return json.dumps(asdict(status)).encode()
+    fields = asdict(status) | {"error": None if status.error is None else shortened(status.error)}
+    return json.dumps(fields).encode()
 
 
 def unpack_instance_status(payload: bytes) -> InstanceStatus:
@@ -181,12 +164,12 @@ def unpack_instance_status(payload: bytes) -> InstanceStatus:
 
 def pack_progress(name: str, generation: int, report: CopyReport) -> bytes:
     gaps = None if report.gaps is None else [gap.model_dump() for gap in report.gaps]
-    fields = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole]
+    fields = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole, report.samples]
     return json.dumps([name, generation, fields]).encode()
 
 
 def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
-    name, generation, (totals, changed, gone, gaps, whole) = json.loads(payload)
+    name, generation, (totals, changed, gone, gaps, whole, samples) = json.loads(payload)
     return (
         name,
         generation,
@@ -196,6 +179,7 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
             [TopicPartition(*tp) for tp in gone],
             None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
             whole,
+            tuple(CopySample.of(row) for row in samples),
         ),
     )
 
@@ -249,6 +233,31 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         tuple(sorted({each.topic for each in report.partitions})),
         blob,
     )
+
+
+MOST_OF_A_REPORT = 16 << 20
+"""Bytes of one group in a frame: with topic names as long as Kafka allows some hundred thousand partitions."""
+
+
+def packed_size(group: PackedGroup) -> int:
+    """Most bytes that a group takes in a frame."""
+    names = len(group.group) + sum(len(topic) + 1 for topic in group.topics)
+    return 100 + 6 * names + len(group.blob or b"")
+
+
+def pack_fitting_report(group: str, report: GroupReport | None) -> PackedGroup:
+    """Packs a report, without its partitions where it is too large: the reason says so then."""
+    packed = pack_report(group, report)
+    if report is None or packed_size(packed) <= MOST_OF_A_REPORT:
+        return packed
+    reduced = {
+        "ready": False,
+        "verdict": Judgement.PENDING.value,
+        "bound": None,
+        "reason": Reason.REPORT_TOO_LARGE.value,
+        "partitions": [],
+    }
+    return pack_report(group, report.model_copy(update=reduced))
 
 
 def unpack_report(blob: bytes) -> GroupReport:

@@ -2,19 +2,23 @@
 partitions (stock §1.12).
 
 Stock has twelve series for each partition, however many there are. Here the first MOST_PARTITIONS of a service, in
-order of connector, topic and partition, have seven each; the others are in the totals and in the API.
+order of connector, topic and partition, have seven each; the others are in the totals and in the API. Histograms are by
+topic, of the first MOST_TOPICS of a service.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
-from prometheus_client.core import Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 
 from bridge.model.copying import GapKind, Progress
 from bridge.protocol.messages import CopyTotals
-from bridge.service.metrics.naming import family, totals
+from bridge.service.metrics.naming import PREFIX, family, totals
+from bridge.service.state.copy_progress import CopySnapshot
+from bridge.service.state.copy_samples import MOST_TOPICS
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
 
@@ -43,9 +47,15 @@ _Rows = list[tuple[list[str], Progress]]
 class CopyCollector:
     """The metrics of copying, read at a scrape."""
 
-    def __init__(self, table: TaskTable, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        table: TaskTable,
+        snapshots: Snapshots,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
         self._table = table
         self._snapshots = snapshots
+        self._now_ms = now_ms
 
     def collect(self) -> Iterator[Metric]:
         copying = {
@@ -54,6 +64,8 @@ class CopyCollector:
             if (snapshot := self._snapshots.connector(connector.name).copying).totals is not None
         }
         yield from _sums({name: each.totals for name, each in copying.items() if each.totals is not None})
+        yield from _lags(copying, self._now_ms())
+        yield from _histograms(copying)
         rows: _Rows = []
         left_out = family(
             "partitions_without_metrics",
@@ -76,6 +88,62 @@ class CopyCollector:
                 if (value := getattr(row, field)) >= 0:
                     now.add_metric(labels, value)
             yield now
+
+
+def _lags(copying: Mapping[str, CopySnapshot], now_ms: int) -> Iterator[Metric]:
+    """The metrics of KIP-382 that stock has not."""
+    labels = ("connector", "source", "target")
+    age = family("heartbeat_age_ms", "Since the newest heartbeat that was copied was made", *labels)
+    lag = family(
+        "heartbeat_lag_ms", "From when that heartbeat was made until its copy was committed", *labels
+    )
+    replication = family(
+        "replication_lag_ms",
+        "From fetch to commit, on average of the records that were copied last",
+        *labels,
+    )
+    for name, snapshot in copying.items():
+        samples, flow = snapshot.samples, _flow(name, snapshot)
+        if samples.heartbeat is not None:
+            age.add_metric(flow, max(0, now_ms - samples.heartbeat.made_ms))
+            lag.add_metric(flow, samples.heartbeat.lag_ms)
+        if samples.replication_lag_ms is not None:
+            replication.add_metric(flow, round(samples.replication_lag_ms, 1))
+    yield from (age, lag, replication)
+
+
+def _histograms(copying: Mapping[str, CopySnapshot]) -> Iterator[Metric]:
+    labels = ("connector", "source", "target", "topic")
+    age = HistogramMetricFamily(
+        f"{PREFIX}_topic_record_age_ms", "Age of records when they were fetched", labels=labels
+    )
+    latency = HistogramMetricFamily(
+        f"{PREFIX}_topic_replication_latency_ms",
+        "From the timestamp of records until they were committed on the target",
+        labels=labels,
+    )
+    left_out = family(
+        "topics_without_histograms",
+        f"Topics beyond the first {MOST_TOPICS} of the service, which have no histograms",
+        "connector",
+    )
+    room = MOST_TOPICS
+    for name, snapshot in copying.items():
+        flow, shown = _flow(name, snapshot), 0
+        for topic, histograms in islice(snapshot.samples.histograms.items(), room):
+            age.add_metric([*flow, topic], histograms.age.buckets(), histograms.age.sum)
+            latency.add_metric([*flow, topic], histograms.latency.buckets(), histograms.latency.sum)
+            shown += 1
+        room -= shown
+        left_out.add_metric(
+            [name], len(snapshot.target_topics() | snapshot.samples.histograms.keys()) - shown
+        )
+    yield from (age, latency, left_out)
+
+
+def _flow(name: str, snapshot: CopySnapshot) -> list[str]:
+    totals = snapshot.totals
+    return [name, totals.source, totals.target] if totals is not None else [name, "", ""]
 
 
 def _labelled(

@@ -59,19 +59,19 @@ class ConnectorRunner:
 
     async def _operate(self, request: OperationRequest, instance: Instance) -> None:
         try:
-            answer: Arguments | BridgeError = await instance.operate(request.operation, request.arguments)
+            result: Arguments | BridgeError = await instance.operate(request.operation, request.arguments)
         except BridgeError as error:
-            answer = error
+            result = error
         except asyncio.CancelledError:
-            answer = NotAnswered(
+            result = NotAnswered(
                 f"connector {self._name} was restarted during the operation; send the request again"
             )
         except Exception:
             log.exception("operation %s failed", request.operation, extra={"connector": self._name})
-            answer = NotAnswered(
+            result = NotAnswered(
                 f"operation {request.operation} of connector {self._name} failed; see the log of the service"
             )
-        self._pipe.operation_result(request.number, answer)
+        self._pipe.operation_result(request.number, result)
 
     async def run(self) -> None:
         backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)

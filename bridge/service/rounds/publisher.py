@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from dataclasses import replace
 
-from bridge.errors import BridgeError
+from bridge.errors import BridgeError, TooLarge
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
-from bridge.service.ipc.checkpoint_records import KEY, PORTION, PackedRecord, pack, pack_records
+from bridge.service.ipc.checkpoint_records import (
+    KEY,
+    PORTION,
+    PackedRecord,
+    pack,
+    pack_records,
+    record_size,
+)
+from bridge.service.ipc.frames import Frame, FrameTooLarge, frame, in_portions
 from bridge.service.ipc.messages import (
     BATCH,
     Backlog,
-    Frame,
     InstanceStatus,
     PackedGroup,
-    frame,
     pack_backlog,
+    pack_fitting_report,
     pack_groups,
     pack_instance_status,
     pack_progress,
-    pack_report,
     pack_summary,
+    packed_size,
 )
+from bridge.service.rounds.left_out import LeftOut, Of
 from bridge.service.state.copy_progress import joined, portions
 from bridge.service.state.operations import pack_operation_result
 from bridge.service.state.source_offsets import OffsetRequests, pack_offset_request
@@ -57,8 +65,10 @@ class PipeWriter:
         self._progress: dict[tuple[str, int], CopyReport] = {}
         self._backlog: dict[tuple[str, int], dict[TopicPartition, Missing | None]] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
-        self._offset_requests: dict[tuple[str, int], Sequence[SourcePartition]] = {}
+        self._offset_requests: dict[Of, bytes] = {}
+        """Packed."""
         self._operation_results: list[tuple[int, Arguments | BridgeError]] = []
+        self._left_out = LeftOut()
         self._pending = asyncio.Event()
         self.offset_requests = OffsetRequests(self._request_offsets)
 
@@ -69,7 +79,7 @@ class PipeWriter:
     def groups(self, name: str, generation: int, changed: Mapping[str, GroupReport | None]) -> None:
         waiting = self._groups.setdefault((name, generation), {})
         for group, report in changed.items():
-            waiting[group] = pack_report(group, report)
+            waiting[group] = pack_fitting_report(group, report)
         self._pending.set()
 
     def records(self, name: str, generation: int, records: Sequence[EmittedRecord]) -> None:
@@ -98,7 +108,8 @@ class PipeWriter:
         self._pending.set()
 
     def _request_offsets(self, name: str, generation: int, partitions: Sequence[SourcePartition]) -> None:
-        self._offset_requests[name, generation] = partitions
+        request = pack_offset_request(name, generation, partitions)
+        self._offset_requests[name, generation] = frame(Frame.OFFSET_REQUEST, request)
         self._pending.set()
 
     async def send(self) -> None:
@@ -111,7 +122,8 @@ class PipeWriter:
     async def flush(self) -> None:
         instances, self._instances = self._instances, []
         for status in instances:
-            self._writer.write(frame(Frame.INSTANCE, pack_instance_status(status)))
+            self._left_out.started(status.name, status.generation)
+            self._write(Frame.INSTANCE, pack_instance_status(status))
         # Summaries are read first and written last: a summary never overtakes the groups and records that were
         # published before it.
         results, self._operation_results = self._operation_results, []
@@ -120,40 +132,66 @@ class PipeWriter:
         records, self._records = self._records, {}
         progress, self._progress = self._progress, {}
         backlog, self._backlog = self._backlog, {}
-        for (name, generation), changed in groups.items():
-            packed = list(changed.values())
-            for start in range(0, len(packed), BATCH):
-                self._writer.write(
-                    frame(Frame.GROUPS, pack_groups(name, generation, packed[start : start + BATCH]))
-                )
-                await self._writer.drain()
-        for (name, generation), packed_records in records.items():
-            left = iter(packed_records.values())
-            while portion := list(islice(left, PORTION)):
-                self._writer.write(frame(Frame.RECORDS, pack_records(name, generation, portion)))
-                await self._writer.drain()
-        for (name, generation), report in progress.items():
+        for of, changed in groups.items():
+            for some in in_portions(changed.values(), BATCH, packed_size):
+                await self._send_of(of, Frame.GROUPS, pack_groups(*of, some))
+        for of, packed_records in records.items():
+            for portion in in_portions(packed_records.values(), PORTION, record_size):
+                await self._send_of(of, Frame.RECORDS, pack_records(*of, portion))
+        for of, report in progress.items():
             for piece in portions(report):
-                self._writer.write(frame(Frame.PROGRESS, pack_progress(name, generation, piece)))
-                await self._writer.drain()
-        for (name, generation), rows in backlog.items():
-            rest = iter(rows.items())
-            while some := dict(islice(rest, ROWS)):
-                self._writer.write(frame(Frame.BACKLOG, pack_backlog(name, generation, some)))
-                await self._writer.drain()
+                await self._send_of(of, Frame.PROGRESS, pack_progress(*of, piece))
+        for of, rows in backlog.items():
+            for part in in_portions(rows.items(), ROWS, _row_size):
+                await self._send_of(of, Frame.BACKLOG, pack_backlog(*of, dict(part)))
         requests, self._offset_requests = self._offset_requests, {}
-        for (name, generation), partitions in requests.items():
-            self._writer.write(frame(Frame.OFFSET_REQUEST, pack_offset_request(name, generation, partitions)))
-        for (name, generation), summary in summaries.items():
-            self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
+        for data in requests.values():
+            self._writer.write(data)
+        for of, summary in summaries.items():
+            self._write_summary(of, summary)
         for number, result in results:
-            self._writer.write(frame(Frame.OPERATION_RESULT, pack_operation_result(number, result)))
+            self._write_result(number, result)
         await self._writer.drain()
+
+    def _write(self, kind: Frame, payload: bytes) -> None:
+        """Raises FrameTooLarge."""
+        self._writer.write(frame(kind, payload))
+
+    async def _send_of(self, of: Of, kind: Frame, payload: bytes) -> None:
+        """Sends what an instance has published. Leaves it out where it is too large: the next summaries say so."""
+        try:
+            self._write(kind, payload)
+        except FrameTooLarge as error:
+            self._left_out.add(of, kind.name, f"a report of the connector is left out, {error}")
+        await self._writer.drain()
+
+    def _write_summary(self, of: Of, summary: Summary) -> None:
+        try:
+            self._write(Frame.SUMMARY, pack_summary(*of, self._left_out.named(of, summary)))
+        except FrameTooLarge as error:
+            self._left_out.add(
+                of, Frame.SUMMARY.name, f"most of the connector's summary is left out, {error}"
+            )
+            bare = replace(summary, errors=(), gaps=(), unreadable_records={}, other_tasks={}, reasons={})
+            self._write(Frame.SUMMARY, pack_summary(*of, self._left_out.named(of, bare)))
+
+    def _write_result(self, number: int, result: Arguments | BridgeError) -> None:
+        try:
+            self._write(Frame.OPERATION_RESULT, pack_operation_result(number, result))
+        except FrameTooLarge as error:
+            failed = TooLarge(
+                f"the operation was carried out, but its answer is too large, {error}; name fewer groups"
+            )
+            self._write(Frame.OPERATION_RESULT, pack_operation_result(number, failed))
 
     async def heartbeat(self) -> None:
         while True:
             self._writer.write(frame(Frame.HEARTBEAT))
             await asyncio.sleep(HEARTBEAT_SECONDS)
+
+
+def _row_size(row: tuple[TopicPartition, Missing | None]) -> int:
+    return 100 + 6 * len(row[0].topic)
 
 
 class PipePublisher:

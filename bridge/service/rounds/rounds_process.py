@@ -9,14 +9,13 @@ from typing import Protocol
 
 from bridge.backoff import Backoff
 from bridge.child_process import ChildProcess, python_command
+from bridge.errors import TooLarge
 from bridge.logs.setup import ROUNDS
 from bridge.service.ipc.checkpoint_records import PackedRecord, unpack_records
 from bridge.service.ipc.desired_state import Desired
+from bridge.service.ipc.frames import Frame, FrameTooLarge, frame, read_frame
 from bridge.service.ipc.messages import (
-    Frame,
-    frame,
-    pack_desired,
-    read_frame,
+    DesiredPacker,
     unpack_backlog,
     unpack_groups,
     unpack_instance_status,
@@ -85,6 +84,7 @@ class RoundsProcess:
         self._emitted = emitted
         self._asked = asked
         self._desired: Sequence[Desired] = ()
+        self._packer = DesiredPacker()
         self._state = RoundsState.STOPPED
         self._last_heartbeat = 0.0
         self._operations = OpenOperations(self._send_operation)
@@ -118,9 +118,10 @@ class RoundsProcess:
 
     def apply(self, desired: Sequence[Desired]) -> None:
         self._desired = tuple(desired)
-        self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
+        self._send_desired()
 
     def stored_offsets(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
+        """Raises FrameTooLarge for more than any offsets of Connect have."""
         self._child.send(frame(Frame.STORED_OFFSETS, pack_stored_offsets(name, generation, rows)))
 
     async def operate(
@@ -140,7 +141,7 @@ class RoundsProcess:
     def _started(self) -> None:
         self._snapshots.restarted()
         self._last_heartbeat = asyncio.get_running_loop().time()
-        self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
+        self._send_desired()
         self._watchdog = asyncio.create_task(self._kill_if_hung(), name="watchdog of the rounds process")
 
     def _ended(self, how: str, pause: float) -> bool:
@@ -199,8 +200,18 @@ class RoundsProcess:
         if self._watchdog is not None:
             self._watchdog.cancel()
 
+    def _send_desired(self) -> None:
+        self._child.send(frame(Frame.DESIRED, self._packer.pack(self._desired)))
+
     def _send_operation(self, request: OperationRequest) -> None:
-        self._child.send(frame(Frame.OPERATION, pack_operation(request)))
+        try:
+            data = frame(Frame.OPERATION, pack_operation(request))
+        except FrameTooLarge as error:
+            text = (
+                f"connector {request.name} can't be asked to {request.operation}: {error}; name fewer groups"
+            )
+            raise TooLarge(text) from None
+        self._child.send(data)
 
     def _silence(self) -> float:
         return asyncio.get_running_loop().time() - self._last_heartbeat

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.protocol.operators import IgnoredSetting
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.desired_state import Config, characters
 from bridge.service.state.leases import lease_of
 
 
@@ -41,6 +41,14 @@ class Connector:
     idle_since: float | None = None
     begun: float = 0.0
     """When it was last started or restarted."""
+    size: int = 0
+    """The characters of `config`."""
+
+    def __post_init__(self) -> None:
+        self.configure(self.kind, self.config)
+
+    def configure(self, kind: str, config: Config) -> None:
+        self.kind, self.config, self.size = kind, dict(config), characters(config)
 
     @property
     def lease_ms(self) -> int:

@@ -8,15 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bridge.model.copy_samples import join
 from bridge.model.copying import Progress
 from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
 from bridge.service.pages import from_cursor, to_cursor
+from bridge.service.state.copy_samples import CopySamples
 from connectors.base import CopyReport
 
-PORTION = 500
-"""Partitions in one frame: the HTTP process handles a frame in about a millisecond."""
+PORTION, SAMPLES = 500, 100
+"""Partitions, and samples of partitions, in one frame: the HTTP process handles a frame in about a millisecond."""
+PORTION_GONE = 20_000
+"""Partitions that are gone, in one frame: of each frame with some, all partitions are gone through."""
 YIELD_EVERY = 1_000
 
+_TARGET = Progress._fields.index("target_topic")
 ProgressTuple = tuple[Any, ...]
 """A Progress as a plain tuple, for the reason that snapshots.GroupTuple is one."""
 
@@ -24,8 +29,11 @@ ProgressTuple = tuple[Any, ...]
 def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
     """Merges two reports, for a reader that is slower than they arrive."""
     gaps = older.gaps if newer.gaps is None else newer.gaps
+    waiting = {sample.source: sample for sample in older.samples}
+    join(waiting, newer.samples)
+    samples = list(waiting.values())
     if newer.whole:
-        return replace(newer, gaps=gaps)
+        return replace(newer, gaps=gaps, samples=samples)
     gone = set(newer.gone)
     rows = {row.source: row for row in older.changed if row.source not in gone}
     rows |= {row.source: row for row in newer.changed}
@@ -35,14 +43,28 @@ def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
         sorted((gone | set(older.gone)) - rows.keys()),
         gaps,
         older.whole,
+        samples,
     )
 
 
 def portions(report: CopyReport) -> Iterator[CopyReport]:
     """Splits a report into pieces that are handled quickly; each has the totals."""
-    yield replace(report, changed=report.changed[:PORTION])
-    for start in range(PORTION, len(report.changed), PORTION):
-        yield CopyReport(report.totals, report.changed[start : start + PORTION])
+    yield replace(
+        report,
+        changed=report.changed[:PORTION],
+        samples=report.samples[:SAMPLES],
+        gone=report.gone[:PORTION_GONE],
+    )
+    for start in range(PORTION_GONE, len(report.gone), PORTION_GONE):
+        yield CopyReport(report.totals, gone=report.gone[start : start + PORTION_GONE])
+    rows, copied = PORTION, SAMPLES
+    while rows < len(report.changed) or copied < len(report.samples):
+        yield CopyReport(
+            report.totals,
+            report.changed[rows : rows + PORTION],
+            samples=report.samples[copied : copied + SAMPLES],
+        )
+        rows, copied = rows + PORTION, copied + SAMPLES
 
 
 @dataclass(slots=True)
@@ -53,26 +75,39 @@ class CopySnapshot:
     rows: dict[tuple[str, int], ProgressTuple] = field(default_factory=dict)
     order: list[tuple[str, int]] = field(default_factory=list)
     gaps: Sequence[GapReport] = ()
+    samples: CopySamples = field(default_factory=CopySamples, compare=False)
 
     def update(self, report: CopyReport) -> None:
         self.totals = report.totals
         if report.whole:
+            for tp, row in self.rows.items():
+                self.samples.left(tp, row[_TARGET])
             self.rows, self.order = {}, []
         for row in report.changed:
             tp = (row.topic, row.partition)
-            if tp not in self.rows:
+            if (before := self.rows.get(tp)) is None:
                 insort(self.order, tp)
+            self.samples.moved(tp, None if before is None else before[_TARGET], row.target_topic)
             self.rows[tp] = tuple(row)
+        self.samples.add(report.samples)
         if report.gone:
             for tp in report.gone:
-                self.rows.pop(tp, None)
+                if (gone := self.rows.pop(tp, None)) is not None:
+                    self.samples.left(tp, gone[_TARGET])
             self.order = [tp for tp in self.order if tp in self.rows]
         if report.gaps is not None:
             self.gaps = report.gaps
 
+    def begin_measuring(self, session: str) -> None:
+        """Has samples wait for this session of the shim from now on."""
+        self.samples.begin(session, self.rows, _TARGET)
+
     def topics(self) -> set[str]:
         """Of the source, that are copied."""
         return {topic for topic, _ in self.rows}
+
+    def target_topics(self) -> set[str]:
+        return {row[_TARGET] for row in self.rows.values()}
 
     def partitions(self) -> Iterator[Progress]:
         """Iterates over the partitions in order; may miss those that come or go meanwhile."""
@@ -100,7 +135,7 @@ async def page(
 ) -> CopyProgress:
     """A page of partitions. The scan counts all matches, and yields to other requests."""
     start = from_cursor(cursor, (str, int))
-    found: list[PartitionProgress] = []
+    listed: list[PartitionProgress] = []
     total = 0
     following: str | None = None
     for seen, row in enumerate(known.partitions(), 1):
@@ -111,12 +146,12 @@ async def page(
         total += 1
         if row.source < start:
             continue
-        if len(found) < limit:
-            found.append(partition_progress(row))
+        if len(listed) < limit:
+            listed.append(partition_progress(row))
         elif following is None:
             following = to_cursor(*row.source)
     return CopyProgress(
-        connector=connector, totals=known.totals, partitions=found, total=total, next=following
+        connector=connector, totals=known.totals, partitions=listed, total=total, next=following
     )
 
 

@@ -16,7 +16,7 @@ from bridge.service.state.outbox import Batch, Outbox
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
 
-YIELD_EVERY = 500
+YIELD_EVERY = 100
 """Acknowledgements that are handled before other requests have a turn."""
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.errors import BridgeError, ErrorCode, NotAnswered
+from bridge.service.ipc.messages import shortened
 from connectors.base import Arguments
 
 
@@ -45,16 +46,17 @@ def unpack_operation(payload: bytes) -> OperationRequest:
     return OperationRequest(*json.loads(payload))
 
 
-def pack_operation_result(number: int, answer: Arguments | BridgeError) -> bytes:
-    if not isinstance(answer, BridgeError):
-        return json.dumps([number, answer, None]).encode()
-    return json.dumps([number, None, [str(answer), answer.code, answer.status, answer.retriable]]).encode()
+def pack_operation_result(number: int, result: Arguments | BridgeError) -> bytes:
+    if not isinstance(result, BridgeError):
+        return json.dumps([number, result, None]).encode()
+    text = shortened(str(result))
+    return json.dumps([number, None, [text, result.code, result.status, result.retriable]]).encode()
 
 
 def unpack_operation_result(payload: bytes) -> tuple[int, Arguments | BridgeError]:
-    number, answer, error = json.loads(payload)
+    number, result, error = json.loads(payload)
     if error is None:
-        return number, answer
+        return number, result
     message, code, status, retriable = error
     return number, OperationFailed(message, code, status, retriable=retriable)
 
@@ -86,14 +88,14 @@ class OpenOperations:
             del self._open[number]
 
     def answered(self, payload: bytes) -> None:
-        number, answer = unpack_operation_result(payload)
+        number, result = unpack_operation_result(payload)
         future = self._open.get(number)
         if future is None or future.done():
             return  # the request has timed out
-        if isinstance(answer, BridgeError):
-            future.set_exception(answer)
+        if isinstance(result, BridgeError):
+            future.set_exception(result)
         else:
-            future.set_result(answer)
+            future.set_result(result)
 
     def lost(self) -> None:
         """Fails all of them: the rounds process has ended."""

@@ -33,7 +33,7 @@ def others(connector: Connector, summary: Summary, now_ms: int, *, source_away: 
     for task in range(connector.task_count):
         if task in active:
             continue
-        report = summary.elsewhere.get(task)
+        report = summary.other_tasks.get(task)
         if report is None:
             if task not in connector.tasks:
                 text = (

@@ -93,7 +93,7 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._connectors: dict[str, ConnectorSnapshot] = {}
-        self._forgotten: dict[str, int] = {}
+        self.forgotten: dict[str, int] = {}
         """Generations of connectors that were forgotten: what still arrives of them is dropped."""
 
     def connector(self, name: str) -> ConnectorSnapshot:
@@ -217,13 +217,13 @@ class Snapshots:
     def forget(self, name: str) -> None:
         snapshot = self._connectors.pop(name, None)
         if snapshot is not None:
-            self._forgotten[name] = snapshot.generation
-            if len(self._forgotten) > MOST_FORGOTTEN:
-                del self._forgotten[next(iter(self._forgotten))]
+            self.forgotten[name] = snapshot.generation
+            if len(self.forgotten) > MOST_FORGOTTEN:
+                del self.forgotten[next(iter(self.forgotten))]
 
     def _current(self, name: str, generation: int) -> ConnectorSnapshot | None:
         """The snapshot that a report of this generation belongs to; None where the report is outdated."""
-        if generation <= self._forgotten.get(name, -1):
+        if generation <= self.forgotten.get(name, -1):
             return None
         snapshot = self._connectors.setdefault(name, ConnectorSnapshot(generation=generation))
         if generation < snapshot.generation:

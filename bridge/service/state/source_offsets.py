@@ -22,11 +22,14 @@ from connectors.base import SourceOffset, SourcePartition
 AT_ONCE = 1_000
 """Partitions in one answer: with topic names as long as Kafka allows, half of max_body_bytes by default."""
 
+REQUESTED = 10_000
+"""Partitions in one request. A connector of more requests the next ones when these are answered."""
+
 SourcePartitionOffset = tuple[SourcePartition, SourceOffset | None]
 
 
 def pack_offset_request(name: str, generation: int, partitions: Sequence[SourcePartition]) -> bytes:
-    return json.dumps([name, generation, partitions]).encode()
+    return json.dumps([name, generation, partitions], ensure_ascii=False).encode()
 
 
 def unpack_offset_request(payload: bytes) -> tuple[str, int, list[SourcePartition]]:
@@ -35,19 +38,19 @@ def unpack_offset_request(payload: bytes) -> tuple[str, int, list[SourcePartitio
 
 
 def pack_stored_offsets(name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> bytes:
-    return json.dumps([name, generation, rows]).encode()
+    return json.dumps([name, generation, rows], ensure_ascii=False).encode()
 
 
 @dataclass(slots=True)
 class _Pending:
     missing: set[bytes]
     done: asyncio.Future[None]
-    found: dict[bytes, SourceOffset | None] = field(default_factory=dict)
+    offsets: dict[bytes, SourceOffset | None] = field(default_factory=dict)
 
 
 class OffsetRequests:
     """The requests of all instances, in the rounds process. `send` sends one to the HTTP process; without partitions it
-    withdraws the last."""
+    withdraws the last, and it raises FrameTooLarge."""
 
     def __init__(self, send: Callable[[str, int, Sequence[SourcePartition]], None]) -> None:
         self._send = send
@@ -56,21 +59,28 @@ class OffsetRequests:
     async def request(
         self, name: str, generation: int, partitions: Sequence[SourcePartition]
     ) -> list[SourceOffset | None]:
-        """Waits for the offsets; see Publisher.stored_offsets. One request of an instance at a time."""
+        """Waits for the offsets; see Publisher.stored_offsets. One request of an instance at a time. Raises
+        FrameTooLarge."""
+        found: list[SourceOffset | None] = []
+        for start in range(0, len(partitions), REQUESTED):
+            found += await self._portion(name, generation, partitions[start : start + REQUESTED])
+        return found
+
+    async def _portion(
+        self, name: str, generation: int, partitions: Sequence[SourcePartition]
+    ) -> list[SourceOffset | None]:
         digests = [partition_digest(each) for each in partitions]
-        if not digests:
-            return []
         pending = _Pending(set(digests), asyncio.get_running_loop().create_future())
         self._pending[name, generation] = pending
-        self._send(name, generation, partitions)
         try:
+            self._send(name, generation, partitions)
             await pending.done
         except asyncio.CancelledError:
             self._send(name, generation, ())
             raise
         finally:
             del self._pending[name, generation]
-        return [pending.found[digest] for digest in digests]
+        return [pending.offsets[digest] for digest in digests]
 
     def received(self, payload: bytes) -> None:
         """Takes up an answer, whole or in part. An answer to an older request counts for what is still requested."""
@@ -82,7 +92,7 @@ class OffsetRequests:
             digest = partition_digest(partition)
             if digest in pending.missing:
                 pending.missing.remove(digest)
-                pending.found[digest] = offset
+                pending.offsets[digest] = offset
         if not pending.missing and not pending.done.done():
             pending.done.set_result(None)
 

@@ -229,7 +229,7 @@ class TaskTable:
                 retry_after=60,
             )
         now = self._clock()
-        connector = Connector(name, kind, dict(config), session, 0, idle_since=now)
+        connector = Connector(name, kind, config, session, 0, idle_since=now)
         self._connectors[name] = connector
         self._next_generation(connector)
         return connector
@@ -239,7 +239,7 @@ class TaskTable:
             return
         connector.config_session = session
         if kind != connector.kind or comparable(config) != comparable(connector.config):
-            connector.kind, connector.config = kind, dict(config)
+            connector.configure(kind, config)
             self._next_generation(connector)
 
     def _next_generation(self, connector: Connector) -> None:

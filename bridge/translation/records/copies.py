@@ -110,8 +110,8 @@ class Copies:
         source_log: LogSection,
         record_log: LogSection,
     ) -> Steps[bool]:
-        """Whether the anchor is not the copy of a later identical record, at or after `offset`, too far away to be
-        seen. It can't be one where the target can't have lost an earlier copy; else its neighbours decide."""
+        """Whether the anchor is a copy of `record`, and not of an identical one at or after `offset` that is too far
+        away to be seen. It is where the target has lost no earlier copy; otherwise its neighbours decide."""
         downstream, unprocessed = anchor.downstream, self.memory.at_or_above(offset)
         if unprocessed is not None and unprocessed <= downstream:
             return False
@@ -141,8 +141,8 @@ class Copies:
     def _reach(
         self, record: RecordView, before: duplicates.Before, downstream: int, record_log: LogSection
     ) -> Steps[None]:
-        """Notes how far the mirror has come: it has copied `record`, or an identical one that is lost, to
-        `downstream`."""
+        """Notes how far the mirror has come: the record at `downstream` is a copy of `record`, or of an identical
+        one that is lost."""
         target_log = yield from self.open_target(downstream)
         if (yield from neighbours.beside(record, downstream, record_log, target_log)):
             self.memory.reach((record.offset if before.lost is None else before.lost) + 1)
@@ -224,8 +224,8 @@ class Copies:
                 downstream = last.offset
 
     def _original_of(self, copy: RecordView) -> Steps[RecordView | None]:
-        """Finds the first record of the source with the content of `copy`, by a guess or by time; None too where the
-        guess is not the first."""
+        """Finds the first record of the source with the content of `copy`, by a guess or by time; also None where
+        the guess is right and an earlier record has the same content."""
         for delta in self.memory.deltas(copy.offset) or [0]:
             guess = copy.offset - delta
             if self.source.start <= guess < self.source.end:

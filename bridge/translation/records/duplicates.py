@@ -22,35 +22,35 @@ PATIENCE = 4 * BLOCK
 
 
 class _Passed:
-    """Counts different records in a row that lie beyond the time of the wanted one. Identical ones count once: where a
+    """Counts different records in a row that lie beyond the time of `original`. Identical ones count once: where a
     mirror copied again, all between two records is there twice."""
 
-    def __init__(self, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK) -> None:
-        self._wanted, self._memory, self._settled = wanted, memory, settled
+    def __init__(self, original: RecordView, memory: PartitionMemory, settled: int = BLOCK) -> None:
+        self._original, self._memory, self._settled = original, memory, settled
         self._different: set[tuple[int, bytes | None, bytes | None]] = set()
 
     def settles(self, record: RecordView, gap: int) -> bool:
-        """`gap`: ms by which the record lies beyond the wanted one in the direction of the search."""
+        """`gap`: ms by which the record lies beyond `original` in the direction of the search."""
         if gap <= 2 * self._memory.disorder:
             self._different.clear()
             return False
         self._different.add((record.timestamp, record.key, record.value))
-        return len(self._different) >= self._settled and self._wanted.timestamp >= 0
+        return len(self._different) >= self._settled and self._original.timestamp >= 0
 
 
 def first_at_or_after(
-    section: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
+    section: LogSection, offset: int, original: RecordView, memory: PartitionMemory, settled: int = BLOCK
 ) -> Steps[RecordView | None]:
-    """Finds the first record at or after `offset` with the content of `wanted`; None when timestamps have passed it for
-    `settled` records in a row."""
-    passed = _Passed(wanted, memory, settled)
+    """Finds the first record at or after `offset` with the content of `original`; None when timestamps have passed it
+    for `settled` records in a row."""
+    passed = _Passed(original, memory, settled)
     index = section.index(offset)
     while True:
         while index < len(section.records):
             record = section.records[index]
-            if same(record, wanted):
+            if same(record, original):
                 return record
-            if passed.settles(record, record.timestamp - wanted.timestamp):
+            if passed.settles(record, record.timestamp - original.timestamp):
                 return None
             index += 1
         if section.at_end:
@@ -62,17 +62,17 @@ class Before(NamedTuple):
     """The result of searching before an offset for records identical to a given one."""
 
     stands: bool
-    """One was found."""
+    """Whether there is one."""
     lost: int | None
     """The lowest offset where one may have stood that compaction or retention has taken; None when there is none."""
 
 
 def before(
-    section: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
+    section: LogSection, offset: int, original: RecordView, memory: PartitionMemory, began: int = 0
 ) -> Steps[Before]:
-    """Searches for the content of `wanted` before `offset`; reads no further than to a record that has it, or to where
-    timestamps lie before its own for good. `began`: nothing that counts was ever below."""
-    passed = _Passed(wanted, memory)
+    """Searches for the content of `original` before `offset`; reads no further than to a record that has it, or to
+    where timestamps lie before its own for good. `began`: nothing that counts was ever below."""
+    passed = _Passed(original, memory)
     edge, lost = offset, None
     while True:
         index = section.index(edge) - 1
@@ -80,9 +80,9 @@ def before(
             record = section.records[index]
             gap = section.lost(record.offset + 1, edge)
             lost = lost if gap is None else gap
-            if same(record, wanted):
+            if same(record, original):
                 return Before(True, lost)
-            if passed.settles(record, wanted.timestamp - record.timestamp):
+            if passed.settles(record, original.timestamp - record.timestamp):
                 return Before(False, lost)
             edge = record.offset
             index -= 1

@@ -85,6 +85,11 @@ class RunScan:
         )
 
     @property
+    def held(self) -> int:
+        """How many offsets without a copy are in memory, besides the run's list."""
+        return len(self._empty) + len(self._skipped)
+
+    @property
     def finished(self) -> bool:
         """Whether nothing more is to be found."""
         target_read = self.hidden <= 0 or self.read_to >= self.run.downstream_end

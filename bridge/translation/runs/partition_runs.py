@@ -69,12 +69,18 @@ class PartitionRuns:
         return wrong
 
     def commit(
-        self, segments: Sequence[Segment], position: int, copied: Copied, target_start: int = 0
+        self,
+        segments: Sequence[Segment],
+        position: int,
+        copied: Copied,
+        target_start: int = 0,
+        times: bytes = b"",
     ) -> list[Change]:
         """Returns the records for the runs topic that belong into the transaction of these segments, which are in the
         order of both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other
         topic ids, and runs of offsets that come again. Without segments only the position moves. `target_start`: where
-        the target's log begins, as far as is known."""
+        the target's log begins, as far as is known. `times`: how long the records took, which the
+        newest run's record says."""
         changes: _Changes = {run.upstream_start: None for run in (*self._stale, *self._wrong)}
         self._stale, self._wrong = [], []
         anew = self._resume_after_hand_back(position, changes)
@@ -98,7 +104,7 @@ class PartitionRuns:
         changes |= {run.upstream_start: run for run in new}
         if self._fresh >= MERGED_AT_ONCE:
             self._merge(changes, target_start)
-        return self._records(copied.id, changes)
+        return self._records(copied.id, changes, times if segments else b"")
 
     def reset(self, position: int, target_end: int) -> list[Change]:
         """Returns the records after which copying goes on at `position`, as an operator requested. What is copied again
@@ -127,17 +133,21 @@ class PartitionRuns:
         self._runs[-1] = handed = last._replace(handed_back=True)
         return self._records(handed.copy, {handed.upstream_start: handed})
 
-    def _records(self, copy: CopyId, changes: Mapping[int, OffsetRun | None]) -> list[Change]:
+    def _records(
+        self, copy: CopyId, changes: Mapping[int, OffsetRun | None], times: bytes = b""
+    ) -> list[Change]:
         """Returns the records of changes, dropped runs first: a reader takes its position from the newest run that is
         left."""
         records: list[Change] = []
+        newest = self._runs[-1].upstream_start if times and self._runs else None
         for start, run in sorted(changes.items(), key=lambda change: change[1] is not None):
             nameless = start in self._nameless
             if nameless:
                 self._nameless.discard(start)
                 records.append((RunKey(copy.source, "", start).encode(), None))
             if run is not None or not nameless:
-                records.append((RunKey(*copy, start).encode(), None if run is None else run.value()))
+                value = None if run is None else run.value(times if start == newest else b"")
+                records.append((RunKey(*copy, start).encode(), value))
         return records
 
     def _resume_after_hand_back(self, position: int, changes: _Changes) -> bool:

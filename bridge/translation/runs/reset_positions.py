@@ -85,7 +85,7 @@ class OutOfRange(Exception):
 
 def plan(
     newest: Mapping[TopicPartition, OffsetRun],
-    wanted: Mapping[TopicPartition, Destination],
+    destinations: Mapping[TopicPartition, Destination],
     topic_ids: Mapping[str, str | None],
     logs: Mapping[TopicPartition, Bounds],
     at_time: Mapping[TopicPartition, int],
@@ -93,14 +93,15 @@ def plan(
     """Plans the reset of each partition that is requested and was copied, in order.
 
     `newest`: the newest run of each copied partition; `topic_ids`: those of the source now, None for topics that it
-    does not have; `logs`: where the source's logs begin and end; `at_time`: the first offset of each timestamp that is
-    wanted. Raises OutOfRange for the first offset that its log does not have: then nothing is to be done.
+    does not have; `logs`: where the source's logs begin and end; `at_time`: the first offset at or after each
+    timestamp that is requested. Raises OutOfRange for the first offset that its log does not have: then nothing is to
+    be done.
     """
     rows = []
-    for tp in sorted(wanted.keys() & newest.keys()):
+    for tp in sorted(destinations.keys() & newest.keys()):
         last, topic_id = newest[tp], topic_ids[tp.topic]
         fixed = _unchangeable(last, topic_id)
-        to = last.position if fixed else _offset(tp, wanted[tp], logs[tp], at_time)
+        to = last.position if fixed else _offset(tp, destinations[tp], logs[tp], at_time)
         outcome = fixed or _outcome(last.position, to)
         rows.append(PartitionReset(tp, last.target_topic, last.position, to, outcome))
     return rows
@@ -124,9 +125,9 @@ def _outcome(position: int, to: int) -> ResetOutcome:
 
 
 def _offset(
-    tp: TopicPartition, wanted: Destination, log: Bounds, at_time: Mapping[TopicPartition, int]
+    tp: TopicPartition, destination: Destination, log: Bounds, at_time: Mapping[TopicPartition, int]
 ) -> int:
-    match wanted.kind:
+    match destination.kind:
         case ResetTo.EARLIEST:
             return log.start
         case ResetTo.LATEST:
@@ -134,9 +135,9 @@ def _offset(
         case ResetTo.TIMESTAMP:
             return min(max(at_time[tp], log.start), log.end)
         case ResetTo.OFFSET:
-            if not log.start <= wanted.value <= log.end:
+            if not log.start <= destination.value <= log.end:
                 raise OutOfRange(
-                    f"{tp.topic}-{tp.partition} has no offset {wanted.value}: its log begins at {log.start} and "
+                    f"{tp.topic}-{tp.partition} has no offset {destination.value}: its log begins at {log.start} and "
                     f"ends at {log.end}"
                 )
-            return wanted.value
+            return destination.value

@@ -6,7 +6,8 @@
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
              flags INT8 (1: handed back, 2: copied again, 4: transformed; left out where it is 0 and nothing follows),
-             holes BYTES (left out where there is no list; see holes)
+             holes BYTES (left out where there is no list and nothing follows; see holes),
+             times BYTES (of the commit that wrote it; left out where there are none; see commit_times)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
@@ -148,7 +149,8 @@ class OffsetRun(NamedTuple):
     def key(self) -> bytes:
         return RunKey(self.source, self.target_topic, self.upstream_start).encode()
 
-    def value(self) -> bytes:
+    def value(self, times: bytes = b"") -> bytes:
+        """`times`: of the commit that adds it; none where an older run is written again."""
         numbers = write_numbers(
             _VALUE,
             "coveredFrom, downstreamStart, upstreamCount, skipped, extra, position, leaderEpoch, lastTimestamp, size",
@@ -164,9 +166,11 @@ class OffsetRun(NamedTuple):
             self.size,
         )
         flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again | _TRANSFORMED * self.transformed
-        rest = bytes([flags]) if flags or self.holes else b""
-        if self.holes:
+        rest = bytes([flags]) if flags or self.holes or times else b""
+        if self.holes or times:
             rest += write_bytes(self.holes, "holes")
+        if times:
+            rest += write_bytes(times, "times")
         return numbers + _names(*self.incarnation) + rest
 
     @classmethod
@@ -273,6 +277,19 @@ class Segment:
 def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
     """Decodes a record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
     return RunKey.decode(key), None if value is None else OffsetRun.decode(key, value)
+
+
+def commit_times(value: bytes | None) -> bytes:
+    """Reads the times of a run's value that can be decoded; b"" where it has none, or they are cut short."""
+    assert value is not None
+    try:
+        at = _VALUE.size
+        for _ in range(3):
+            _, at = read_bytes(value, at, "a name of the value")
+        _, at = read_bytes(value, at + 1, "holes of the value")
+        return read_bytes(value, at, "times of the value")[0]
+    except SchemaError:
+        return b""
 
 
 @lru_cache(_KEPT)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from crc32c import crc32c
 
-from bridge.kafka.consumer.header_scan import _scanned
+from bridge.kafka.consumer.header_scan import scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record import arrow_columns
 from bridge.kafka.record.batch import CorruptBatch, parse
@@ -81,19 +81,19 @@ def _copy(
     compression = dice.choice((None, None, Compression(dice.randrange(5))))
     policy = BatchPolicy(1 << 20, 1 << 20, CodecSizes.all(dice.choice((0, 1 << 20))), compression, most)
     try:
-        found = DataBatches.committed(guarded_copy(data).data, offset, aborted, join)
+        batches = DataBatches.committed(guarded_copy(data).data, offset, aborted, join)
     except CorruptBatch:
         return
     position = offset
     for _ in range(1000):
         try:
-            for chunk in chunks(found.batches, policy, position):
+            for chunk in chunks(batches.batches, policy, position):
                 first, (last, count) = chunk.segments[0][0], chunk.segments[-1]
                 assert chunk.count == sum(each for _, each in chunk.segments)
                 if dice.random() < 0.1:
                     _halved(bytearray(chunk.data), chunk, most)
                 # Of messages from before 0.11 nobody knows the first offset before they are decoded.
-                assert first <= last + count or any(each.magic < 2 for each in found.batches)
+                assert first <= last + count or any(each.magic < 2 for each in batches.batches)
                 position = max(position, last + count)
             break
         except (UnreadableBatch, RecordTooLarge) as wrong:
@@ -102,7 +102,7 @@ def _copy(
             )
     else:
         raise AssertionError("it comes to no end")
-    for batch_ in found.batches:
+    for batch_ in batches.batches:
         try:
             arrow_columns.cut(Records.of(batch_, most))
         except MemoryError:
@@ -121,17 +121,17 @@ def _halved(data: bytearray, chunk: object, most: int) -> None:
 def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, int], ...]) -> None:
     whole = guarded_copy(data).data
     try:
-        found = window(whole, offset, offset + 100, aborted, most)
-        assert found is None or found.start <= found.end
+        result = window(whole, offset, offset + 100, aborted, most)
+        assert result is None or result.start <= result.end
     except (MemoryError, RecursionError):
         raise
     except Exception:  # as look-ups do: each codec has exceptions of its own
-        found = None
+        result = None
     read = decode_log(whole, offset, aborted, most)
     assert read is None or all(each.offset >= offset for each in read.records)
     got = PartitionData(0, offset + 100, offset + 100, 0, aborted, bytes(whole))
     try:
-        _scanned(got, Scan(Side.SOURCE, offset, 1000), committed_only=True)
+        scanned(got, Scan(Side.SOURCE, offset, 1000), committed_only=True)
         list(parse(whole))
     except CorruptBatch:
         return

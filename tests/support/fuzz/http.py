@@ -16,7 +16,7 @@ from bridge.errors import ConfigError
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
 from bridge.service.http.app import create_app
-from bridge.service.http.uvicorn_protocol import Limits, limited
+from bridge.service.http.uvicorn_protocol import ConnectionLimits, limited
 from bridge.service.ipc.messages import pack_report
 from connectors.registry import KINDS
 from tests.support.fuzz.mutation import mutated
@@ -61,7 +61,12 @@ class _Server:
         service.snapshots.groups("c", 1, [pack_report(name, report(name)) for name in ("0", "g", "a/b")])
         service.table.start_task("c", 0, session(1), "fake", 2, {})
         config = uvicorn.Config(
-            create_app(service), http=limited(Limits()), port=0, ws="none", log_config=None, access_log=False
+            create_app(service),
+            http=limited(ConnectionLimits()),
+            port=0,
+            ws="none",
+            log_config=None,
+            access_log=False,
         )
         self._server = uvicorn.Server(config)
         threading.Thread(target=self._server.run, daemon=True).start()
@@ -72,19 +77,19 @@ class _Server:
 
     def answer(self, *pieces: bytes) -> bytes:
         """All that it sends until it closes, as it does when nothing more can come."""
-        found = bytearray()
+        collected = bytearray()
         with socket.create_connection(("127.0.0.1", self.port), timeout=_WITHIN) as connection:
             try:
                 for piece in pieces:
                     connection.sendall(piece)
                 connection.shutdown(socket.SHUT_WR)
                 while piece := connection.recv(65536):
-                    found += piece
+                    collected += piece
             except TimeoutError:
                 raise
             except OSError:  # it has closed the connection before it had all
                 pass
-        return bytes(found)
+        return bytes(collected)
 
 
 _servers: list[_Server] = []
@@ -97,8 +102,8 @@ def case(dice: Random) -> None:
     server = _servers[0]
     data = _request(dice)
     cut = dice.randrange(len(data) + 1)
-    found = server.answer(data[:cut], data[cut:])
-    for line in found.split(b"HTTP/1.1 ")[1:]:
+    result = server.answer(data[:cut], data[cut:])
+    for line in result.split(b"HTTP/1.1 ")[1:]:
         assert line[:3].isdigit(), line[:80]
         assert line[:3] in (b"501", b"503") or line[:1] != b"5", line[:500]
     server.cases += 1

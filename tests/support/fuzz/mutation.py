@@ -21,23 +21,23 @@ def mutated(
     dice: Random, data: bytes | bytearray, others: tuple[bytes, ...] = (), most: int = 4, start: int = 0
 ) -> bytearray:
     """`data` with up to `most` things wrong from `start` on; `others`: what pieces may be of."""
-    found = bytearray(data)
+    result = bytearray(data)
     for _ in range(dice.randint(1, most)):
-        at = dice.randint(start, max(start, len(found)))
+        at = dice.randint(start, max(start, len(result)))
         way = dice.randrange(8)
-        if way <= 1 and at < len(found):
-            found[at] ^= 1 << dice.randrange(8)
+        if way <= 1 and at < len(result):
+            result[at] ^= 1 << dice.randrange(8)
         elif way <= 3:
             number = dice.choice(_NUMBERS)
-            found[at : at + len(number)] = number
+            result[at : at + len(number)] = number
         elif way == 4:
-            del found[at : at + dice.randint(1, 16)]
+            del result[at : at + dice.randint(1, 16)]
         elif way == 5:
-            found[at:at] = found[at : at + dice.randint(1, 64)] * dice.choice((1, 1, 2, 20))
+            result[at:at] = result[at : at + dice.randint(1, 64)] * dice.choice((1, 1, 2, 20))
         elif way == 6 and others:
             other = dice.choice(others)
             begin = dice.randrange(len(other) + 1)
-            found[at : at + dice.choice((0, 40))] = other[begin : begin + dice.randint(1, 200)]
+            result[at : at + dice.choice((0, 40))] = other[begin : begin + dice.randint(1, 200)]
         elif way == 7 and dice.random() < 0.3:
-            del found[at:]
-    return found
+            del result[at:]
+    return result

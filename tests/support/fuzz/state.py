@@ -52,8 +52,8 @@ def _layout(key: bytes | None, value: bytes | None) -> None:
 
 
 def _holes(_: bytes | None, value: bytes | None) -> None:
-    found = decoded(value or b"")
-    assert found.copies_before(5) <= 5
+    result = decoded(value or b"")
+    assert result.copies_before(5) <= 5
 
 
 _GOOD_RUN = _RUN.key(), _RUN.value()
@@ -112,20 +112,20 @@ def _wrong(dice: Random, data: bytes) -> bytes | None:
     if way < 0.06:
         return dice.choice(_NEST)
     if way < 0.4 and data[:1] == b"{":
-        found = json.loads(data)
+        decoded = json.loads(data)
         for _ in range(dice.randint(1, 3)):
-            _replace(dice, found)
-        return json.dumps(found).encode()
+            _replace(dice, decoded)
+        return json.dumps(decoded).encode()
     return bytes(mutated(dice, data, _ALL))
 
 
-def _replace(dice: Random, found: dict[str, object]) -> None:
+def _replace(dice: Random, fields: dict[str, object]) -> None:
     """A field, here or further inside."""
-    name = dice.choice(list(found) or ["x"])
-    inner = found.get(name)
+    name = dice.choice(list(fields) or ["x"])
+    inner = fields.get(name)
     if isinstance(inner, list) and inner and isinstance(inner[0], dict) and dice.random() < 0.7:
         _replace(dice, inner[0])
     elif dice.random() < 0.1:
-        found.pop(name, None)
+        fields.pop(name, None)
     else:
-        found[name] = dice.choice(_VALUES)
+        fields[name] = dice.choice(_VALUES)

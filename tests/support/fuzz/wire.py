@@ -100,8 +100,8 @@ class _Transport:
 def _frames(dice: Random) -> None:
     async def go() -> None:
         transport = _Transport()
-        connection = BulkConnection(AIOKafkaConnection("x", 1), transport, {})  # type: ignore[arg-type]
-        connection._versions = {1: (0, 12)}
+        library = AIOKafkaConnection("x", 1)
+        connection = BulkConnection(library, transport, {}, {1: (0, 12)})  # type: ignore[arg-type]
         call = Call(ApiKeys.FETCH, versions=range(12, 13), flexible_from=12, write=lambda *_: None)
         asked = [
             asyncio.ensure_future(
@@ -124,8 +124,8 @@ def _frames(dice: Random) -> None:
             rest = rest[size:]
             connection.buffer_updated(size)
         connection.connection_lost(None)
-        for found in await asyncio.gather(*asked, return_exceptions=True):
-            assert not isinstance(found, BaseException) or _expected(found), repr(found)
+        for each in await asyncio.gather(*asked, return_exceptions=True):
+            assert not isinstance(each, BaseException) or _expected(each), repr(each)
 
     asyncio.run(go())
 

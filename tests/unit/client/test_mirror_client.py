@@ -28,7 +28,7 @@ def rejected(props: dict[str, str], side: Side | None = None) -> dict[str, str]:
 
 def test_all_errors_at_once() -> None:
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="s3cret'
-    found = rejected(
+    errors = rejected(
         {
             "bootstrap.servers": "nohost",
             "replication.policy.class": "com.example.Mine",
@@ -41,13 +41,13 @@ def test_all_errors_at_once() -> None:
             "consumer.no.such": "s3cret",
         }
     )
-    assert set(found) == {
+    assert set(errors) == {
         *("bootstrap.servers", "replication.policy.class", "forwarding.admin.class", "sasl.jaas.config"),
         *("replication.policy.internal.topic.separator.enabled", "admin.request.timeout.ms"),
         "consumer.no.such",
     }
-    assert "s3cret" not in str(found)
-    assert "org.apache.kafka.connect.mirror.DefaultReplicationPolicy" in found["replication.policy.class"]
+    assert "s3cret" not in str(errors)
+    assert "org.apache.kafka.connect.mirror.DefaultReplicationPolicy" in errors["replication.policy.class"]
 
 
 @pytest.mark.parametrize(
@@ -136,18 +136,18 @@ class Script:
 
 
 def offsets(*steps: TailPart | KafkaFailure, pattern: str = ".*", timeout_s: float = 20) -> Offsets:
-    wanted = re.compile(pattern).fullmatch
-    return asyncio.run(read_offsets(Script(*steps), wanted, timeout_s))  # type: ignore[arg-type]
+    expected = re.compile(pattern).fullmatch
+    return asyncio.run(read_offsets(Script(*steps), expected, timeout_s))  # type: ignore[arg-type]
 
 
 def test_the_last_checkpoint_of_each_partition_counts() -> None:
     other = TopicPartition("A.orders", 4)
-    found = offsets(
+    result = offsets(
         part(record("g", 1), record("g", 2), record("h", 3), at_end=False),
         part(record("g", 1, place=other), record("other", 9)),
         pattern="g|h",
     )
-    assert found == {
+    assert result == {
         "g": {PLACE: Committed(2, "m2"), other: Committed(1, "m1")},
         "h": {PLACE: Committed(3, "m3")},
     }
@@ -174,14 +174,14 @@ def test_a_tombstone_takes_the_checkpoint_away() -> None:
 
 
 def test_a_topic_made_anew_begins_anew() -> None:
-    found = offsets(part(record("g", 1), at_end=False), part(record("h", 2), restarted=True))
-    assert found == {"h": {PLACE: Committed(2, "m2")}}
+    result = offsets(part(record("g", 1), at_end=False), part(record("h", 2), restarted=True))
+    assert result == {"h": {PLACE: Committed(2, "m2")}}
 
 
 def test_what_was_read_in_time_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        found = offsets(part(record("g", 1), at_end=False), timeout_s=0.05)
-    assert found == {"g": {PLACE: Committed(1, "m1")}}
+        result = offsets(part(record("g", 1), at_end=False), timeout_s=0.05)
+    assert result == {"g": {PLACE: Committed(1, "m1")}}
     assert "not read to its end within 0.05 s" in caplog.text
 
 
@@ -190,8 +190,8 @@ def moved(fault: KafkaFault) -> KafkaFailure:
 
 
 def test_trouble_that_passes_is_waited_for() -> None:
-    found = offsets(moved(KafkaFault.LEADER_MOVED), moved(KafkaFault.UNREACHABLE), part(record("g", 1)))
-    assert found == {"g": {PLACE: Committed(1, "m1")}}
+    result = offsets(moved(KafkaFault.LEADER_MOVED), moved(KafkaFault.UNREACHABLE), part(record("g", 1)))
+    assert result == {"g": {PLACE: Committed(1, "m1")}}
 
 
 @pytest.mark.parametrize(

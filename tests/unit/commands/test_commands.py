@@ -13,8 +13,8 @@ from bridge import client
 from bridge.cli import app
 from bridge.client import console
 from bridge.client.console import Reading
-from bridge.commands.properties import load_properties
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.java_properties import load_properties
 from bridge.mm2.records import Heartbeat
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from bridge.model.values import Committed, TopicPartition
@@ -34,7 +34,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["client", "hops", "A"], "give --bootstrap-server host:port, or --config FILE"),
         (["client", "hops", "A", "--config", "/no/such/file"], "can't read /no/such/file: No such file"),
@@ -70,11 +70,11 @@ def run(*arguments: str) -> tuple[int, str, str]:
         (["read", "heartbeats"], "give --bootstrap-server host:port, or --config FILE"),
     ],
 )
-def test_wrong_options(arguments: list[str], said: str) -> None:
+def test_wrong_options(arguments: list[str], message: str) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("mirror-bridge: ")
-    assert said in err
+    assert message in err
 
 
 def test_all_errors_of_a_file_and_no_secret(tmp_path: Path) -> None:
@@ -188,15 +188,15 @@ def test_trouble_of_the_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_what_is_read(monkeypatch: pytest.MonkeyPatch, arguments: list[str], topic: str) -> None:
-    found: list[Reading] = []
+    collected: list[Reading] = []
 
     async def record(_props: object, reading: Reading, *_: object) -> None:
-        found.append(reading)
+        collected.append(reading)
 
     monkeypatch.setattr(console, "print_records", record)
     limits = ("--from-beginning", "--max-messages", "3", "--timeout-ms", "1500", "--bootstrap-server", "a:1")
     assert run("read", *arguments, *limits)[0] == 0
-    (reading,) = found
+    (reading,) = collected
     assert reading.topic(DefaultReplicationPolicy()) == topic
     assert (reading.from_beginning, reading.max_messages, reading.idle) == (True, 3, 1.5)
     heartbeat = Heartbeat("A", "B", 7)

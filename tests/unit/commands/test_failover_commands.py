@@ -57,12 +57,12 @@ def run(
 ) -> tuple[int, str, str, list[httpx.Request]]:
     asked: list[httpx.Request] = []
 
-    def said(request: httpx.Request) -> httpx.Response:
+    def respond(request: httpx.Request) -> httpx.Response:
         asked.append(request)
         return httpx.Response(status, content=answer.model_dump_json())
 
     with monkeypatch.context() as patched:
-        serve(patched, said)
+        serve(patched, respond)
         done = CliRunner().invoke(
             app, [*arguments], env={"COLUMNS": "200", "MIRROR_BRIDGE_AUTH_TOKEN": "t0ken"}
         )
@@ -122,8 +122,8 @@ def test_a_refusal_has_a_status_and_names_each_group(
 ) -> None:
     lines = [ValidationError(key="group g\x1b[2J", message="not_ready: target_ahead")]
     body = ErrorBody(error_code=error, message="no", validation_errors=lines)
-    found, out, err, _ = run(monkeypatch, body, command, "g", "--flow", "A-to-B", status=status)
-    assert (found, out) == (code, "")
+    result, out, err, _ = run(monkeypatch, body, command, "g", "--flow", "A-to-B", status=status)
+    assert (result, out) == (code, "")
     named = error in ("not_ready", "cannot_tell")
     rest = "mirror-bridge: group g\\x1b[2J: not_ready: target_ahead\n" if named else ""
     assert err == f"mirror-bridge: no\n{rest}"

@@ -96,51 +96,51 @@ def refused(url: str, *more: str, name: str = "mirror") -> tuple[int, str]:
 @pytest.mark.parametrize(("state", "tasks"), [("RUNNING", 1), ("PAUSED", 1), ("STOPPED", 1)])
 def test_a_connector_that_is_not_stopped(state: str, tasks: int) -> None:
     with connect(state, tasks) as url:
-        code, said = refused(url)
+        code, message = refused(url)
     assert code == 1
-    assert f"connector mirror is {state} and has 1 task(s): PUT /connectors/mirror/stop" in said
+    assert f"connector mirror is {state} and has 1 task(s): PUT /connectors/mirror/stop" in message
 
 
 def test_a_connector_that_is_stocks_by_now_or_unknown() -> None:
     with connect(connector_class="org.apache.kafka.connect.mirror.MirrorSourceConnector") as url:
-        code, said = refused(url)
-        assert (code, "hand back before its class is changed" in said) == (1, True)
-        code, said = refused(url, name="other")
-        assert (code, "Connector other not found" in said) == (1, True)
+        code, message = refused(url)
+        assert (code, "hand back before its class is changed" in message) == (1, True)
+        code, message = refused(url, name="other")
+        assert (code, "Connector other not found" in message) == (1, True)
 
 
 def test_all_errors_of_a_configuration_and_secrets_of_the_worker(tmp_path: Path) -> None:
     secret = "${file:/etc/s:p}"
     with connect(target_cluster_sasl_jaas_config=secret) as url:
-        code, said = refused(url)
-        assert (code, "target.cluster.sasl.jaas.config refer to config providers" in said) == (2, True)
+        code, message = refused(url)
+        assert (code, "target.cluster.sasl.jaas.config refer to config providers" in message) == (2, True)
         file = tmp_path / "mirror.json"
         file.write_text(
             json.dumps(
                 {"name": "mirror", "config": OURS | {"offset.lag.max": -1, "refresh.topics.enabled": "x"}}
             )
         )
-        code, said = refused(url, "--config", str(file))
-        assert (code, "2 error(s)" in said) == (2, True)
-        assert "offset.lag.max" in said
-        assert "refresh.topics.enabled" in said
+        code, message = refused(url, "--config", str(file))
+        assert (code, "2 error(s)" in message) == (2, True)
+        assert "offset.lag.max" in message
+        assert "refresh.topics.enabled" in message
         for text, words in (
             ("[]", "must be a JSON object"),
             ("{", "is not JSON"),
             ('{"a": []}', "a must be text"),
         ):
             file.write_text(text)
-            code, said = refused(url, "--config", str(file))
-            assert (code, words in said) == (2, True)
+            code, message = refused(url, "--config", str(file))
+            assert (code, words in message) == (2, True)
 
 
 def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     from bridge.commands import hand_back
 
     monkeypatch.setattr(hand_back, "RETRY_SECONDS", 0.01)
-    code, said = refused("http://127.0.0.1:1")
+    code, message = refused("http://127.0.0.1:1")
     assert code == 1
-    assert said.startswith("mirror-bridge: Connect at http://127.0.0.1:1: ")
+    assert message.startswith("mirror-bridge: Connect at http://127.0.0.1:1: ")
     assert refused("localhost:8083")[0] == 2
 
 
@@ -148,6 +148,6 @@ def test_clusters_that_are_away() -> None:
     with connect(
         source_cluster_bootstrap_servers="127.0.0.1:1", target_cluster_bootstrap_servers="127.0.0.1:1"
     ) as url:
-        code, said = refused(url)
-    (line,) = said.splitlines()
+        code, message = refused(url)
+    (line,) = message.splitlines()
     assert (code, "127.0.0.1" in line or "while trying to" in line) == (1, True)

@@ -56,8 +56,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
                 next=None if later else "more",
             )
             return httpx.Response(200, content=page.model_dump_json())
-        said = ErrorBody(error_code="unknown_connector", message="there is no connector nobody")
-        return httpx.Response(404, content=said.model_dump_json())
+        error = ErrorBody(error_code="unknown_connector", message="there is no connector nobody")
+        return httpx.Response(404, content=error.model_dump_json())
 
     serve(monkeypatch, answer)
     return seen
@@ -102,8 +102,8 @@ def test_for_people(asked: list[httpx.Request]) -> None:
 def test_for_programs(asked: list[httpx.Request]) -> None:
     code, out, _ = run("a/b", "--output", "json")
     assert code == 0
-    found = CopyProgress.model_validate(json.loads(out))
-    assert found == CopyProgress(connector="a/b", totals=TOTALS, partitions=PARTITIONS, total=3)
+    decoded = CopyProgress.model_validate(json.loads(out))
+    assert decoded == CopyProgress(connector="a/b", totals=TOTALS, partitions=PARTITIONS, total=3)
 
 
 def test_a_connector_that_copies_nothing_and_one_that_is_not_there(asked: list[httpx.Request]) -> None:

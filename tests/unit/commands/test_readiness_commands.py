@@ -40,18 +40,18 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answers: Message) -> list[str]:
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(str(request.url.query, "ascii"))
         last = request.url.path.rpartition("/")[2]
-        found = answers["more"] if "next=more" in asked[-1] else answers.get(last)
-        if found is None:
-            found = ErrorBody(error_code="unknown_group", message="No connector reports a group \x1b[2J")
-            return httpx.Response(404, content=found.model_dump_json())
-        return httpx.Response(200, content=found.model_dump_json())
+        result = answers["more"] if "next=more" in asked[-1] else answers.get(last)
+        if result is None:
+            result = ErrorBody(error_code="unknown_group", message="No connector reports a group \x1b[2J")
+            return httpx.Response(404, content=result.model_dump_json())
+        return httpx.Response(200, content=result.model_dump_json())
 
     serve(monkeypatch, answer)
     return asked
 
 
 def flows(answer: str, *reasons: ReadinessReason) -> ReadinessReport:
-    found = FlowReadiness(
+    result = FlowReadiness(
         connector="c",
         source="A",
         target="B",
@@ -65,7 +65,7 @@ def flows(answer: str, *reasons: ReadinessReason) -> ReadinessReport:
         missing_records=12,
         reasons=list(reasons),
     )
-    return ReadinessReport(readiness=answer, as_of_ms=AT_MS, flows=[found])
+    return ReadinessReport(readiness=answer, as_of_ms=AT_MS, flows=[result])
 
 
 def summary(group: str, answer: str, *reasons: ReadinessReason) -> GroupSummary:
@@ -120,16 +120,16 @@ def test_readiness_ends_with_a_status_of_its_own(
 def test_groups_end_with_the_status_of_the_weakest(
     monkeypatch: pytest.MonkeyPatch, answers: list[str], status: int
 ) -> None:
-    found = [summary(f"g{number}", each, PAUSED) for number, each in enumerate(answers)]
-    half = len(found) // 2
-    page = Groups(groups=found[:half], total=len(found), ready=0, next="more")
+    result = [summary(f"g{number}", each, PAUSED) for number, each in enumerate(answers)]
+    half = len(result) // 2
+    page = Groups(groups=result[:half], total=len(result), ready=0, next="more")
     asked = answering(
-        monkeypatch, groups=page, more=page.model_copy(update={"groups": found[half:], "next": None})
+        monkeypatch, groups=page, more=page.model_copy(update={"groups": result[half:], "next": None})
     )
     code, out, err = run("groups", "--connector", "c", "--readiness", "ready")
     assert (code, err) == (status, "")
     assert [line.split()[0] for line in out.splitlines() if "connector_stopped" in line] == [
-        each.group for each in found
+        each.group for each in result
     ]
     assert asked == [
         "connector=c&readiness=ready&limit=1000",
@@ -172,10 +172,10 @@ def test_watch_shows_it_again_until_it_is_interrupted(monkeypatch: pytest.Monkey
     pauses: list[float] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        found = answers.pop(0)
-        if found is None:
+        result = answers.pop(0)
+        if result is None:
             raise httpx.ConnectError("Connection refused", request=request)
-        return httpx.Response(200, content=found.model_dump_json())
+        return httpx.Response(200, content=result.model_dump_json())
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)

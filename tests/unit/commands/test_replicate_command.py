@@ -18,6 +18,7 @@ from bridge.cli import app
 from bridge.commands import replicate, tables, views
 from bridge.commands.views import Copying, Lines, LiveTable, picture
 from bridge.kafka import clusters
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
     Copied,
     PipelineSpec,
@@ -57,7 +58,7 @@ def write(folder: Path, **more: object) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("c.json", "{", "is not JSON"),
         ("c.json", "[]", "must be a JSON object"),
@@ -72,13 +73,13 @@ def write(folder: Path, **more: object) -> Path:
         ("c.properties", "name=m\nenabled=${file:/x:y}\n", "enabled refer to config providers"),
     ],
 )
-def test_files_that_can_not_be_used(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_files_that_can_not_be_used(tmp_path: Path, name: str, text: str, message: str) -> None:
     file = tmp_path / name
     file.write_text(text)
     done = run(file)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("mirror-bridge: ")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ class FakePipeline:
         self.spec, self.status = spec, status
         self.stopped = False
 
-    def want(self, partitions: Sequence[Copied]) -> None:
+    def assign(self, partitions: Sequence[Copied]) -> None:
         progress = {
             each.source: Progress(*each.source, each.target_topic, 10, 10, 10, 1000, 0.0, 0.0, 40, 40)
             for each in partitions
@@ -122,6 +123,9 @@ class FakePipeline:
         self.status = PipelineStatus(
             self.status.state, 1, progress, failure=self.status.failure, errors=self.status.errors
         )
+
+    def drain_samples(self) -> Sequence[CopySample]:
+        return ()
 
     async def stop(self) -> None:
         self.stopped = True
@@ -226,13 +230,13 @@ def test_a_signal_ends_it_in_good_order(
     options: list[str],
     code: int,
 ) -> None:
-    told = threading.Event()
+    stopped = threading.Event()
     shown = Lines.show
 
     def show(view: Lines, copying: Copying) -> None:
         shown(view, copying)
-        if copying.totals is not None and not told.is_set():
-            told.set()
+        if copying.totals is not None and not stopped.is_set():
+            stopped.set()
             os.kill(os.getpid(), which)
 
     monkeypatch.setattr(Lines, "show", show)
@@ -269,19 +273,19 @@ def row(topic: str, partition: int, lag: int = 0, latency: int = 40) -> Progress
 
 
 def copying(*rows: Progress, **changes: object) -> Copying:
-    said = {"source": "A", "target": "B", "state": "copying", "partitions": len(rows), "lag": 3}
-    totals = CopyTotals.model_validate(said | changes)
-    found = Copying()
-    found.progress(CopyReport(totals, rows, whole=True))
-    return found
+    of_copy = {"source": "A", "target": "B", "state": "copying", "partitions": len(rows), "lag": 3}
+    totals = CopyTotals.model_validate(of_copy | changes)
+    result = Copying()
+    result.progress(CopyReport(totals, rows, whole=True))
+    return result
 
 
 def test_rows_that_come_change_and_go() -> None:
-    found = copying(row("a", 0), row("a", 1))
+    result = copying(row("a", 0), row("a", 1))
     totals = CopyTotals(source="A", target="B", state="stopped")
-    found.progress(CopyReport(totals, [row("a", 1, lag=9)], [TopicPartition("a", 0)]))
-    assert found.rows == {TopicPartition("a", 1): row("a", 1, lag=9)}
-    assert found.totals == totals
+    result.progress(CopyReport(totals, [row("a", 1, lag=9)], [TopicPartition("a", 0)]))
+    assert result.rows == {TopicPartition("a", 1): row("a", 1, lag=9)}
+    assert result.totals == totals
 
 
 def test_topics_are_summed_up_and_those_with_most_lag_come_first() -> None:
@@ -293,19 +297,19 @@ def test_topics_are_summed_up_and_those_with_most_lag_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [(0, "0 B"), (999, "999 B"), (999.99, "1.0 kB"), (75_750_060, "75.8 MB"), (5e15, "5000.0 TB")],
 )
-def test_sizes(value: float, said: str) -> None:
-    assert tables.size(value) == said
+def test_sizes(value: float, message: str) -> None:
+    assert tables.size(value) == message
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"),
+    ("ms", "message"),
     [(None, "-"), (48, "48 ms"), (3_250, "3.2 s"), (90_000, "1.5 min"), (86_400_000, "24.0 h")],
 )
-def test_durations(ms: int | None, said: str) -> None:
-    assert tables.duration(ms) == said
+def test_durations(ms: int | None, message: str) -> None:
+    assert tables.duration(ms) == message
 
 
 def test_sums_in_a_line() -> None:
@@ -333,30 +337,30 @@ def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    view, found = Lines(), copying(row("a", 0))
-    found.summary(Summary(errors=("away",), gaps=("gap in a-0",)))
-    view.show(found)
-    view.show(found)
+    view, result = Lines(), copying(row("a", 0))
+    result.summary(Summary(errors=("away",), gaps=("gap in a-0",)))
+    view.show(result)
+    view.show(result)
     assert capsys.readouterr() == ("", "mirror-bridge: away\nmirror-bridge: gap in a-0\n")
     now[0] += views.LINE_SECONDS
-    view.show(found)
-    view.show(found)
+    view.show(result)
+    view.show(result)
     assert capsys.readouterr().out.count("A -> B copying") == 1
-    view.close(found)
+    view.close(result)
     assert capsys.readouterr().out.count("A -> B copying") == 1
 
 
-def text(found: Copying, most: int) -> str:
+def text(copying: Copying, most: int) -> str:
     console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.file:
-        console.print(picture(found, most))
+        console.print(picture(copying, most))
     return console.export_text()
 
 
 def test_a_picture_fits_its_terminal() -> None:
-    found = copying(*(row(f"topic-{number}", 0, lag=number) for number in range(30)))
-    found.summary(Summary(errors=("the target is \x1b[2Jaway",)))
-    shown = text(found, 11)
+    result = copying(*(row(f"topic-{number}", 0, lag=number) for number in range(30)))
+    result.summary(Summary(errors=("the target is \x1b[2Jaway",)))
+    shown = text(result, 11)
     assert len(shown.splitlines()) <= 11 + 8
     assert "topic-29" in shown
     assert "topic-19 " not in shown

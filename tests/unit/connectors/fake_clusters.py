@@ -171,16 +171,16 @@ class FakeCluster:
 
     async def topics(self, names: Sequence[str], *, right: str = "") -> dict[str, TopicInfo | KafkaFailure]:
         self.called("topics")
-        found: dict[str, TopicInfo | KafkaFailure] = {}
+        collected: dict[str, TopicInfo | KafkaFailure] = {}
         for name in names:
             partitions = sum(place.topic == name for place in self.logs)
             if name in self.topic_trouble:
-                found[name] = self.topic_trouble[name]
+                collected[name] = self.topic_trouble[name]
             elif name not in self.ids:
-                found[name] = KafkaFailure(KafkaFault.UNKNOWN_TOPIC, f"no topic {name}")
+                collected[name] = KafkaFailure(KafkaFault.UNKNOWN_TOPIC, f"no topic {name}")
             else:
-                found[name] = TopicInfo(name, self.ids[name], partitions, name in self.append_time)
-        return found
+                collected[name] = TopicInfo(name, self.ids[name], partitions, name in self.append_time)
+        return collected
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
@@ -227,11 +227,11 @@ class FakeCluster:
     ) -> dict[TopicPartition, KafkaFailure | None]:
         self.called("alter")
         self.altered.append((group, dict(offsets)))
-        found = {place: self.alter_trouble.get(place) for place in offsets}
-        written = {place: each for place, each in offsets.items() if found[place] is None}
+        result = {place: self.alter_trouble.get(place) for place in offsets}
+        written = {place: each for place, each in offsets.items() if result[place] is None}
         self.offsets.setdefault(group, {}).update(written)
         self.listed.setdefault(group, GroupListing(group, GroupState.EMPTY, "classic", ""))
-        return found
+        return result
 
     async def topic_names(self) -> list[str]:
         self.called("topic_names")

@@ -37,7 +37,7 @@ def test_the_table_of_keys_has_not_drifted() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_json_has_the_shims_form(kind: str) -> None:
     definition = json.loads(definition_text(kind))
-    assert set(definition) == {"kind", "connector_class", "version", "keys", "forbidden"}
+    assert set(definition) == {"kind", "connector_class", "version", "keys", "forbidden", "secret_names"}
     package = "org.apache.kafka.connect.mirror" if kind == "group_offset" else "dev.mirrorbridge"
     assert definition["connector_class"].rpartition(".")[0] == package
     fields = {

@@ -119,10 +119,20 @@ def test_a_broker_may_learn_late_of_what_was_made() -> None:
     assert made(MayNotCreate(appears_at=3)) is None
 
 
-def test_of_a_topic_that_may_not_be_described_nobody_can_tell() -> None:
+def test_of_a_topic_that_may_not_be_described_nobody_can_tell(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     target = MayNotCreate()
     target.topic_trouble["heartbeats"] = FORBIDDEN
     assert made(target) is None
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == "can't verify that topic heartbeats exists: Topic authorization failed"
+
+
+def test_a_topic_that_may_be_created_and_not_described_is_created() -> None:
+    target = FakeCluster()
+    target.topic_trouble["heartbeats"] = FORBIDDEN
+    assert made(target) is None
+    assert target.created == [("heartbeats", 3)]
 
 
 def test_what_stock_raises_is_answered() -> None:

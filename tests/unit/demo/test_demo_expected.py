@@ -41,8 +41,8 @@ def test_exact_is_the_first_copy_at_or_after_the_committed_offset(
 
 
 def test_what_has_no_counterpart_is_counted() -> None:
-    found = align(entries("abcd"), entries("axc"))
-    assert (found.missing, found.foreign) == (2, 1)
+    result = align(entries("abcd"), entries("axc"))
+    assert (result.missing, result.foreign) == (2, 1)
 
 
 def test_any_thinned_copy_is_matched_record_by_record() -> None:
@@ -51,10 +51,10 @@ def test_any_thinned_copy_is_matched_record_by_record() -> None:
     for _ in range(50):
         kept = sorted(chance.sample(range(400), chance.randint(0, 400)))
         target = [Entry(offset, source[number].digest) for offset, number in enumerate(kept)]
-        found = align(source, target)
-        assert found.upstream == tuple(kept)
-        assert found.downstream == tuple(range(len(kept)))
-        assert (found.missing, found.foreign) == (400 - len(kept), 0)
+        result = align(source, target)
+        assert result.upstream == tuple(kept)
+        assert result.downstream == tuple(range(len(kept)))
+        assert (result.missing, result.foreign) == (400 - len(kept), 0)
 
 
 def test_reread_counts_records_and_not_offsets() -> None:

@@ -81,10 +81,10 @@ def test_table_and_sentence_show_the_sums() -> None:
     text = file.getvalue()
     assert "orders-0" in text
     assert "differs" in text
-    said = closing(report(4), 1_000)
-    assert "1 groups on 1 partitions of 1,000 records: ours re-reads 1;" in said
-    assert "the plain timestamp rule would re-read 2;" in said
-    assert "stock's checkpoints would re-read 0 and leave 1 without an offset." in said
+    sentence = closing(report(4), 1_000)
+    assert "1 groups on 1 partitions of 1,000 records: ours re-reads 1;" in sentence
+    assert "the plain timestamp rule would re-read 2;" in sentence
+    assert "stock's checkpoints would re-read 0 and leave 1 without an offset." in sentence
 
 
 def test_a_failure_is_one_line_and_the_rest_is_in_the_log(
@@ -95,9 +95,9 @@ def test_a_failure_is_one_line_and_the_rest_is_in_the_log(
 
     monkeypatch.setattr(run, "play", fail)
     assert run.run_demo(tmp_path, records=2_000, keep=False) == run.FAILED
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 1
-    assert said[0].startswith("mirror-bridge demo: broker A has gone (the whole error is in ")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("mirror-bridge demo: broker A has gone (the whole error is in ")
     assert "and much more" in (tmp_path / run.LOG).read_text("utf-8")
 
 

@@ -68,7 +68,7 @@ WELL = Facts(
 )
 
 
-def found(check: str, **changes: Any) -> list[tuple[str, str]]:
+def findings(check: str, **changes: Any) -> list[tuple[str, str]]:
     """Severity and text of what the check finds, without what is well."""
     facts = replace(WELL, **changes)
     return [
@@ -79,7 +79,7 @@ def found(check: str, **changes: Any) -> list[tuple[str, str]]:
 
 
 def one(check: str, severity: str, words: str, **changes: Any) -> None:
-    ((there, text),) = found(check, **changes)
+    ((there, text),) = findings(check, **changes)
     assert (there, words in text) == (severity, True), text
 
 
@@ -137,8 +137,8 @@ def test_nothing_that_was_not_looked_at_is_said_to_be_well(kind: str) -> None:
     away = {f"{side}.cluster.bootstrap.servers": "127.0.0.1:1" for side in Side}
     gone = asyncio.run(collect(KINDS[kind], "c", {**GOOD[kind], **away}, StaticClientCheck()))
     for facts in (wrong, gone):
-        found = examine(facts)
-        well = {each.check for each in found if each.severity is Severity.OK}
+        examined = examine(facts)
+        well = {each.check for each in examined if each.severity is Severity.OK}
         looked_at = {"configuration", "ignored", "machine"}
         # What these kinds have nothing to do with.
         if kind != "source":
@@ -147,8 +147,8 @@ def test_nothing_that_was_not_looked_at_is_said_to_be_well(kind: str) -> None:
             looked_at |= {"worker"}
         if kind == "heartbeat":
             looked_at |= {"rights"}
-        assert well <= looked_at, [each for each in found if each.check in well - looked_at]
-        assert exit_status(found) == 1
+        assert well <= looked_at, [each for each in examined if each.check in well - looked_at]
+        assert exit_status(examined) == 1
 
 
 @pytest.mark.parametrize(("fetch", "offsets", "kind", "wrong"), [
@@ -157,7 +157,7 @@ def test_nothing_that_was_not_looked_at_is_said_to_be_well(kind: str) -> None:
 ])  # fmt: skip
 def test_versions(fetch: int, offsets: int, kind: str, wrong: bool) -> None:
     old = replace(CLUSTER, fetch_version=fetch, offsets_version=offsets)
-    assert bool(found("versions", clusters={A: CLUSTER, B: old}, kind=kind)) is wrong
+    assert bool(findings("versions", clusters={A: CLUSTER, B: old}, kind=kind)) is wrong
 
 
 def test_versions_that_are_not_known() -> None:
@@ -220,7 +220,7 @@ def test_rights_that_nobody_tells_are_not_checked() -> None:
     )
     one("rights", "not_checked", "it was not described", topics=topics(A, "orders", None))
     one("rights", "not_checked", "no answer", topics={**WELL.topics, A: Unknown("no answer")})
-    assert found("rights", clusters={A: Unknown("gone"), B: CLUSTER}) == [
+    assert findings("rights", clusters={A: Unknown("gone"), B: CLUSTER}) == [
         (
             "not_checked",
             "rights on orders of the source cluster: not checked, the source cluster did not answer",
@@ -233,22 +233,22 @@ def test_a_topic_that_is_to_be_made_takes_create() -> None:
         topics(B, "A.orders", TopicFacts(0, None)),
         [Need(B, "CREATE", "topic", "A.orders", "to make it")],
     )
-    assert found("rights", topics=missing, needs=needs) == []
+    assert findings("rights", topics=missing, needs=needs) == []
     none = {A: CLUSTER, B: replace(CLUSTER, allowed=frozenset({"DESCRIBE"}))}
     one("rights", "problem", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=needs)
     optional = [replace(needs[0], optional=True)]
     one("rights", "warning", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=optional)
     own = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE", "WRITE"})))
-    assert found("rights", topics=own, clusters=none, needs=[*WELL.needs, *needs]) == []
+    assert findings("rights", topics=own, clusters=none, needs=[*WELL.needs, *needs]) == []
     only = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE"})))
     one("rights", "problem", "WRITE on topic A.orders is missing", topics=only, clusters=none)
 
 
 def test_a_transactional_id_takes_write() -> None:
     needs = [Need(B, "WRITE", "transactional id", "mirror-bridge-A-m-0", "to copy")]
-    told = {"mirror-bridge-A-m-0": frozenset({"WRITE"})}
-    assert found("rights", needs=needs, ids=told) == []
-    denied = dict.fromkeys(told, frozenset[str]())
+    rights = {"mirror-bridge-A-m-0": frozenset({"WRITE"})}
+    assert findings("rights", needs=needs, ids=rights) == []
+    denied = dict.fromkeys(rights, frozenset[str]())
     one(
         "rights",
         "problem",
@@ -262,7 +262,7 @@ def test_a_transactional_id_takes_write() -> None:
 def test_replication() -> None:
     one("replication", "problem", "x.replication.factor is 3, and the target cluster has 1 broker(s)",
         replications=[Replication("x.replication.factor", 3, B)])  # fmt: skip
-    assert found("replication", replications=[Replication("x", -1, B)]) == []
+    assert findings("replication", replications=[Replication("x", -1, B)]) == []
     one(
         "replication",
         "not_checked",
@@ -288,15 +288,15 @@ def test_the_workers_cluster() -> None:
         worker_cluster_id=Unknown("--connect-url", skipped=True),
     )
     one("worker", "not_checked", "no answer", kind="checkpoint", worker_cluster_id=Unknown("no answer"))
-    assert found("worker", kind="source", worker_cluster_id="other") == []
+    assert findings("worker", kind="source", worker_cluster_id="other") == []
 
 
 def test_a_second_mirror() -> None:
     one("second mirror", "problem", "connector first copies orders", claims={("orders", "A.orders"): "first"})
-    assert found("second mirror", claims={("orders", "A.orders"): "mine", ("x", "A.x"): "first"}) == []
+    assert findings("second mirror", claims={("orders", "A.orders"): "mine", ("x", "A.x"): "first"}) == []
     one("second mirror", "warning", "a stock mirror", stock_syncs=True)
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
-    assert found("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
+    assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
 
 
 def test_timestamps() -> None:
@@ -312,7 +312,7 @@ def test_timestamps() -> None:
         "DESCRIBE_CONFIGS",
         topics=topics(B, "A.orders", replace(TOPIC, append_time=None)),
     )
-    assert found("timestamps", topics=topics(B, "A.orders", TopicFacts(0, None))) == []
+    assert findings("timestamps", topics=topics(B, "A.orders", TopicFacts(0, None))) == []
 
 
 @pytest.mark.parametrize(("kind", "copies", "severity"), [
@@ -333,7 +333,7 @@ def test_policies() -> None:
     one("policies", "problem", "'.', and '-' in connector other", others=[Other("other", "Default", "-")])
     one("policies", "problem", "'Default', and 'Identity'", others=[Other("other", "Identity", ".")])
     stock = "org.apache.kafka.connect.mirror.Default"
-    assert found("policies", others=[Other("other", stock, ".")]) == []
+    assert findings("policies", others=[Other("other", stock, ".")]) == []
     one("policies", "skipped", "not checked", others=Unknown("--url", skipped=True))
 
 
@@ -353,7 +353,7 @@ def test_java_and_spark() -> None:
         "pyspark is not",
         machine=MachineFacts(17, "", Unknown("pyspark is not installed")),
     )
-    assert found("machine", kind="checkpoint", machine=Unknown("none")) == []
+    assert findings("machine", kind="checkpoint", machine=Unknown("none")) == []
 
 
 def test_java_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
         changed = {key.replace("_", "."): value for key, value in settings.items()}
         plan = Plan.of(KINDS[kind], {**GOOD[kind], "name": "m", **synced, **changed})
         all_there = [name for some in plan.asked_by_name.values() for name in some]
-        found = plan.needs([Pair("orders", "A.orders")], ["g"], frozenset(all_there))
-        return {(need.side, need.operation, need.resource, need.name) for need in found}
+        needed = plan.needs([Pair("orders", "A.orders")], ["g"], frozenset(all_there))
+        return {(need.side, need.operation, need.resource, need.name) for need in needed}
 
     for right in RIGHTS:
         for kind in right.kinds:
@@ -399,6 +399,17 @@ def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
     ids = {name for *_, name in needs("source", bridge_take_over_from="old")}
     alias = GOOD["source"]["source.cluster.alias"]
     assert {f"mirror-bridge-{alias}-{name}-{who}" for name in ("m", "old") for who in ("driver", 0)} <= ids
+
+
+def test_on_the_way_home_the_topic_that_a_copy_is_of_is_its_counterpart() -> None:
+    aliases = {"source.cluster.alias": "B", "target.cluster.alias": "A"}
+    there = ["A.orders", "B.orders", "heartbeats", "mine", "mm2-layout.A.internal"]
+    chosen = {"topics": r"A\.orders,mine,mm2-layout.*", "topics.exclude": "x"}
+    for kind in ("group_offset", "checkpoint"):
+        config = {**GOOD[kind], **aliases, **chosen}
+        assert Plan.of(KINDS[kind], config).pairs(there) == [Pair("mine", "B.mine")]
+        home = Plan.of(KINDS[kind], {**config, "reverse.checkpointing.enabled": "true"})
+        assert home.pairs(there) == [Pair("A.orders", "orders"), Pair("mine", "B.mine")]
 
 
 def test_names_that_are_no_patterns_are_asked_for() -> None:
@@ -434,6 +445,13 @@ def test_a_plan_leaves_out_what_is_switched_off() -> None:
     assert (A, "READ", *there) in {
         (each.side, each.operation, each.name) for each in home.needs([], [], there)
     }
+    off = {**GOOD["group_offset"], "emit.group-readiness.enabled": "false"}
+    silent = Plan.of(KINDS["group_offset"], off)
+    readiness = silent.policy.readiness_topic(silent.aliases[0])
+    assert readiness in silent.asked_by_name[B], "it may tell of groups that were moved before"
+    for present in (frozenset[str](), frozenset({readiness})):
+        operations = {each.operation for each in silent.needs([], [], present) if each.name == readiness}
+        assert operations == ({"READ"} if present else set())
     beats = {**GOOD["source"], "topics": "orders", "topics.exclude": "x"}
     assert [each.source for each in Plan.of(KINDS["source"], beats).pairs(["heartbeats", "orders"])] == [
         "heartbeats",
@@ -536,10 +554,10 @@ def test_the_command_shows_what_the_service_finds(monkeypatch: pytest.MonkeyPatc
         if request.url.path.endswith("/a%2Fb/doctor") or request.url.raw_path.startswith(
             b"/v1/connectors/a%2Fb/"
         ):
-            found = [
+            shown = [
                 DoctorFinding(check="worker", severity="skipped", found="not checked", remedy="--connect-url")
             ]
-            return httpx.Response(200, content=DoctorReport(name="a/b", findings=found).model_dump_json())
+            return httpx.Response(200, content=DoctorReport(name="a/b", findings=shown).model_dump_json())
         return httpx.Response(404, content=ErrorBody(error_code="x", message="none").model_dump_json())
 
     serve(monkeypatch, answer)

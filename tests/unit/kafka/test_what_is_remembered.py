@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
@@ -64,17 +64,17 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMetadata]:
 
     monkeypatch.setattr(log_requests, "metadata", metadata)
     monkeypatch.setattr(log_requests, "read_metadata", read)
-    monkeypatch.setattr(group_requests, "read_coordinators", lambda _: dict.fromkeys(wanted, (0, 7)))
-    monkeypatch.setattr(group_requests, "find_coordinators", found)
+    monkeypatch.setattr(group_requests, "read_coordinators", lambda _: dict.fromkeys(requested, (0, 7)))
+    monkeypatch.setattr(group_requests, "find_coordinators", find_coordinators)
     monkeypatch.setattr(NetworkClient, "send", send)
     return topics
 
 
-wanted: list[str] = []
+requested: list[str] = []
 
 
-def found(groups: list[str]) -> Call:
-    wanted[:] = groups
+def find_coordinators(groups: list[str]) -> Call:
+    requested[:] = groups
     return Call(ApiKeys.FIND_COORDINATOR, versions=range(4, 5), flexible_from=3, write=lambda *_: None)
 
 
@@ -139,9 +139,9 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
 ) -> None:
     asked: list[str] = []
 
-    async def configs(_: object, topics: list[str]) -> dict[str, dict[str, ConfigEntry]]:
+    async def configs(_: object, topics: list[str]) -> AsyncIterator[dict[str, dict[str, ConfigEntry]]]:
         asked.extend(topics)
-        return {
+        yield {
             name: {
                 "message.timestamp.type": ConfigEntry(
                     "LogAppendTime" if name == "stays" else "CreateTime", ConfigSource.DEFAULT
@@ -150,7 +150,7 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
             for name in topics
         }
 
-    monkeypatch.setattr("bridge.kafka.admin.topic_admin.KafkaTopicAdmin.configs", configs)
+    monkeypatch.setattr("bridge.kafka.cluster.configs_in_parts", configs)
 
     async def work() -> None:
         cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))
@@ -170,5 +170,32 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
         )
         a_minute = A_ROUND + 1
         assert most <= a_minute * (2 * 61 + 2 * 11), most
+
+    asyncio.run(work())
+
+
+def test_configs_that_come_too_late_are_left_out_and_asked_for_again(
+    there: dict[str, TopicMetadata], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came in time counts."""
+    monkeypatch.setattr("bridge.kafka.cluster._CONFIGS_PATIENCE", 0.05)
+    asked: list[list[str]] = []
+
+    async def configs(_: object, topics: list[str]) -> AsyncIterator[dict[str, dict[str, ConfigEntry]]]:
+        asked.append(list(topics))
+        yield {topics[0]: {"message.timestamp.type": ConfigEntry("LogAppendTime", ConfigSource.DEFAULT)}}
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bridge.kafka.cluster.configs_in_parts", configs)
+
+    async def work() -> None:
+        cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))
+        names = ["first", "second"]
+        there.update({name: meta(name) for name in names})
+        for late in (["first", "second"], ["second"]):
+            infos = await cluster.topics(names)
+            assert asked[-1] == late
+            assert not isinstance(infos["first"], KafkaFailure)
+            assert infos["first"].log_append_time
 
     asyncio.run(work())

@@ -130,7 +130,12 @@ def test_what_is_well_for_a_moment_only_goes_on(kept: Kept) -> None:
 
 
 def test_a_cluster_that_is_away_is_one_line_for_all_connectors(kept: Kept) -> None:
-    props = {"source.cluster.alias": "east", "source.cluster.bootstrap.servers": "east-1:9092,east-2:9092"}
+    # A target of its own: outages of a cluster are shared by all connectors of a process, tests before this one too.
+    props = {
+        "source.cluster.alias": "east",
+        "source.cluster.bootstrap.servers": "east-1:9092,east-2:9092",
+        "target.cluster.alias": "west",
+    }
     away = KafkaFailure(KafkaFault.UNREACHABLE, "refused")
     all_of_them = [Outages(f"c{number}", props) for number in range(20)]
     for _ in range(10):
@@ -177,8 +182,8 @@ def test_a_line_of_a_child_stays_what_it_is() -> None:
         "traceback": "java.lang.Error: x",
         "task": 3,
     }
-    found = json.loads(JsonLines("http").format(of_line(json.dumps(line), "driver", NOW)))
-    assert found == {**line, "level": "WARNING"}
+    decoded = json.loads(JsonLines("http").format(of_line(json.dumps(line), "driver", NOW)))
+    assert decoded == {**line, "level": "WARNING"}
 
 
 @pytest.mark.parametrize(
@@ -194,8 +199,8 @@ def test_a_line_of_a_child_stays_what_it_is() -> None:
     ],
 )
 def test_any_other_line_becomes_one(line: str, level: str) -> None:
-    found = json.loads(JsonLines("http").format(of_line(line, "driver", NOW)))
-    assert found == {
+    decoded = json.loads(JsonLines("http").format(of_line(line, "driver", NOW)))
+    assert decoded == {
         "time": "2027-01-15T08:00:00.250Z",
         "level": level,
         "process": "driver",
@@ -276,8 +281,8 @@ logging.getLogger("uvicorn.access").info("GET /")
 thread = threading.Thread(target=lambda: 1 / 0, name="t1"); thread.start(); thread.join()
 async def forgotten():
     async def fails(): raise ValueError("nobody waits")
-    task = asyncio.create_task(fails()); await asyncio.sleep(0.01); del task; gc.collect()
-    asyncio.get_running_loop().call_soon(lambda: 1 / 0); await asyncio.sleep(0.01)
+    task = asyncio.create_task(fails()); await asyncio.wait([task]); del task; gc.collect()
+    asyncio.get_running_loop().call_soon(lambda: 1 / 0); await asyncio.sleep(0)
 asyncio.run(forgotten())
 class Bad:
     def __del__(self): raise RuntimeError("in del")
@@ -293,8 +298,8 @@ def test_warnings_and_errors_that_nobody_catches_are_lines_too() -> None:
     assert (ended.returncode, ended.stdout) == (1, "")
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert {line["process"] for line in lines} == {"rounds"}
-    found = [(line["level"], line["logger"], line["message"].partition("\n")[0]) for line in lines]
-    assert [name for _, name, _ in found] == [
+    result = [(line["level"], line["logger"], line["message"].partition("\n")[0]) for line in lines]
+    assert [name for _, name, _ in result] == [
         "py.warnings",
         "uvicorn.access",
         "bridge",
@@ -303,8 +308,8 @@ def test_warnings_and_errors_that_nobody_catches_are_lines_too() -> None:
         "bridge",
         "bridge",
     ]
-    assert found[2] == ("ERROR", "bridge", "thread t1 ended on an unexpected error: division by zero")
-    assert found[-1] == ("CRITICAL", "bridge", "the process ends on an unexpected error: the end")
+    assert result[2] == ("ERROR", "bridge", "thread t1 ended on an unexpected error: division by zero")
+    assert result[-1] == ("CRITICAL", "bridge", "the process ends on an unexpected error: the end")
     assert all("Error" in line["traceback"] for line in lines[2:])
 
 

@@ -38,10 +38,10 @@ class Task:
         self.syncs.apply(OffsetSync(TopicPartition(topic, partition), upstream, downstream))
 
     def round(self, group: str, committed: dict[TopicPartition, Committed | None]) -> list[Checkpoint]:
-        found = emit(group, committed, self.syncs.translate, rename, self.checkpoints.of_group(group))
-        for checkpoint in found:
+        result = emit(group, committed, self.syncs.translate, rename, self.checkpoints.of_group(group))
+        for checkpoint in result:
             self.checkpoints.apply(checkpoint)
-        return found
+        return result
 
     def at(self, offset: int) -> list[tuple[int, int]]:
         """What is emitted, upstream and downstream, for one group that committed `offset` of `topic1-0`."""
@@ -52,9 +52,9 @@ class Task:
 
 
 def rename(topic: str) -> str:
-    found = counterpart(DEFAULT, topic, "source1", "target2", reverse=True)
-    assert found is not None
-    return found
+    result = counterpart(DEFAULT, topic, "source1", "target2", reverse=True)
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize(

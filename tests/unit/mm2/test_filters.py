@@ -20,15 +20,15 @@ from bridge.patterns import JavaPattern, PatternTooSlow
 
 
 def topics(**props: str) -> DefaultTopicFilter:
-    found = DefaultTopicFilter()
-    found.configure({name.replace("_", "."): value for name, value in props.items()})
-    return found
+    result = DefaultTopicFilter()
+    result.configure({name.replace("_", "."): value for name, value in props.items()})
+    return result
 
 
 def groups(**props: str) -> DefaultGroupFilter:
-    found = DefaultGroupFilter()
-    found.configure({name.replace("_", "."): value for name, value in props.items()})
-    return found
+    result = DefaultGroupFilter()
+    result.configure({name.replace("_", "."): value for name, value in props.items()})
+    return result
 
 
 def test_a_filter_that_was_never_configured_matches_nothing() -> None:
@@ -37,20 +37,20 @@ def test_a_filter_that_was_never_configured_matches_nothing() -> None:
 
 
 def test_defaults_of_4_3_1() -> None:
-    found = topics()
+    result = topics()
     assert all(
-        found.should_replicate_topic(topic) for topic in ("orders", "foo.internal", "A.orders", "x-internal")
+        result.should_replicate_topic(topic) for topic in ("orders", "foo.internal", "A.orders", "x-internal")
     )
     excluded = ("mm2-offset-syncs.A.internal", "x.replica", "__consumer_offsets", "mm2-layout.A.internal")
-    assert not any(found.should_replicate_topic(topic) for topic in excluded)
+    assert not any(result.should_replicate_topic(topic) for topic in excluded)
     default = groups()
     assert default.should_replicate_group("billing")
     assert not any(map(default.should_replicate_group, ("console-consumer-1", "connect-x", "__g")))
 
 
 def test_the_whole_name_must_match_and_excludes_win() -> None:
-    found = topics(topics="order, pay.*", topics_exclude="payroll")
-    assert [found.should_replicate_topic(t) for t in ("order", "orders", "payments", "payroll")] == [
+    result = topics(topics="order, pay.*", topics_exclude="payroll")
+    assert [result.should_replicate_topic(t) for t in ("order", "orders", "payments", "payroll")] == [
         1,
         0,
         1,
@@ -70,9 +70,9 @@ def test_the_whole_name_must_match_and_excludes_win() -> None:
     ],
 )
 def test_topics(given: str, matching: list[str], other: list[str]) -> None:
-    found = topics(topics=given)
-    assert all(map(found.should_replicate_topic, matching))
-    assert not any(map(found.should_replicate_topic, other))
+    result = topics(topics=given)
+    assert all(map(result.should_replicate_topic, matching))
+    assert not any(map(result.should_replicate_topic, other))
 
 
 CONFIG_DEFAULTS = [
@@ -104,11 +104,11 @@ CONFIG_DEFAULTS = [
     ],
 )
 def test_config_properties(exclude: str | None, matching: list[str], other: list[str]) -> None:
-    found = DefaultConfigPropertyFilter()
+    result = DefaultConfigPropertyFilter()
     if exclude is not None:
-        found.configure({"config.properties.exclude": exclude})
-    assert all(map(found.should_replicate_config_property, matching))
-    assert not any(map(found.should_replicate_config_property, other))
+        result.configure({"config.properties.exclude": exclude})
+    assert all(map(result.should_replicate_config_property, matching))
+    assert not any(map(result.should_replicate_config_property, other))
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_config_properties(exclude: str | None, matching: list[str], other: list
     [(None, False), ("target", False), ("source", True), (" source ", True), ("Source", False), ("", False)],
 )
 def test_defaults_of_the_source_only_by_its_exact_name(defaults_from: str | None, sources: bool) -> None:
-    found = DefaultConfigPropertyFilter()
-    assert not found.should_replicate_source_default("retention.ms")
-    found.configure({"use.defaults.from": defaults_from})
-    assert found.should_replicate_source_default("retention.ms") is sources
+    result = DefaultConfigPropertyFilter()
+    assert not result.should_replicate_source_default("retention.ms")
+    result.configure({"use.defaults.from": defaults_from})
+    assert result.should_replicate_source_default("retention.ms") is sources
 
 
 def test_an_empty_list_matches_nothing() -> None:
@@ -133,8 +133,8 @@ def test_a_regex_with_a_comma_is_joined_again() -> None:
 
 
 def test_group_ids_of_any_characters() -> None:
-    found = groups(groups=r'\Qa"b|c\E.*, grüße-\d+')
-    assert [found.should_replicate_group(g) for g in ('a"b|c1', "grüße-7", "a", "grüße-٣")] == [1, 1, 0, 0]
+    result = groups(groups=r'\Qa"b|c\E.*, grüße-\d+')
+    assert [result.should_replicate_group(g) for g in ('a"b|c1', "grüße-7", "a", "grüße-٣")] == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -242,15 +242,15 @@ def test_a_pattern_that_takes_too_long_is_an_error_and_others_go_on(pattern: str
     thread.start()
     try:
         for _ in range(3):
-            found = _tried(patterns, "a" * 200)
-            assert found is None or "topics.exclude: the pattern" in found
+            result = _tried(patterns, "a" * 200)
+            assert result is None or "topics.exclude: the pattern" in result
     finally:
         done.set()
         thread.join()
     began = time.monotonic()
     again = _tried(patterns, "a" * 201)
     assert again is None or time.monotonic() - began < 0.1, "once is enough"
-    assert found is None or turns > 0
+    assert result is None or turns > 0
 
 
 def _tried(patterns: PatternList, name: str) -> str | None:
@@ -265,8 +265,8 @@ def _tried(patterns: PatternList, name: str) -> str | None:
 def test_a_long_name_is_matched_with_a_limit_whatever_the_pattern() -> None:
     patterns = PatternList(("a*a*b",), "groups")
     began = time.monotonic()
-    found = _tried(patterns, "a" * 30_000)
-    assert found is None or "groups: the pattern" in found
+    result = _tried(patterns, "a" * 30_000)
+    assert result is None or "groups: the pattern" in result
     assert time.monotonic() - began < 10
 
 

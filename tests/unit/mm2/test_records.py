@@ -244,12 +244,12 @@ def test_numbers_that_no_log_has_are_refused_where_they_would_be_acted_on(
 )
 def test_what_is_checked_is_in_range_or_refused(record: OffsetSync | Checkpoint) -> None:
     with suppress(SchemaError):
-        found = type(record).checked(record.key(), record.value())
-        assert found == record
-        assert found.topic_partition.topic
-        assert found.topic_partition.partition >= 0
-        assert min(found.upstream_offset, found.downstream_offset) >= 0
-        assert max(found.upstream_offset, found.downstream_offset) < 2**63 - 1
+        result = type(record).checked(record.key(), record.value())
+        assert result == record
+        assert result.topic_partition.topic
+        assert result.topic_partition.partition >= 0
+        assert min(result.upstream_offset, result.downstream_offset) >= 0
+        assert max(result.upstream_offset, result.downstream_offset) < 2**63 - 1
 
 
 def test_what_stock_writes_is_in_range() -> None:

@@ -7,9 +7,11 @@ import pytest
 from bridge.mm2.replication_policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
+    LegacyReplicationPolicy,
     ReplicationPolicy,
     is_cycle,
     java_split,
+    misread,
 )
 
 
@@ -178,3 +180,62 @@ def test_a_policy_of_ones_own_needs_three_methods() -> None:
 @pytest.mark.parametrize(("text", "parts"), [("a.b.", ["a", "b"]), ("", [""]), ("..", []), (".a", ["", "a"])])
 def test_java_split(text: str, parts: list[str]) -> None:
     assert java_split(text, ".") == parts
+
+
+def test_legacy_names_stay_and_heartbeats_are_topics_like_others() -> None:
+    policy = LegacyReplicationPolicy()
+    policy.configure({"source.cluster.alias": "A"})
+    for topic in ("orders", "heartbeats", "B.heartbeats", "B.orders"):
+        assert policy.format_remote_topic("A", topic) == topic
+        assert (policy.topic_source(topic), policy.upstream_topic(topic)) == ("A", topic)
+        assert not policy.is_heartbeats_topic(topic)
+        assert not is_cycle(policy, topic, "B")
+    assert policy.is_internal_topic("mm2-offset-runs.A.internal")
+
+
+def with_aliases(*aliases: str, separator: str | None = None) -> DefaultReplicationPolicy:
+    policy = DefaultReplicationPolicy()
+    policy.configure(
+        {"replication.policy.aliases": " , ".join(aliases), "replication.policy.separator": separator}
+    )
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("topic", "source", "upstream", "original"),
+    [
+        ("us.west.orders", "us.west", "orders", "orders"),
+        ("us.west.1.orders", "us.west.1", "orders", "orders"),
+        ("us.east.orders", "us", "east.orders", "orders"),
+        ("eu.us.west.orders", "eu", "us.west.orders", "orders"),
+        ("us.west.eu.orders", "us.west", "eu.orders", "orders"),
+        ("us.west", "us", "west", "west"),
+        ("us.west.", "us", "west.", "west."),
+        ("us.western.orders", "us", "western.orders", "orders"),
+        ("orders", None, None, "orders"),
+    ],
+)
+def test_aliases_that_contain_the_separator_are_read_as_said(
+    topic: str, source: str | None, upstream: str | None, original: str
+) -> None:
+    policy = with_aliases("us.west", "us.west.1")
+    assert (policy.topic_source(topic), policy.upstream_topic(topic)) == (source, upstream)
+    assert policy.original_topic(topic) == original
+
+
+def test_with_such_aliases_cycles_and_heartbeats_are_seen() -> None:
+    policy = with_aliases("us.west", "us.east")
+    assert is_cycle(policy, "us.west.orders", "us.west")
+    assert is_cycle(policy, "eu.us.west.orders", "us.west")
+    assert not is_cycle(policy, "us.west.orders", "us.east")
+    assert policy.is_heartbeats_topic("us.west.us.east.heartbeats")
+    assert not default().is_heartbeats_topic("heartbeats.us")
+    assert is_cycle(with_aliases("a-b", separator="-"), "a-b-orders", "a-b")
+
+
+def test_a_name_that_two_aliases_could_have_made_is_told() -> None:
+    policy = with_aliases("us.west")
+    assert misread(policy, "us", "west.orders") == ("us.west", "orders")
+    assert misread(policy, "us.west", "orders") is None
+    assert misread(policy, "us", "orders") is None
+    assert misread(default(), "us", "west.orders") is None

@@ -78,14 +78,14 @@ def test_count_hops_for_topic(topic: str, source: str, hops: int) -> None:
 
 def test_heartbeat_topics() -> None:
     """MirrorClientTest.heartbeatTopicsTest"""
-    found = {"heartbeats", "source1.heartbeats", "source2.source1.heartbeats", "source3.heartbeats"}
-    assert upstream_topics.heartbeat_topics(default(), {"topic1", "topic2", *found}) == found
+    result = {"heartbeats", "source1.heartbeats", "source2.source1.heartbeats", "source3.heartbeats"}
+    assert upstream_topics.heartbeat_topics(default(), {"topic1", "topic2", *result}) == result
 
 
 def test_checkpoint_topics() -> None:
     """MirrorClientTest.checkpointsTopicsTest"""
-    found = {f"{name}.checkpoints.internal" for name in ("source1", "source2.source1", "source3")}
-    assert upstream_topics.checkpoint_topics(default(), {"topic1", "checkpoints.internal", *found}) == found
+    result = {f"{name}.checkpoints.internal" for name in ("source1", "source2.source1", "source3")}
+    assert upstream_topics.checkpoint_topics(default(), {"topic1", "checkpoints.internal", *result}) == result
 
 
 def test_replication_hops() -> None:
@@ -132,13 +132,13 @@ def test_remote_topics(separator: str) -> None:
         ("source1", "source2", "topic5"),
         ("source3", "source4", "source5", "topic6"),
     ]
-    found = {separator.join(each) for each in parts}
+    result = {separator.join(each) for each in parts}
     policy = default(separator=separator)
     internal = {policy.checkpoints_topic("A"), policy.offset_syncs_topic("A"), "__x", ".x"}
-    assert upstream_topics.remote_topics(policy, {"topic1", "topic2", "topic3", *internal, *found}) == found
-    one = upstream_topics.remote_topics(policy, found, "source1")
-    assert one == {name for name in found if name.startswith("source1")}
-    assert upstream_topics.remote_topics(policy, found, "source2") == set()
+    assert upstream_topics.remote_topics(policy, {"topic1", "topic2", "topic3", *internal, *result}) == result
+    one = upstream_topics.remote_topics(policy, result, "source1")
+    assert one == {name for name in result if name.startswith("source1")}
+    assert upstream_topics.remote_topics(policy, result, "source2") == set()
 
 
 def test_identity_remote_topics() -> None:

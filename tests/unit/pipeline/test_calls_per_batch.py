@@ -37,8 +37,8 @@ def log(records: int, codec: int) -> bytearray:
 
 
 def pieces(data: bytearray) -> Iterator[Chunk | Gap]:
-    found = batches_of(CompletedFetch(TP, data, 0), 0, POLICY, committed_only=True)
-    return Refusals().chunks(TP, found.batches, POLICY, 0)
+    result = batches_of(CompletedFetch(TP, data, 0), 0, POLICY, committed_only=True)
+    return Refusals().chunks(TP, result.batches, POLICY, 0)
 
 
 @pytest.mark.parametrize(

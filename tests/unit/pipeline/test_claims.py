@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bridge.model.copy_owners import refusals
+from bridge.model.copy_owners import OtherCopy, mixture_refusals, opposite_refusals, refusals
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.pipeline.claims import claims, lost_runs, ownership, withdrawn
+from bridge.pipeline.elsewhere import is_layout_topic, loops, mixtures
 from bridge.pipeline.layout_records import LayoutRecord, LayoutTopic, layout_key, read_layouts
 from tests.unit.pipeline.values import spec
 
@@ -17,8 +18,8 @@ def topic(*changes: list[tuple[bytes, bytes | None]]) -> LayoutTopic:
 
 
 def test_copies_are_owned_free_or_taken() -> None:
-    found = ownership(topic(claims([T], "one"), claims([U], "two")), [T, U, V], "one")
-    assert (found.owned, found.free, found.taken) == ([T], [V], {U: "two"})
+    result = ownership(topic(claims([T], "one"), claims([U], "two")), [T, U, V], "one")
+    assert (result.owned, result.free, result.taken) == ([T], [V], {U: "two"})
 
 
 def test_of_two_that_claim_at_once_both_see_the_same_owner() -> None:
@@ -49,26 +50,80 @@ def layout(*, copied: bool) -> list[tuple[bytes, bytes | None]]:
 def test_topics_without_any_run_have_lost_them_where_the_connector_has_copied_them() -> None:
     name = spec().name
     there = topic(layout(copied=True), claims([T, U], name), claims([V], "two"))
-    found = runs(T, U, V, ("new", "A.new"))
-    found[CopyId(TopicPartition("u", 1), "A.u")] = ["a run"]
-    assert lost_runs(there, found, name) == {T}, (
+    result = runs(T, U, V, ("new", "A.new"))
+    result[CopyId(TopicPartition("u", 1), "A.u")] = ["a run"]
+    assert lost_runs(there, result, name) == {T}, (
         "a new partition, a topic of another one and a new one have not"
     )
     assert not lost_runs(topic(layout(copied=False), claims([T], name)), runs(T), name), "it came to nothing"
 
 
 def test_a_refusal_names_the_owner_and_what_to_do() -> None:
-    (said,) = refusals({T: "one"}, "two")
-    assert said == (
+    (message,) = refusals({T: "one"}, "two")
+    assert message == (
         "connector one copies t to A.t already, and two would write each record a second time. Exclude what it copies "
         "with topics.exclude, or go on under the name one, or stop one and hand its copies back (mirror-bridge "
         "hand-back one), or set bridge.take.over.from=one, which shuts one out"
     )
 
 
+def others(name: str, *pairs: tuple[str, str]) -> list[LogRecord]:
+    return [LogRecord(offset, 0, *pair) for offset, pair in enumerate(claims(pairs, name))]
+
+
+def test_a_topic_that_another_source_is_copied_to_is_found() -> None:
+    elsewhere = {
+        "mm2-layout.B.internal": others("two", ("t", "A.t"), ("x", "y")),
+        "mm2-layout.C.internal": others("three", ("u", "A.u")),
+    }
+    found = mixtures(spec(), elsewhere, [T, U, V])
+    assert found == {
+        T: OtherCopy("two", "t", "mm2-layout.B.internal"),
+        U: OtherCopy("three", "u", "mm2-layout.C.internal"),
+    }
+    assert mixtures(spec(merge_with=("two",)), elsewhere, [T, U, V]).keys() == {U}
+    ended = {"mm2-layout.B.internal": [*others("two", T), LogRecord(9, 0, *withdrawn([T], "two")[0])]}
+    assert mixtures(spec(), ended, [T]) == {}
+
+
+def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
+    assert all(map(is_layout_topic, ("mm2-layout.A.internal", "mm2-layout-us.west-internal")))
+    assert not any(map(is_layout_topic, ("mm2-offset-runs.A.internal", "layout.A.internal", "mm2-layout.A")))
+
+
+def test_a_refusal_to_mix_names_the_owner_and_what_to_do() -> None:
+    (said,) = mixture_refusals({T: OtherCopy("one", "t", "mm2-layout.B.internal")}, "two")
+    assert said == (
+        "connector one copies another source to A.t already (its claim is in mm2-layout.B.internal), and two would mix "
+        "the records of both. Give one of them another replication.policy.class, exclude the topics with "
+        "topics.exclude, or stop one and hand its copies back (mirror-bridge hand-back one); where one topic is to "
+        "hold the records of both sources, set bridge.merge.with=one"
+    )
+
+
+def opposite_layout(name: str, *, stop: bool) -> LogRecord:
+    return LogRecord(50, 0, layout_key(spec(name=name)), LayoutRecord(3, 1, stop=stop).value())
+
+
+def test_a_running_connector_in_the_opposite_direction_is_found() -> None:
+    there = others("back", ("A.t", "t"), ("u", "A.u"))
+    assert loops(spec(), there, [T, U, V]) == {T: "back"}
+    assert loops(spec(), [*there, opposite_layout("back", stop=False)], [T, U]) == {T: "back"}
+    assert loops(spec(), [*there, opposite_layout("back", stop=True)], [T, U]) == {}
+    assert loops(spec(), [*there, opposite_layout("another", stop=True)], [T]) == {T: "back"}
+
+
+def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:
+    (said,) = opposite_refusals({("t", "t"): "back"}, "there")
+    assert said.startswith(
+        "connector back copies t to t in the opposite direction, and there would send each record"
+    )
+    assert "stop back (in good order" in said
+
+
 def test_there_is_a_refusal_for_each_owner_and_it_names_a_few_topics() -> None:
     many = {(f"t{number}", f"A.t{number}"): "one" for number in range(5)}
-    said = refusals({**many, U: "three"}, "two")
-    assert len(said) == 2
-    assert "connector one copies t0 to A.t0, t1 to A.t1, t2 to A.t2 and 2 more already" in said[0]
-    assert "connector three copies u to A.u already" in said[1]
+    messages = refusals({**many, U: "three"}, "two")
+    assert len(messages) == 2
+    assert "connector one copies t0 to A.t0, t1 to A.t1, t2 to A.t2 and 2 more already" in messages[0]
+    assert "connector three copies u to A.u already" in messages[1]

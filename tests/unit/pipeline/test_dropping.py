@@ -34,8 +34,8 @@ def keys(topic: str, count: int) -> dict[CopyId, list[bytes]]:
 
 
 def test_every_run_of_a_pair_goes() -> None:
-    found = {**keys("orders", 3), **keys("stock", 2)}
-    pairs, dropped = drop_keys(found, [PAIR, ("never", "A.never")])
+    result = {**keys("orders", 3), **keys("stock", 2)}
+    pairs, dropped = drop_keys(result, [PAIR, ("never", "A.never")])
     assert pairs == [PAIR, ("never", "A.never")], "one that has claims only, too"
     assert dropped == [b"0-0", b"0-1", b"0-2", b"1-0", b"1-1", b"1-2"]
 
@@ -43,7 +43,7 @@ def test_every_run_of_a_pair_goes() -> None:
 @pytest.mark.parametrize("runs", [1, MOST, 3 * MOST])
 def test_a_layout_is_not_held_up_for_long(runs: int) -> None:
     """The rest goes with the next one; a pair as a whole, or its claim would be gone before its runs."""
-    found = {**keys("orders", runs), **keys("stock", runs)}
-    pairs, dropped = drop_keys(found, [PAIR, OTHER])
+    result = {**keys("orders", runs), **keys("stock", runs)}
+    pairs, dropped = drop_keys(result, [PAIR, OTHER])
     assert pairs == ([PAIR, OTHER] if runs == 1 else [PAIR])
     assert len(dropped) == 2 * runs * len(pairs)

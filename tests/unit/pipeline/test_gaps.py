@@ -61,12 +61,12 @@ def resumed(
 def test_without_a_run_copying_begins_where_it_is_told_to(
     latest: bool, start: int | None, offset: int
 ) -> None:
-    found = resumed(None, Bounds(40, 90), Bounds(0, 0), latest=latest, of=copied(start=start))
-    assert found == Resume(offset)
+    result = resumed(None, Bounds(40, 90), Bounds(0, 0), latest=latest, of=copied(start=start))
+    assert result == Resume(offset)
 
 
 @pytest.mark.parametrize(
-    ("latest", "offset", "missing", "said"),
+    ("latest", "offset", "missing", "message"),
     [
         (False, 40, (40, -1), "copied before are duplicated"),
         (True, 90, (-1, 90), "not copied before are missing"),
@@ -74,14 +74,14 @@ def test_without_a_run_copying_begins_where_it_is_told_to(
     ids=["earliest", "latest"],
 )
 def test_a_target_that_is_not_empty_where_no_run_is_known_is_told_of(
-    latest: bool, offset: int, missing: tuple[int, int], said: str
+    latest: bool, offset: int, missing: tuple[int, int], message: str
 ) -> None:
     """The runs topic was deleted, or lost what it held; or somebody else has written there."""
-    found = resumed(None, Bounds(40, 90), Bounds(3, 203), latest=latest)
-    assert found.offset == offset
-    (gap,) = found.gaps
+    result = resumed(None, Bounds(40, 90), Bounds(3, 203), latest=latest)
+    assert result.offset == offset
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TARGET_NOT_EMPTY, *missing)
-    for words in ("A.orders-0", "offsets 3 to 202", said):
+    for words in ("A.orders-0", "offsets 3 to 202", message):
         assert words in gap.detail
 
 
@@ -98,16 +98,16 @@ def test_what_a_stock_mirror_has_filled_is_no_gap() -> None:
 def test_what_a_stock_mirror_has_filled_is_one_where_we_have_copied_too() -> None:
     """The runs that told how far are lost."""
     of = replace(copied(start=60), copied_before=True)
-    found = resumed(None, Bounds(40, 90), Bounds(0, 85), of=of)
-    assert found.offset == 60
-    (gap,) = found.gaps
+    result = resumed(None, Bounds(40, 90), Bounds(0, 85), of=of)
+    assert result.offset == 60
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TARGET_NOT_EMPTY, 60, -1)
     assert resumed(None, Bounds(40, 90), Bounds(0, 0), of=of) == Resume(60)
 
 
 def test_with_fail_the_sentence_says_what_to_do() -> None:
     (gap,) = resumed(None, Bounds(40, 90), Bounds(3, 203)).gaps
-    said = refusal([gap])
+    message = refusal([gap])
     for words in (
         "source.gap.policy is fail",
         "orders-0",
@@ -115,7 +115,7 @@ def test_with_fail_the_sentence_says_what_to_do() -> None:
         "source.gap.policy=report",
         "delete topic A.orders",
     ):
-        assert words in said
+        assert words in message
     (cut,) = resumed(run(), Bounds(0, 450)).gaps
     assert refusal([cut]) == f"source.gap.policy is fail: {cut.sentence}"
 
@@ -244,9 +244,9 @@ def test_a_record_bears_a_run_out_by_its_place_and_time(
 @pytest.mark.parametrize("position", [601, 2**60])
 def test_a_position_beyond_the_log_skips_nothing_of_it(position: int) -> None:
     """Nothing was copied of what lies behind the run's records, or the log is another one there."""
-    found = resumed(wrong(300, position=position), *LOGS)
-    assert found.offset == 310
-    (gap,) = found.gaps
+    result = resumed(wrong(300, position=position), *LOGS)
+    assert result.offset == 310
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.CUT_BACK, 600, position)
 
 
@@ -271,9 +271,9 @@ def test_a_log_that_has_the_position_as_its_start_or_end_has_no_gap(source: Boun
     ("last", "of"), [(run(), copied()), (None, copied(start=500))], ids=["our own", "taken over from stock"]
 )
 def test_what_retention_took_before_it_was_copied_is_a_gap(last: OffsetRun | None, of: Copied) -> None:
-    found = resumed(last, Bounds(620, 1000), of=of)
-    assert found.offset == 620
-    (gap,) = found.gaps
+    result = resumed(last, Bounds(620, 1000), of=of)
+    assert result.offset == 620
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TRUNCATED, 500, 620)
 
 
@@ -281,9 +281,9 @@ def test_what_retention_took_before_it_was_copied_is_a_gap(last: OffsetRun | Non
 def test_a_log_that_ends_before_stocks_position_is_copied_from_its_start(handed_back: bool) -> None:
     """Nobody knows whether the topic was made again; stock keeps no topic ids."""
     last = run()._replace(handed_back=True) if handed_back else None
-    found = resumed(last, Bounds(3, 620), of=copied(start=700))
-    assert found.offset == 3
-    (gap,) = found.gaps
+    result = resumed(last, Bounds(3, 620), of=copied(start=700))
+    assert result.offset == 3
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.CUT_BACK, 620, 700)
 
 
@@ -300,23 +300,23 @@ def test_what_was_handed_back_and_never_begun_by_stock_goes_on_as_it_was() -> No
 
 def test_a_source_made_again_while_stock_copied_is_told_of() -> None:
     last = run(ids=("older-id", "target-id"))._replace(handed_back=True)
-    found = resumed(last, WHOLE, of=copied(start=20))
-    assert found.offset == 20
-    assert [gap.kind for gap in found.gaps] == [GapKind.SOURCE_RECREATED]
+    result = resumed(last, WHOLE, of=copied(start=20))
+    assert result.offset == 20
+    assert [gap.kind for gap in result.gaps] == [GapKind.SOURCE_RECREATED]
 
 
 def test_a_source_that_was_cut_back_is_copied_again_from_there() -> None:
-    found = resumed(run(), Bounds(0, 450))
-    assert found.offset == 450
-    (gap,) = found.gaps
+    result = resumed(run(), Bounds(0, 450))
+    assert result.offset == 450
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.CUT_BACK, 450, 500)
 
 
 @pytest.mark.parametrize("end", [10, 500, 5000], ids=["shorter", "as long", "overtaken"])
 def test_a_source_topic_that_was_made_again_is_copied_from_its_start(end: int) -> None:
-    found = resumed(run(ids=("older-id", "target-id")), Bounds(3, end))
-    assert found.offset == 3
-    (gap,) = found.gaps
+    result = resumed(run(ids=("older-id", "target-id")), Bounds(3, end))
+    assert result.offset == 3
+    (gap,) = result.gaps
     assert (gap.kind, gap.topic_id, gap.upstream_from, gap.upstream_to) == (
         GapKind.SOURCE_RECREATED,
         "older-id",
@@ -335,16 +335,16 @@ def test_a_source_topic_that_was_made_again_is_copied_from_its_start(end: int) -
     ids=["made again", "made again and filled", "cut back"],
 )
 def test_a_target_that_lost_copies_is_told_of_and_copying_goes_on(last: OffsetRun, target: Bounds) -> None:
-    found = resumed(last, WHOLE, target)
-    assert found.offset == 500
-    (gap,) = found.gaps
+    result = resumed(last, WHOLE, target)
+    assert result.offset == 500
+    (gap,) = result.gaps
     assert (gap.kind, gap.upstream_to) == (GapKind.TARGET_RECREATED, 500)
 
 
 def test_both_sides_may_have_lost_something() -> None:
-    found = resumed(run(), Bounds(700, 1000), Bounds(0, 20))
-    assert found.offset == 700
-    assert [gap.kind for gap in found.gaps] == [GapKind.TARGET_RECREATED, GapKind.TRUNCATED]
+    result = resumed(run(), Bounds(700, 1000), Bounds(0, 20))
+    assert result.offset == 700
+    assert [gap.kind for gap in result.gaps] == [GapKind.TARGET_RECREATED, GapKind.TRUNCATED]
 
 
 def test_brokers_without_topic_ids_are_judged_by_offsets_alone() -> None:

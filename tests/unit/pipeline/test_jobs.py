@@ -58,9 +58,9 @@ def test_speculation_is_off_whatever_is_given() -> None:
 def test_spark_authenticates_on_this_machine_and_encrypts_where_it_does(
     master: str, given: dict[str, str], settings: tuple[str | None, ...]
 ) -> None:
-    found = spark_settings("mirror", {"spark.master": master, **given})
-    assert (found.get("spark.authenticate"), found.get("spark.network.crypto.enabled")) == settings
-    assert found["spark.io.encryption.enabled"] == "true"
+    parsed = spark_settings("mirror", {"spark.master": master, **given})
+    assert (parsed.get("spark.authenticate"), parsed.get("spark.network.crypto.enabled")) == settings
+    assert parsed["spark.io.encryption.enabled"] == "true"
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_properties_hold_every_character() -> None:
     first, second = properties(settings).splitlines()
     assert second == "spark.plain=10.0-x_Y/z:1"
     assert first.isascii()
-    found = re.sub(r"\\u([0-9a-f]{4})", lambda unit: chr(int(unit[1], 16)), first)
-    key, value = found[:9], found[10:].encode("utf-16", "surrogatepass").decode("utf-16")
+    result = re.sub(r"\\u([0-9a-f]{4})", lambda unit: chr(int(unit[1], 16)), first)
+    key, value = result[:9], result[10:].encode("utf-16", "surrogatepass").decode("utf-16")
     assert {key: value} == {"spark.a b": settings["spark.a b"]}
 
 

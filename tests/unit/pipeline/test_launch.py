@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from bridge.model.copying import PipelineState
 from bridge.pipeline import launch
 from bridge.pipeline.java import java_problem
 from bridge.pipeline.launch import DriverPipeline
+from tests.support.waiting import until
 from tests.unit.pipeline.values import spec as any_spec
 
 
@@ -63,12 +65,10 @@ def test_no_java_at_all_and_a_java_home_that_is_wrong(tmp_path: Path) -> None:
     assert f"{tmp_path}/bin/java can't be run (No such file or directory)" in problem
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(30_000):
-        if holds():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not come to hold")
+def test_a_driver_imports_nothing_of_what_only_slices_need() -> None:
+    """numba takes more time than all else that it imports, and more memory."""
+    ask = f"import sys, {launch.DRIVER_MODULE}; print('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True).stdout == b"False\n"
 
 
 def play(script: Callable[[DriverPipeline], Awaitable[None]], module: str) -> None:
@@ -104,22 +104,26 @@ def test_without_java_copying_fails_for_good_and_no_driver_is_started(
 
 
 ENDS = """
+import pathlib
 import sys
 from bridge.pipeline.frames import pack_status
 from bridge.model.copying import PipelineState, PipelineStatus
 sys.stdout.buffer.write(pack_status(PipelineStatus()))
 sys.stdout.buffer.flush()
 sys.stdin.readline()
-if {copies}:
+ended = pathlib.Path(__file__).with_name("ended")
+if {copies_again} and ended.exists():
     sys.stdout.buffer.write(pack_status(PipelineStatus(PipelineState.COPYING)))
     sys.stdout.buffer.flush()
     sys.stdin.read()
+ended.touch()
 sys.exit(3)
 """
 
 
-def ending(folder: Path, monkeypatch: pytest.MonkeyPatch, *, copies: bool) -> str:
-    (folder / "ending_driver.py").write_text(ENDS.format(copies=copies))
+def ending(folder: Path, monkeypatch: pytest.MonkeyPatch, *, copies_again: bool) -> str:
+    """A driver that ends as soon as it has its spec; `copies_again`: its second process copies until it is stopped."""
+    (folder / "ending_driver.py").write_text(ENDS.format(copies_again=copies_again))
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
     monkeypatch.setattr(launch, "FIRST_BACKOFF", 0.05)
     monkeypatch.setattr(launch, "MOST_BACKOFF", 0.1)
@@ -137,13 +141,13 @@ def test_a_driver_that_ends_again_and_again_never_looks_well(
             assert error.startswith("the driver ended (exit status 3) and is restarted, ")
             await asyncio.sleep(0.001)
 
-    play(script, ending(tmp_path, monkeypatch, copies=False))
+    play(script, ending(tmp_path, monkeypatch, copies_again=False))
 
 
 def test_a_driver_that_copies_again_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(pipeline: DriverPipeline) -> None:
-        pipeline._last_error = "the driver ended"
+        await until(lambda: bool(pipeline.status.errors))
         await until(lambda: pipeline.status.state is PipelineState.COPYING)
-        assert not pipeline.status.errors
+        assert (list(pipeline.status.errors), pipeline.status.restarts) == ([], 1)
 
-    play(script, ending(tmp_path, monkeypatch, copies=True))
+    play(script, ending(tmp_path, monkeypatch, copies_again=True))

@@ -35,7 +35,7 @@ def claim(connector: str, target: str = "A.t") -> tuple[bytes, bytes]:
 
 
 def test_records_read_back() -> None:
-    newest = LayoutRecord(7, 2, stop=True, copied=True)
+    newest = LayoutRecord(7, 2, stop=True, copied=True, rates=(5, 1 << 40))
     assert LayoutRecord.decode(newest.value()) == newest
     report = SliceReport(7, 1, error="away", failure="", moved=[TopicPartition("orders", 3)])
     assert SliceReport.decode(report.value()) == report
@@ -90,7 +90,13 @@ def test_a_report_with_a_field_of_another_type_is_none(given: dict[str, object])
     assert SliceReport.decode(json.dumps({"layout": 1, "slot": 0, **given}).encode()) is None
 
 
-@pytest.mark.parametrize("given", [{"stop": 1}, {"stop": None}, {"copied": "true"}, {"copied": None}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"stop": 1}, {"stop": None}, {"copied": "true"}, {"copied": None}),
+        *({"rates": 5}, {"rates": [0]}, {"rates": [True]}, {"rates": ["5"]}, {"rates": [1.5]}),
+    ],
+)
 def test_a_layout_with_a_field_of_another_type_is_none(given: dict[str, object]) -> None:
     assert LayoutRecord.decode(json.dumps({"layout": 1, "slots": 1, **given}).encode()) is None
 
@@ -129,8 +135,8 @@ def test_a_layout_that_nobody_can_read_is_followed_by_a_newer_one_that_fences_al
 
 def test_a_layout_of_version_0_is_fenced_too() -> None:
     old = (unversioned_layout_key(ONE), LayoutRecord(7, 6).value())
-    found = read_layouts(topic(old), ONE)
-    assert (found.unversioned, found.before) == (LayoutRecord(7, 6), LayoutRecord(7, 6))
+    layouts = read_layouts(topic(old), ONE)
+    assert (layouts.unversioned, layouts.before) == (LayoutRecord(7, 6), LayoutRecord(7, 6))
     both = read_layouts(topic(old, (layout_key(ONE), LayoutRecord(8, 2).value())), ONE)
     assert both.before == LayoutRecord(8, 6)
     dropped = read_layouts(topic(old, (layout_key(ONE), LayoutRecord(8, 2).value()), (old[0], None)), ONE)
@@ -138,8 +144,8 @@ def test_a_layout_of_version_0_is_fenced_too() -> None:
 
 
 def test_the_first_claim_in_the_log_holds() -> None:
-    found = read_layouts(topic(claim("two"), claim("one"), claim("one", "t")), ONE)
-    assert (found.owner(("t", "A.t")), found.owner(("t", "t")), found.owner(("u", "A.u"))) == (
+    layouts = read_layouts(topic(claim("two"), claim("one"), claim("one", "t")), ONE)
+    assert (layouts.owner(("t", "A.t")), layouts.owner(("t", "t")), layouts.owner(("u", "A.u"))) == (
         "two",
         "one",
         None,
@@ -147,13 +153,13 @@ def test_the_first_claim_in_the_log_holds() -> None:
 
 
 def test_a_claim_that_is_withdrawn_leaves_the_copy_to_the_next() -> None:
-    found = read_layouts(topic(claim("two"), claim("one"), (claim("two")[0], None)), ONE)
-    assert found.owner(("t", "A.t")) == "one"
+    layouts = read_layouts(topic(claim("two"), claim("one"), (claim("two")[0], None)), ONE)
+    assert layouts.owner(("t", "A.t")) == "one"
 
 
 def test_a_claim_that_comes_again_stands_behind_those_before_it() -> None:
-    found = read_layouts(topic(claim("two"), claim("one"), (claim("two")[0], None), claim("two")), ONE)
-    assert found.owner(("t", "A.t")) == "one"
+    layouts = read_layouts(topic(claim("two"), claim("one"), (claim("two")[0], None), claim("two")), ONE)
+    assert layouts.owner(("t", "A.t")) == "one"
 
 
 @given(

@@ -35,9 +35,9 @@ class Log:
         self.write(self.runs.commit([segment] if count else [], start + count, COPIED))
 
     def of(self, copied: Copied = COPIED) -> Progress:
-        found = self.table.of(copied.id)
-        assert found is not None
-        return found
+        result = self.table.of(copied.id)
+        assert result is not None
+        return result
 
 
 def test_commits_add_up() -> None:
@@ -121,9 +121,9 @@ def test_a_run_under_a_key_that_does_not_name_the_copy() -> None:
     key = RunKey(PLACE, "", 0).encode()
     assert table.apply(LogRecord(0, 0, key, run.value())) == CopyId(PLACE, "A.orders")
     assert table.apply(LogRecord(1, 0, key, None)) is None
-    found = table.of(run.copy)
-    assert found is not None
-    assert found.position == 9
+    result = table.of(run.copy)
+    assert result is not None
+    assert result.position == 9
 
 
 # -- one run after the other -------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_run_that_is_new_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "written_ms", "position"),
+    ("stored", "written_ms", "position"),
     [
         (run(10, 5), BEGAN - 1, 15),
         (run(0, 10), 6_000, 10),
@@ -171,7 +171,7 @@ def test_a_run_that_is_new_counts() -> None:
     ids=["from before", "merged", "merged and more", "a position only", "older"],
 )
 def test_what_was_not_copied_just_now_moves_the_position_only(
-    found: OffsetRun, written_ms: int, position: int
+    stored: OffsetRun, written_ms: int, position: int
 ) -> None:
     before = Progress(*PLACE, "A.orders", 10, 30, 10, 1000, 0, 0, 1, 1)
-    assert advanced(before, found, written_ms, BEGAN) == before._replace(position=position)
+    assert advanced(before, stored, written_ms, BEGAN) == before._replace(position=position)

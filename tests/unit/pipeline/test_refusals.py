@@ -32,9 +32,9 @@ LOG = batch(0, 4) + unreadable(4) + batch(7, 2, codec=GZIP) + unreadable(9) + ba
 def pieces(refusals: Refusals, log: bytes, position: int = 0) -> list[tuple[int, int] | Gap]:
     """[first, end) of what is sent, and what is left out."""
     batches = DataBatches.committed(log, position, ()).batches
-    found = refusals.chunks(PLACE, batches, POLICY, position)
+    result = refusals.chunks(PLACE, batches, POLICY, position)
     return [
-        each if isinstance(each, Gap) else (each.segments[0][0], sum(each.segments[-1])) for each in found
+        each if isinstance(each, Gap) else (each.segments[0][0], sum(each.segments[-1])) for each in result
     ]
 
 
@@ -45,23 +45,23 @@ def refused(refusals: Refusals, log: bytes, position: int = 0) -> Refused:
 
 
 def leave_out(refusals: Refusals, log: bytes, position: int = 0) -> Gap:
-    found = refused(refusals, log, position)
-    assert refusals.learn(found), "nothing is to be looked for among its records"
-    refusals.leave_out(gap := as_gap(found, copied(), 7))
+    result = refused(refusals, log, position)
+    assert refusals.learn(result), "nothing is to be looked for among its records"
+    refusals.leave_out(gap := as_gap(result, copied(), 7))
     return gap
 
 
 def test_what_nobody_can_decode_is_named_with_its_offsets() -> None:
-    found = refused(Refusals(), LOG)
-    assert (found.source, found.first, found.end) == (PLACE, 4, 7)
-    said = found.failure(copied())
+    result = refused(Refusals(), LOG)
+    assert (result.source, result.first, result.end) == (PLACE, 4, 7)
+    message = result.failure(copied())
     for words in (
         "orders-0 at offsets 4 to 6",
         "A.orders",
         "can't be decoded",
         "source.record.policy to report",
     ):
-        assert words in said
+        assert words in message
 
 
 def test_each_is_left_out_and_its_neighbours_are_not() -> None:

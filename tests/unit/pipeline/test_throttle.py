@@ -37,8 +37,8 @@ def test_batches_of_a_backlog_grow_with_the_round_trip_and_never_get_smaller_tha
 
 
 def coalesced(round_trip: float, compression: str = "") -> CodecSizes:
-    wanted = Compression.named(compression) if compression else None
-    return batch_policy(16384, 1_000_000, round_trip, wanted).coalesced
+    expected = Compression.named(compression) if compression else None
+    return batch_policy(16384, 1_000_000, round_trip, expected).coalesced
 
 
 def test_near_by_compressed_batches_are_rebuilt_only_when_their_codec_is_quicker_than_a_batch() -> None:
@@ -51,9 +51,9 @@ def test_near_by_compressed_batches_are_rebuilt_only_when_their_codec_is_quicker
 
 
 def test_batches_of_another_codec_than_the_targets_are_coalesced_whatever_their_size() -> None:
-    wanted = coalesced(0.001, "lz4")
-    assert wanted.lz4 == coalesced(0.001).lz4
-    assert min(wanted.gzip, wanted.snappy, wanted.zstd) > 10**9
+    expected = coalesced(0.001, "lz4")
+    assert expected.lz4 == coalesced(0.001).lz4
+    assert min(expected.gzip, expected.snappy, expected.zstd) > 10**9
 
 
 def test_transactions_get_longer_for_a_backlog_only() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.producer.sender import _aborted
+from bridge.kafka.producer.sender import aborted
 from bridge.kafka.record.batch import Chunk
 from bridge.model.copying import Gap, GapKind
 from bridge.pipeline.refusals import Refused
@@ -53,13 +53,13 @@ def test_what_no_batch_was_at_fault_for_is_raised_as_itself() -> None:
     """A slice that has been overtaken must end; if it were only told that its batches were not written, it would take
     the id back."""
     with pytest.raises(KafkaFailure) as caught:
-        outcome([0, _aborted(TAKEN)], [_aborted(TAKEN)])
+        outcome([0, aborted(TAKEN)], [aborted(TAKEN)])
     assert caught.value is TAKEN
 
 
 def test_a_batch_that_was_refused_counts_before_what_it_has_brought() -> None:
     with pytest.raises(Refused) as caught:
-        outcome([_aborted(TOO_LARGE)], [0, TOO_LARGE])
+        outcome([aborted(TOO_LARGE)], [0, TOO_LARGE])
     refused = caught.value
     assert (refused.source.partition, refused.first, refused.end, refused.cause) == (1, 2, 4, TOO_LARGE)
 

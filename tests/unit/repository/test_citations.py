@@ -66,20 +66,20 @@ def test_the_pages_have_what_can_be_cited() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    found = {path: lost for path, text in texts().items() if (lost := sorted(set(dangling(text))))}
-    assert found == {}
+    result = {path: lost for path, text in texts().items() if (lost := sorted(set(dangling(text))))}
+    assert result == {}
 
 
 def test_every_file_that_is_named_is_there() -> None:
     """Modules and tests by path, wherever one is named in full."""
     pattern = re.compile(r"(?<![\w/.-])(?:bridge|connectors|tests)/[\w/]+\.(?:py|json)\b")
-    found = {
+    result = {
         path: lost
         for path, text in texts().items()
         if not path.startswith(("docs/decisions/0039", "tests/unit/repository/"))
         and (lost := sorted({each for each in pattern.findall(text) if not (ROOT / each).is_file()}))
     }
-    assert found == {}
+    assert result == {}
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ def test_the_service_image_installs_those_and_a_java_for_spark() -> None:
     run = [rest for word, rest in made[_last(made, "FROM") :] if word == "RUN"]
     assert any("apt-get install" in each and "openjdk-17-jre-headless" in each for each in run)
     pythons = [re.match(r"python:(3\.\d+)-(?:slim-)?(\w+)", rest) for word, rest in made if word == "FROM"]
-    assert len({found.groups() for found in pythons if found}) == 1, "a venv is of one Python and one Debian"
+    assert len({one.groups() for one in pythons if one}) == 1, "a venv is of one Python and one Debian"
     assert None not in pythons
 
 
@@ -317,9 +317,9 @@ def test_every_setting_of_the_service_is_one_that_it_has() -> None:
 
 
 def test_worker_variables_are_all_given() -> None:
-    wanted = re.findall(r"\$\{env:(\w+)}", (DEPLOY / "worker.properties").read_text("utf-8"))
+    expected = re.findall(r"\$\{env:(\w+)}", (DEPLOY / "worker.properties").read_text("utf-8"))
     given = SERVICES["worker"]["environment"]
-    assert set(wanted) == {name for name in given if name.startswith("CONNECT_")}
+    assert set(expected) == {name for name in given if name.startswith("CONNECT_")}
 
 
 def test_the_worker_finds_the_plugin_where_the_image_has_it() -> None:
@@ -334,12 +334,12 @@ def test_the_worker_finds_the_plugin_where_the_image_has_it() -> None:
 
 def _kind(config: dict[str, str]) -> Kind:
     name = config["connector.class"]
-    (found,) = [
+    (result,) = [
         kind
         for kind in check_context(Policy()).kinds.values()
         if name in (kind.connector_class, kind.connector_class.rpartition(".")[2])
     ]
-    return found
+    return result
 
 
 @pytest.mark.parametrize("path", CONNECTORS, ids=lambda path: path.stem)
@@ -356,17 +356,17 @@ def test_connectors_are_valid_and_their_classes_are_in_the_plugin(path: Path) ->
 def test_every_topic_has_as_many_replicas_as_there_are_brokers() -> None:
     """One: with the default of two or three nothing could be made."""
     config = _config(DEPLOY / "compose" / "source.json")
-    wanted = {key for key in _kind(config).definition.keys if key.endswith("replication.factor")}
-    assert {key: config[key] for key in wanted} == dict.fromkeys(wanted, "1")
+    keys = {key for key in _kind(config).definition.keys if key.endswith("replication.factor")}
+    assert {key: config[key] for key in keys} == dict.fromkeys(keys, "1")
 
 
 def test_init_is_a_script_that_is_given_what_it_wants() -> None:
     text = INIT.read_text("utf-8")
     done = subprocess.run(["sh", "-n", str(INIT)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    wanted = set(re.findall(r"\$\{(\w+):\?}", text))
+    expected = set(re.findall(r"\$\{(\w+):\?}", text))
     given = SERVICES["init"]["environment"]
-    assert wanted == set(given) - {"KAFKA_HEAP_OPTS"}
+    assert expected == set(given) - {"KAFKA_HEAP_OPTS"}
     assert given["KAFKA_BIN"] == KAFKA_BIN
     assert sorted(re.findall(r"^put (\S+)$", text, re.MULTILINE)) == [path.stem for path in CONNECTORS]
     assert SERVICES["init"]["healthcheck"] == {"disable": True}
@@ -376,7 +376,7 @@ def test_init_is_a_script_that_is_given_what_it_wants() -> None:
 def test_every_script_of_kafkas_that_we_call_is_known() -> None:
     texts = [INIT.read_text("utf-8"), (DEPLOY / "worker.Dockerfile").read_text("utf-8"), *README]
     texts += [" ".join(SERVICES[name]["healthcheck"]["test"]) for name in ("cluster-a", "cluster-b")]
-    called = {found for text in texts for found in re.findall(rf"{KAFKA_BIN}/([\w-]+\.sh)", text)}
+    called = {each for text in texts for each in re.findall(rf"{KAFKA_BIN}/([\w-]+\.sh)", text)}
     called |= {f"{tool}.sh" for tool in re.findall(r"\bkafka (kafka-[\w-]+)", INIT.read_text("utf-8"))}
     assert called == set(SCRIPTS)
 
@@ -398,10 +398,10 @@ def test_what_the_readme_types_names_what_is_there() -> None:
 
 def test_docker_accepts_the_compose_file() -> None:
     try:
-        found = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+        result = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     except FileNotFoundError:
         pytest.skip("no docker client")
-    if found.returncode != 0:
+    if result.returncode != 0:
         pytest.skip("the docker client has no compose")
     command = ["docker", "compose", "-f", str(ROOT / "docker-compose.yml"), "config", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

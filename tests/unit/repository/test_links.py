@@ -25,14 +25,16 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 def headings(document: Path) -> set[str]:
     """The anchors of a document's headings, as GitHub makes them: lower case, no punctuation, spaces as hyphens."""
-    found: list[str] = []
+    collected: list[str] = []
     for line in _without_code(document).splitlines():
         if heading := re.match(r"#{1,6} (.+)", line):
             plain = re.sub(r"[^\w\- ]", "", heading[1].strip().lower())
             slug = plain.replace(" ", "-")
-            again = sum(1 for each in found if each == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", each))
-            found.append(f"{slug}-{again}" if again else slug)
-    return set(found)
+            again = sum(
+                1 for each in collected if each == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", each)
+            )
+            collected.append(f"{slug}-{again}" if again else slug)
+    return set(collected)
 
 
 def broken(document: Path) -> list[str]:

@@ -40,12 +40,12 @@ def test_a_module_has_one_subject(package: str) -> None:
 def test_tests_change_waits_and_limits_by_names_that_are_public() -> None:
     """A constant that a test replaces is a seam of its module: whoever renames it has to see that."""
     private = re.compile(r'setattr\(\s*[a-z_]+,\s*"_[A-Z]')
-    found = [str(path) for path in (ROOT / "tests").rglob("*.py") if private.search(path.read_text("utf-8"))]
-    assert found == []
+    match = [str(path) for path in (ROOT / "tests").rglob("*.py") if private.search(path.read_text("utf-8"))]
+    assert match == []
 
 
 def test_no_file_names_a_registry() -> None:
-    found = []
+    collected = []
     for path in committed():
         if path == Path(__file__):
             continue
@@ -53,8 +53,8 @@ def test_no_file_names_a_registry() -> None:
             text = path.read_text("utf-8")
         except UnicodeDecodeError:
             continue
-        found += [f"{path.relative_to(ROOT)}: {hit.group()}" for hit in REGISTRIES.finditer(text)]
-    assert found == []
+        collected += [f"{path.relative_to(ROOT)}: {hit.group()}" for hit in REGISTRIES.finditer(text)]
+    assert collected == []
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_make_lists_its_targets() -> None:
     listed = {line.split()[0] for line in make().stdout.splitlines()}
-    wanted = {
+    expected = {
         "setup",
         "test",
         "test-unit",
@@ -96,13 +96,13 @@ def test_make_lists_its_targets() -> None:
         "openapi",
         "clean",
     }
-    assert wanted <= listed
+    assert expected <= listed
 
 
 def test_setup_says_in_one_line_that_python_is_missing_or_old(tmp_path: Path) -> None:
     done = make("setup", f"VENV={tmp_path / 'venv'}", "PYTHON=false")
-    said = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
-    assert said == ["No Python 3.11 or newer found: install one, or name it with PYTHON=..."]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+    assert lines == ["No Python 3.11 or newer found: install one, or name it with PYTHON=..."]
     assert done.returncode != 0
 
 
@@ -134,13 +134,13 @@ def test_requirements_are_pinned_by_hash_and_nothing_else() -> None:
 def test_requirements_satisfy_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     build = project["build-system"]["requires"]
-    wanted = [
+    expected = [
         *project["project"]["dependencies"],
         *project["project"]["optional-dependencies"]["dev"],
         *build,
     ]
     versions = pinned()
-    for requirement in map(Requirement, wanted):
+    for requirement in map(Requirement, expected):
         version = versions.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement} is not pinned"
         assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}"

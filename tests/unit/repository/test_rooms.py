@@ -42,12 +42,12 @@ class Room:
 @cache
 def rooms() -> dict[str, Room]:
     """The table, by the names of its first column."""
-    found: dict[str, Room] = {}
+    collected: dict[str, Room] = {}
     for row in re.findall(r"^\| (`.+?) \| .+? \|(.*)\|$", PAGE.read_text("utf-8"), re.MULTILINE):
         early, _, late = row[1].partition("*late*")
         room = Room(quoted(early), quoted(late), "*pure*" in early, "*anything*" in early)
-        found |= dict.fromkeys(quoted(row[0]), room)
-    return found
+        collected |= dict.fromkeys(quoted(row[0]), room)
+    return collected
 
 
 def quoted(text: str) -> frozenset[str]:
@@ -127,8 +127,8 @@ def modules() -> list[tuple[str, Path]]:
 
 
 def test_every_import_is_one_that_its_room_may_have() -> None:
-    found = [line for module, path in modules() for line in violations(module, path.read_text("utf-8"))]
-    assert found == []
+    result = [line for module, path in modules() for line in violations(module, path.read_text("utf-8"))]
+    assert result == []
 
 
 def test_every_row_is_a_room_and_says_no_more_than_is_used() -> None:

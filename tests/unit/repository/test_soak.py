@@ -41,9 +41,9 @@ def test_a_word_that_names_nothing_is_an_error_that_says_what_there_is(
 
 
 def test_counts_and_failures_are_told() -> None:
-    found = ran(FORM, REPORT, 1, 61.4)
-    assert (found.passed, found.skipped, found.wrong) == (1, 1, ["tests.a::bad", "tests.a::broken"])
-    text = told([found])
+    result = ran(FORM, REPORT, 1, 61.4)
+    assert (result.passed, result.skipped, result.wrong) == (1, 1, ["tests.a::bad", "tests.a::broken"])
+    text = told([result])
     for words in (
         "long",
         "1 passed, 2 failed, 1 skipped",

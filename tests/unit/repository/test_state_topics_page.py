@@ -54,7 +54,7 @@ FLAGS = {"handed_back", "again", "transformed"}
 
 
 def camel(name: str) -> str:
-    return re.sub(r"_(.)", lambda found: found[1].upper(), name)
+    return re.sub(r"_(.)", lambda match: match[1].upper(), name)
 
 
 @pytest.mark.parametrize("field", sorted({name for each in JSON for name in json.loads(each)}))

@@ -222,12 +222,12 @@ class World:
         if "g" not in views:
             return {}
         snapshot = self.snapshots.connector("g")
-        answers, found = Answers(views["g"], snapshot), {}
+        answers, result = Answers(views["g"], snapshot), {}
         for group in GROUPS:
             packed, full = self.snapshots.report("g", group), self.snapshots.full("g", group)
             if packed is not None and full is not None:
-                found[group] = with_answer(full, answers.of(packed), snapshot.missing)
-        return found
+                result[group] = with_answer(full, answers.of(packed), snapshot.missing)
+        return result
 
     def virtual(self, at_ms: int) -> float:
         """When that was, where the wall clock was not set since."""

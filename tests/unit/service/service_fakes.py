@@ -12,6 +12,7 @@ from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault,
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.patterns import JavaPattern
 from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import AlterOffsets, CheckContext, Props, RoundsContext
 from bridge.service.checks.validation import Checker
 from bridge.service.ipc.desired_state import Desired
@@ -48,7 +49,7 @@ def session(at: int = 1, unique: str = "a") -> str:
 
 
 def partition(number: int, **changes: object) -> PartitionReport:
-    said: dict[str, object] = {
+    fields: dict[str, object] = {
         "topic": "orders",
         "partition": number,
         "target_topic": "A.orders",
@@ -60,11 +61,11 @@ def partition(number: int, **changes: object) -> PartitionReport:
         "bound": 0,
         "detail": {"pred": 1000 + number, "copy": 399 + number},
     }
-    return PartitionReport.model_validate(said | changes)
+    return PartitionReport.model_validate(fields | changes)
 
 
 def report(group: str, connector: str = "c", partitions: int = 2, **changes: object) -> GroupReport:
-    said: dict[str, object] = {
+    fields: dict[str, object] = {
         "group": group,
         "connector": connector,
         "source": "A",
@@ -77,7 +78,7 @@ def report(group: str, connector: str = "c", partitions: int = 2, **changes: obj
         "synced_at_ms": 1_795_000_000_000,
         "partitions": [partition(number) for number in range(partitions)],
     }
-    return GroupReport.model_validate(said | changes)
+    return GroupReport.model_validate(fields | changes)
 
 
 def emitted(group: str, stamp: int, value: str = "") -> EmittedRecord:
@@ -157,7 +158,7 @@ class FakeInstance:
             await asyncio.sleep(0.05)
 
     async def operate(self, operation: str, arguments: Arguments) -> Arguments:
-        """As the mode says: hang there, be refused, or answer with the pid and the groups that are active."""
+        """As the mode says: hang there, be refused, answer with too much, or with the pid and the active groups."""
         mode = self._props.get("operations") or "ok"
         if mode == "hang":
             await asyncio.Event().wait()
@@ -165,6 +166,8 @@ class FakeInstance:
             raise OperationRefused(f"{operation} is refused")
         if mode == "bug":
             raise RuntimeError("as configured")
+        if mode == "large":
+            return {"added": "x" * (70 << 20)}
         return {"found": len(self._active), "added": [operation, str(os.getpid())]}
 
     async def close(self) -> None:
@@ -203,8 +206,8 @@ class FakeKind:
             Path(waits).read_bytes()
         judged = self.definition.validate(props)
         if props.get("mode") == "leak":
-            said = f"cannot log in with {props.get('target.password')}"
-            return judged.with_errors([ConfigError("target.password", said)])
+            message = f"cannot log in with {props.get('target.password')}"
+            return judged.with_errors([ConfigError("target.password", message)])
         return judged
 
     def conflicts(self, props: object, others: object) -> tuple[ConfigError, ...]:
@@ -270,7 +273,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.state = RoundsState.RUNNING
         self.restarts = 0
-        self.told: list[tuple[Desired, ...]] = []
+        self.sent: list[tuple[Desired, ...]] = []
         self.offsets: list[tuple[str, int, list[SourcePartitionOffset]]] = []
         self.operated: list[tuple[str, str, Arguments]] = []
         self.answer: Callable[[str, str, Arguments], Arguments] = lambda *_: {"found": 0}
@@ -280,7 +283,7 @@ class FakeEngine:
         return None
 
     def apply(self, desired: Sequence[Desired]) -> None:
-        self.told.append(tuple(desired))
+        self.sent.append(tuple(desired))
 
     def stored_offsets(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
         self.offsets.append((name, generation, list(rows)))
@@ -326,11 +329,11 @@ class FakeQuestions:
     def translate_offsets(
         self, props: Props, alias: str, group: JavaPattern, timeout_s: float, side: Side
     ) -> dict[str, dict[TopicPartition, Committed]]:
-        found = {
+        result = {
             TopicPartition("A.orders", 1): Committed(7),
             TopicPartition("A.orders", 0): Committed(5, "m"),
         }
-        return {each: found for each in ("g", "h.1", "a" * 200) if group.fullmatch(each)}
+        return {each: result for each in ("g", "h.1", "a" * 200) if group.fullmatch(each)}
 
 
 def _reach(props: Props) -> None:
@@ -357,7 +360,7 @@ def fake_service(
         sessions=sessions,
         snapshots=snapshots,
         rounds=FakeEngine(),
-        checker=Checker(checks(kind), waiting),
+        checker=Checker(checks(kind), waiting, sizes=lambda config: size_errors(table, config)),
         pools=waiting,
         long_polls=long_polls,
         deliveries=Deliveries(table, long_polls, snapshots, lambda: int(wall())),

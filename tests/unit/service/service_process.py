@@ -32,8 +32,8 @@ class Running:
     ) -> None:
         self.process = process
         self.log = log
-        found = self.eventually(lambda: re.search(r"listens on (https?://[0-9.:]+)", self.text()))
-        self.url = found.group(1)
+        match = self.eventually(lambda: re.search(r"listens on (https?://[0-9.:]+)", self.text()))
+        self.url = match.group(1)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = httpx.Client(base_url=self.url, timeout=10, verify=tls or True, headers=headers)
         self.eventually(lambda: self.health()["rounds_process"] == "running")

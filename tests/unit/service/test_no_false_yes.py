@@ -155,11 +155,11 @@ class Looks:
     log: list[str] = field(default_factory=list)
 
     def look(self) -> None:
-        world, found = self.world, self.world.groups()
+        world, result = self.world, self.world.groups()
         runs = world.groups_connect.alive and world.groups_connect.state == "running"
         if not (runs and world.mirrored.a.well and world.mirrored.b.well):
             self.looked_since = world.now
-        for group, report in found.items():
+        for group, report in result.items():
             if report.readiness == "ready":
                 self._check(group, report, world.now - SOON, world.now)
                 late = [
@@ -167,20 +167,20 @@ class Looks:
                     for name, (since, seen) in self.began.items()
                     if seen is not None and self._lasts(since, seen) > seen
                 ]
-                assert not late, self.told(f"{group} is ready with {late}", report)
+                assert not late, self.failure(f"{group} is ready with {late}", report)
             elif report.readiness == "ready_as_of":
                 # A target that hangs meanwhile is seen when the request times out, a minute later by default.
                 killed = self.began.get("B killed", (world.now, None))[0]
-                assert world.now - killed <= SOON, self.told(f"{group} was ready, and B is away", report)
+                assert world.now - killed <= SOON, self.failure(f"{group} was ready, and B is away", report)
                 if not world.clock_set and report.as_of_ms is not None:
                     at = world.virtual(report.as_of_ms)
                     self._check(group, report, at - SOON, at + SOON)
         if not self.began and world.serving and world.now - self.calm_since > CALM:
             self.calm += len(GROUPS)
-            bad = [group for group in GROUPS if group not in found or found[group].readiness != "ready"]
+            bad = [group for group in GROUPS if group not in result or result[group].readiness != "ready"]
             self.not_yet += len(bad)
             for group in bad:
-                self.log.append(f"{world.now:.0f} {group} is not ready: {found.get(group)}")
+                self.log.append(f"{world.now:.0f} {group} is not ready: {result.get(group)}")
 
     def _lasts(self, since: float, seen: float) -> float:
         """How long it could be seen. By its looks alone a service that was started since sees that nobody copies."""
@@ -197,7 +197,7 @@ class Looks:
             for (name, number), places in self.world.mirrored.committed.items()
             if name == group and places[0].at < since
         }
-        assert known <= seen, self.told(f"{group} has partitions without an answer", report)
+        assert known <= seen, self.failure(f"{group} has partitions without an answer", report)
         missing = 0
         for part in report.partitions:
             self._resumes(group, report, part, since, until)
@@ -205,7 +205,7 @@ class Looks:
             copied = max(between(self.world.mirrored.copies[part.partition], since, until))
             missing += max(0, min(ends, default=0) - copied)
         if report.missing_records is not None:
-            assert report.missing_records >= missing, self.told(
+            assert report.missing_records >= missing, self.failure(
                 f"{missing} records of {group} are missing", report
             )
 
@@ -214,16 +214,16 @@ class Looks:
     ) -> None:
         world = self.world.mirrored
         resumes = world.resumes_at(group, part.partition)
-        assert resumes is not None, self.told(f"{group} has no offset on B", report)
-        assert part.bound is not None, self.told(f"how much {group} reads again is not known", report)
+        assert resumes is not None, self.failure(f"{group} has no offset on B", report)
+        assert part.bound is not None, self.failure(f"how much {group} reads again is not known", report)
         offsets = between(world.committed[group, part.partition], since, until)
         again = [offset - resumes for offset in offsets]
-        assert any(0 <= records <= part.bound for records in again), self.told(
+        assert any(0 <= records <= part.bound for records in again), self.failure(
             f"{group}-{part.partition} resumes at {resumes}, committed were {offsets}, bound {part.bound}",
             report,
         )
 
-    def told(self, what: str, report: GroupReport) -> str:
+    def failure(self, what: str, report: GroupReport) -> str:
         history = "\n".join(self.log)
         return f"at {self.world.now:.1f}: {what}\n{history}\n{report.model_dump_json()}"
 
@@ -238,15 +238,15 @@ class Drill(NamedTuple):
 
 def drawn(random: Random) -> list[Drill]:
     """Troubles at random; two of one thing at a time there are never."""
-    found: list[Drill] = []
+    collected: list[Drill] = []
     at = random.uniform(20, 60)
     while at < SECONDS - 80:
         trouble, lasts = random.choice(TROUBLES), random.choice([2, 8, 20, 45])
-        under_way = {each.trouble.thing for each in found if each.end >= at}
+        under_way = {each.trouble.thing for each in collected if each.end >= at}
         if trouble.thing not in under_way:
-            found.append(Drill(at, at + lasts, trouble))
+            collected.append(Drill(at, at + lasts, trouble))
         at += random.choice([3, 10, 45])
-    return found
+    return collected
 
 
 async def _history(world: World, looks: Looks, drills: list[Drill]) -> None:

@@ -27,12 +27,12 @@ WRITES = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("policy")
-    (found / "hanging_filter.py").write_text(HANGS)
+    path = tmp_path_factory.mktemp("policy")
+    (path / "hanging_filter.py").write_text(HANGS)
     for name in ("allowed_filter", "other_filter"):
-        (found / f"{name}.py").write_text(WRITES.format(path=str(found / name)))
-    (found / "stores").mkdir()
-    return found
+        (path / f"{name}.py").write_text(WRITES.format(path=str(path / name)))
+    (path / "stores").mkdir()
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +83,19 @@ def test_validate_and_start_refuse_the_same_all_at_once(running: BridgeService, 
         "source.cluster.ssl.truststore.location": str(fifo),
         "source.cluster.ssl.keystore.location": "/etc/hostname",
     }
-    found = validated(running, props)
+    checked_ = validated(running, props)
     fine = {"spark.archives", "spark.authenticate", "spark.authenticate.secret"}
-    assert set(found) == set(props) - fine - {"source.cluster.security.protocol"}
+    assert set(checked_) == set(props) - fine - {"source.cluster.security.protocol"}
     setting = {"spark.plugins": "SPARK_KEYS", "spark.master": "SPARK_MASTERS"} | {
         "topic.filter.class": "PYTHON_MODULES",
         "source.admin.bootstrap.servers": "BOOTSTRAP",
         "source.cluster.ssl.keystore.location": "FOLDERS",
     }
     for key, name in setting.items():
-        assert f"MIRROR_BRIDGE_ALLOWED_{name}" in found[key][0], found[key]
+        assert f"MIRROR_BRIDGE_ALLOWED_{name}" in checked_[key][0], checked_[key]
     refused = started(running, props)
     assert refused.status_code == httpx.codes.BAD_REQUEST
-    assert all(said[0] in json.dumps(refused.json(), ensure_ascii=False) for said in found.values())
+    assert all(body[0] in json.dumps(refused.json(), ensure_ascii=False) for body in checked_.values())
     assert httpx.get(f"{running.url}/v1/connectors").json()["connectors"] == []
     assert not (folder / "other_filter").exists()
 
@@ -108,9 +108,9 @@ def test_allowed_code_is_loaded_by_another_process(running: BridgeService, folde
 def test_code_that_hangs_is_an_error_of_its_key_and_the_service_answers_meanwhile(
     running: BridgeService,
 ) -> None:
-    found: list[dict[str, list[str]]] = []
+    collected: list[dict[str, list[str]]] = []
     props = {"topic.filter.class": "python:hanging_filter.Filter"}
-    checks = [threading.Thread(target=lambda: found.append(validated(running, props))) for _ in range(2)]
+    checks = [threading.Thread(target=lambda: collected.append(validated(running, props))) for _ in range(2)]
     took = []
     with httpx.Client(base_url=running.url) as client:
         client.get("/health/live")
@@ -120,7 +120,7 @@ def test_code_that_hangs_is_an_error_of_its_key_and_the_service_answers_meanwhil
             began = time.perf_counter()
             assert client.get("/health/live").status_code == httpx.codes.OK
             took.append(time.perf_counter() - began)
-    assert [list(each) for each in found] == [["topic.filter.class"]] * 2
-    assert "it was not loaded within 1.5 s" in found[0]["topic.filter.class"][0]
+    assert [list(each) for each in collected] == [["topic.filter.class"]] * 2
+    assert "it was not loaded within 1.5 s" in collected[0]["topic.filter.class"][0]
     print(f"health, median {statistics.median(took) * 1000:.2f} ms of {len(took)}")
     assert statistics.median(took) < 0.1

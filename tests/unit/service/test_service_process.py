@@ -177,6 +177,7 @@ def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None
             )
             assert answer.status_code == 413
             assert answer.json()["error_code"] == "too_large"
+            assert "1048576 bytes" in answer.json()["message"]
         assert at.client.get("/health/live").status_code == 200
 
 
@@ -237,10 +238,12 @@ def echo() -> Iterator[int]:
         [sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert process.stdout is not None
-    yield int(process.stdout.readline())
-    process.kill()
-    process.stdout.close()
-    process.wait()
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
 
 
 async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tuple[list[float], ...]:

@@ -14,7 +14,7 @@ import pytest
 
 from bridge.protocol.messages import PollResponse
 from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpack_records
-from bridge.service.ipc.messages import Frame, read_frame
+from bridge.service.ipc.frames import Frame, read_frame
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from connectors.base import EmittedRecord, Summary
 from tests.unit.service.http.test_routes import TASK, ServiceHarness, error, run
@@ -174,9 +174,9 @@ def test_status_and_metrics_say_what_waits_what_is_in_flight_and_what_is_written
         body = {"session": session(1), "wait_ms": 0, "max_records": 3}
         assert (await at.client.post(f"{PATH}/poll", json=body)).status_code == 200
         await ack(at, written("g0", now - 500), written("g1", now - 500, age_ms=900))
-        said = await status(at)
+        shown = await status(at)
         names = ("records_waiting", "records_in_flight", "records_written", "oldest_waiting_ms")
-        assert [said[name] for name in names] == [2, 1, 2, 1_500]
+        assert [shown[name] for name in names] == [2, 1, 2, 1_500]
         text = (await at.client.get("/metrics")).text
         for line in (
             'mirror_bridge_records_waiting{connector="c"} 2.0',
@@ -235,8 +235,8 @@ def test_b40_b41_latencies_of_two_groups_do_not_mix_and_the_second_raises_nothin
             await ack(at, *(written(group, stamp) for group, stamp in stamps.items()))
 
         async def latency(group: str) -> object:
-            (found,) = (await at.client.get(f"/v1/groups/{group}")).json()["reports"]
-            return found["checkpoint_latency_ms"]
+            (body,) = (await at.client.get(f"/v1/groups/{group}")).json()["reports"]
+            return body["checkpoint_latency_ms"]
 
         assert await latency("g1") == {"last": 3_000, "max": 3_000, "mean": 2_000.0, "count": 2}
         assert await latency("g2") == {"last": 4, "max": 5, "mean": 4.5, "count": 2}
@@ -275,10 +275,10 @@ class Pipe:
         reader = asyncio.StreamReader()
         reader.feed_data(self.written)
         reader.feed_eof()
-        found = []
+        collected = []
         while (read := await read_frame(reader)) is not None:
-            found.append(read)
-        return found
+            collected.append(read)
+        return collected
 
 
 def test_the_rounds_send_the_newest_of_each_key_in_small_frames_before_the_summary() -> None:
@@ -306,6 +306,8 @@ def test_the_rounds_send_the_newest_of_each_key_in_small_frames_before_the_summa
 # -- two processes -----------------------------------------------------------------------------------------------------
 
 MANY = 3_000
+AT_ONCE = 1_000
+"""Acknowledgements in one request of the plugin (AckQueue.AT_ONCE)."""
 
 
 class Reader:
@@ -330,18 +332,19 @@ class Reader:
         return groups(answer)
 
     def poll_all(self, count: int = MANY) -> list[str]:
-        found: list[str] = []
-        while len(found) < count:
+        collected: list[str] = []
+        while len(collected) < count:
             given = self.poll()
-            assert given, f"{len(found)} of {count}"
-            found += given
+            assert given, f"{len(collected)} of {count}"
+            collected += given
         assert self.poll() == []
-        return found
+        return collected
 
     def ack(self) -> None:
         entries = [written(group, stamp) for group, stamp in self.stamps.items()]
-        body = {"session": self.session, "acked": entries}
-        assert self.at.client.post(f"{PATH}/ack", json=body).status_code == 200
+        for start in range(0, len(entries), AT_ONCE):
+            body = {"session": self.session, "acked": entries[start : start + AT_ONCE]}
+            assert self.at.client.post(f"{PATH}/ack", json=body).status_code == 200
 
 
 def waiting(at: Running, count: int) -> bool:
@@ -355,12 +358,12 @@ def test_every_record_crosses_once_and_survives_a_lost_answer_and_a_new_session(
         reader = Reader(at)
         lost = reader.poll(lost=True)
         assert len(lost) == 500
-        found = reader.poll_all()
-        assert found[:500] == lost
-        assert found == [f"g-{n:06d}" for n in range(MANY)]
+        result = reader.poll_all()
+        assert result[:500] == lost
+        assert result == [f"g-{n:06d}" for n in range(MANY)]
         at.start(at=2, records=str(MANY))
         second = Reader(at, 2)
-        assert sorted(second.poll_all()) == found
+        assert sorted(second.poll_all()) == result
         second.ack()
         assert (at.status()["records_written"], at.status()["records_in_flight"]) == (MANY, 0)
         at.start(at=3, records=str(MANY))

@@ -185,9 +185,9 @@ def test_a_log_line_is_one_line_whatever_the_names() -> None:
     text = TextLines("http").format(record)
     assert len(text.splitlines()) == 1
     assert "task=3" in text
-    said = json.loads(JsonLines("http").format(record))
-    assert (said["connector"], said["task"], said["level"]) == ("c\r\nINFO forged", 3, "INFO")
-    assert "request_id" not in said
+    decoded = json.loads(JsonLines("http").format(record))
+    assert (decoded["connector"], decoded["task"], decoded["level"]) == ("c\r\nINFO forged", 3, "INFO")
+    assert "request_id" not in decoded
     assert len(JsonLines("http").format(record).splitlines()) == 1
     try:
         raise RuntimeError("boom")

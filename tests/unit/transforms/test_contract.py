@@ -19,11 +19,11 @@ def put(name: str, column: pa.Array) -> pa.RecordBatch:
     return GIVEN.set_column(at, pa.field(name, column.type), column)
 
 
-def offsets(*wanted: int | None) -> pa.RecordBatch:
+def offsets(*chosen: int | None) -> pa.RecordBatch:
     columns = [column.slice(0, 0).take(pa.array([], pa.int32())) for column in GIVEN.columns]
-    taken = [GIVEN.column(name).take(pa.array([0] * len(wanted))) for name in SCHEMA.names]
+    taken = [GIVEN.column(name).take(pa.array([0] * len(chosen))) for name in SCHEMA.names]
     assert columns
-    taken[2] = pa.array(wanted, pa.int64())
+    taken[2] = pa.array(chosen, pa.int64())
     return pa.RecordBatch.from_arrays(taken, names=SCHEMA.names)
 
 
@@ -44,10 +44,10 @@ def offsets(*wanted: int | None) -> pa.RecordBatch:
     ids=lambda each: f"{each.num_rows} rows",
 )
 def test_fewer_or_changed_records_in_order_are_taken(returned: pa.RecordBatch) -> None:
-    found = checked(GIVEN, returned)
-    assert found.schema.names == SCHEMA.names
-    assert found.schema.types == SCHEMA.types
-    assert found.num_rows == returned.num_rows
+    validated = checked(GIVEN, returned)
+    assert validated.schema.names == SCHEMA.names
+    assert validated.schema.types == SCHEMA.types
+    assert validated.num_rows == returned.num_rows
 
 
 @pytest.mark.parametrize(

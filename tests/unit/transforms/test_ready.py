@@ -17,8 +17,10 @@ from tests.unit.transforms.values import batch
 
 def masked(value: bytes | None, fields: str = "email", **parameters: str) -> bytes | None:
     given_ = batch([value])
-    (found,) = checked(given_, mask_fields(given_, fields=fields, **parameters)).column("value").to_pylist()
-    return found  # type: ignore[no-any-return]
+    (validated,) = (
+        checked(given_, mask_fields(given_, fields=fields, **parameters)).column("value").to_pylist()
+    )
+    return validated  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -117,10 +119,10 @@ def expected(value: object, path: Sequence[str]) -> object:
 def test_as_another_parser_sees_it_just_the_fields_are_masked(
     value: dict[str, object], paths: set[str]
 ) -> None:
-    wanted: object = value
+    document: object = value
     for path in sorted(paths, key=len, reverse=True):
-        wanted = expected(wanted, path.split("."))
-    assert json.loads(masked(json.dumps(value).encode(), ",".join(paths)) or b"") == wanted
+        document = expected(document, path.split("."))
+    assert json.loads(masked(json.dumps(value).encode(), ",".join(paths)) or b"") == document
 
 
 NAMES = ("a", "b", "email", "é", "a.b", "")
@@ -180,13 +182,13 @@ def one_by_one(text: bytes, fields: str, parameters: dict[str, str]) -> bytes | 
 def test_compiled_masks_come_to_the_same_bytes(
     texts: list[bytes | None], fields: str, parameters: dict[str, str]
 ) -> None:
-    wanted = [None if text is None else one_by_one(text, fields, parameters) for text in texts]
-    sound = [text for text, each in zip(texts, wanted, strict=True) if text is None or each is not None]
-    found = mask_fields(batch(sound), fields=fields, **parameters).column("value").to_pylist()
-    assert found == [
-        each for text, each in zip(texts, wanted, strict=True) if text is None or each is not None
+    one_by_one_ = [None if text is None else one_by_one(text, fields, parameters) for text in texts]
+    sound = [text for text, each in zip(texts, one_by_one_, strict=True) if text is None or each is not None]
+    result = mask_fields(batch(sound), fields=fields, **parameters).column("value").to_pylist()
+    assert result == [
+        each for text, each in zip(texts, one_by_one_, strict=True) if text is None or each is not None
     ]
-    for text, each in zip(texts, wanted, strict=True):
+    for text, each in zip(texts, one_by_one_, strict=True):
         if text is not None and each is None:
             with pytest.raises(ValueError, match=r"JSON|empty|truncated|utf-8|field"):
                 mask_fields(batch([b"{}", text, None]), fields=fields, **parameters)
@@ -204,12 +206,12 @@ def test_compiled_masks_come_to_the_same_bytes(
     ],
 )
 def test_what_is_seldom_is_masked_in_the_same_way(text: bytes) -> None:
-    wanted = one_by_one(text, "email", {})
-    if wanted is None:
+    expected = one_by_one(text, "email", {})
+    if expected is None:
         with pytest.raises(ValueError, match=r"."):
             masked(text)
     else:
-        assert masked(text) == wanted
+        assert masked(text) == expected
 
 
 def test_a_part_of_a_batch_is_masked_too() -> None:

@@ -166,8 +166,8 @@ class CopiedPartition:
             LogRecord(0, 0, key, value) for key, value in (self.live if live is None else live).items()
         ]
         self._order.shuffle(records)
-        found = read_runs(records)
-        return list(found[COPY].runs) if found else []
+        copied_runs = read_runs(records)
+        return list(copied_runs[COPY].runs) if copied_runs else []
 
     @property
     def source_bounds(self) -> LogBounds:

@@ -127,8 +127,8 @@ class Partition:
             assert need.timestamp >= 0
             self.times += 1
             end = log.bounds().end
-            found = (row.offset for row in log.data(committed_only) if row.timestamp >= need.timestamp)
-            return next((offset for offset in found if offset < end), None)
+            result = (row.offset for row in log.data(committed_only) if row.timestamp >= need.timestamp)
+            return next((offset for offset in result if offset < end), None)
         assert isinstance(need, Read)
         return self._read(log, need, committed_only)
 

@@ -86,12 +86,12 @@ def test_records_within_syncs_never_skip_and_never_read_more_than_the_bound(name
 
 def partition(copies: int = 20, *, shift: int = 5) -> Partition:
     """`copies` records, and their copies `shift` places further on."""
-    found = Partition()
+    result = Partition()
     rows = [Row(0, 1_000 + at, b"k", b"v%d" % at) for at in range(copies)]
-    found.source.append(rows)
-    found.target.append([Row(0, 1, b"k", b"junk%d" % at) for at in range(shift)])
-    found.target.append([row._replace(origin=at) for at, row in enumerate(rows)])
-    return found
+    result.source.append(rows)
+    result.target.append([Row(0, 1, b"k", b"junk%d" % at) for at in range(shift)])
+    result.target.append([row._replace(origin=at) for at, row in enumerate(rows)])
+    return result
 
 
 def sync(upstream: int, downstream: int) -> OffsetSync:
@@ -166,8 +166,8 @@ def test_stocks_answer_as_a_verdict(
     offset: int, translated: int | None, lower: OffsetSync | None, upper: OffsetSync | None, expected: object
 ) -> None:
     bounds = None if translated is None else SyncBounds(lower, upper)
-    found = by_syncs(offset, translated, bounds, LogBounds(0, 500))
-    assert (found.judgement, found.offset, found.bound, found.evidence, found.reason) == expected
+    verdict = by_syncs(offset, translated, bounds, LogBounds(0, 500))
+    assert (verdict.judgement, verdict.offset, verdict.bound, verdict.evidence, verdict.reason) == expected
 
 
 def test_a_remembered_verdict_is_held_against_syncs_that_came_later() -> None:

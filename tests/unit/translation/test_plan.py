@@ -56,17 +56,17 @@ def plan(
     return plan_group("g", [each], target, earlier, rewind=rewind, dry_run=dry_run)
 
 
-def only(found: GroupPlan) -> PartitionPlan:
-    (row,) = found.rows
+def only(plan_: GroupPlan) -> PartitionPlan:
+    (row,) = plan_.rows
     return row
 
 
 def test_a_group_that_is_not_there_is_written_with_metadata_and_the_targets_own_epoch() -> None:
     target = TargetGroup(GroupState.NOT_FOUND, "classic", {})
-    found = plan(translated(exact(200, epoch=7), metadata='möchte, "so"', epoch=3), target)
-    assert found.writes == {TARGET: Committed(200, 'möchte, "so"', 7)}
-    assert found.reason is None
-    assert only(found).standing is None
+    planned = plan(translated(exact(200, epoch=7), metadata='möchte, "so"', epoch=3), target)
+    assert planned.writes == {TARGET: Committed(200, 'möchte, "so"', 7)}
+    assert planned.reason is None
+    assert only(planned).standing is None
 
 
 def test_an_epoch_that_is_not_known_is_written_as_none() -> None:
@@ -74,14 +74,14 @@ def test_an_epoch_that_is_not_known_is_written_as_none() -> None:
 
 
 def test_a_lower_offset_there_is_raised() -> None:
-    found = plan(translated(exact(200)), there(199))
-    assert found.writes == {TARGET: Committed(200, "", 7)}
-    assert (only(found).standing, only(found).verdict) == (199, exact(200))
+    planned = plan(translated(exact(200)), there(199))
+    assert planned.writes == {TARGET: Committed(200, "", 7)}
+    assert (only(planned).standing, only(planned).verdict) == (199, exact(200))
 
 
 def test_an_equal_offset_is_left_and_stays_exact() -> None:
-    found = plan(translated(exact(200), metadata="other"), there(200))
-    assert (found.writes, found.reason, only(found).verdict) == ({}, None, exact(200))
+    planned = plan(translated(exact(200), metadata="other"), there(200))
+    assert (planned.writes, planned.reason, only(planned).verdict) == ({}, None, exact(200))
 
 
 def test_a_target_ahead_is_pending_with_the_count_and_never_exact() -> None:
@@ -111,17 +111,17 @@ def test_what_we_wrote_is_moved_back_only_when_allowed() -> None:
 
 
 def test_a_group_that_is_active_is_not_moved_back_either() -> None:
-    found = plan(
+    planned = plan(
         translated(exact(200)), there(250, state=GroupState.STABLE), OwnCommit(150, exact(250)), rewind=True
     )
-    assert (found.writes, found.reason) == ({}, Reason.GROUP_ACTIVE_ON_TARGET)
+    assert (planned.writes, planned.reason) == ({}, Reason.GROUP_ACTIVE_ON_TARGET)
 
 
 def test_our_own_earlier_higher_answer_for_the_same_offset_stands() -> None:
     earlier = OwnCommit(100, exact(250))
     worse = Verdict(Judgement.BOUNDED, 200, 50, Evidence.VERIFIED)
-    found = plan(translated(worse, committed=100), there(250), earlier, rewind=True)
-    assert (found.writes, only(found).verdict) == ({}, exact(250))
+    planned = plan(translated(worse, committed=100), there(250), earlier, rewind=True)
+    assert (planned.writes, only(planned).verdict) == ({}, exact(250))
 
 
 def test_our_own_earlier_answer_for_a_lower_offset_stands_with_the_new_bound() -> None:
@@ -133,9 +133,9 @@ def test_our_own_earlier_answer_for_a_lower_offset_stands_with_the_new_bound() -
 
 @pytest.mark.parametrize("state", ACTIVE_STATES)
 def test_active_groups_are_left_alone(state: GroupState) -> None:
-    found = plan(translated(exact(200)), there(1, state=state))
-    assert (found.writes, found.reason) == ({}, Reason.GROUP_ACTIVE_ON_TARGET)
-    row = only(found)
+    planned = plan(translated(exact(200)), there(1, state=state))
+    assert (planned.writes, planned.reason) == ({}, Reason.GROUP_ACTIVE_ON_TARGET)
+    row = only(planned)
     assert (row.verdict.judgement, row.verdict.reason) == (
         Judgement.PENDING,
         Reason.GROUP_ACTIVE_ON_TARGET,
@@ -144,8 +144,8 @@ def test_active_groups_are_left_alone(state: GroupState) -> None:
 
 
 def test_a_state_that_is_not_known_counts_as_active() -> None:
-    found = plan(translated(exact(200)), there(1, state=GroupState.UNKNOWN))
-    assert (found.writes, found.reason) == ({}, Reason.GROUP_STATE_UNKNOWN)
+    planned = plan(translated(exact(200)), there(1, state=GroupState.UNKNOWN))
+    assert (planned.writes, planned.reason) == ({}, Reason.GROUP_STATE_UNKNOWN)
 
 
 def test_dead_and_empty_groups_of_both_synced_types_are_written() -> None:
@@ -157,13 +157,13 @@ def test_dead_and_empty_groups_of_both_synced_types_are_written() -> None:
 @pytest.mark.parametrize("kind", ["share", "streams", "of-the-future"])
 def test_group_types_without_support_are_named_whatever_their_state(kind: str) -> None:
     for state in (GroupState.EMPTY, GroupState.STABLE, GroupState.UNKNOWN):
-        found = plan(translated(exact(200)), there(1, state=state, kind=kind))
-        assert (found.writes, found.reason) == ({}, Reason.GROUP_TYPE_UNSUPPORTED)
+        planned = plan(translated(exact(200)), there(1, state=state, kind=kind))
+        assert (planned.writes, planned.reason) == ({}, Reason.GROUP_TYPE_UNSUPPORTED)
 
 
 def test_a_pending_verdict_writes_nothing_and_keeps_its_reason() -> None:
-    found = plan(translated(Verdict.pending(Reason.COPY_NOT_FOUND)), there(1))
-    assert (found.writes, found.reason, only(found).verdict.reason) == ({}, None, Reason.COPY_NOT_FOUND)
+    planned = plan(translated(Verdict.pending(Reason.COPY_NOT_FOUND)), there(1))
+    assert (planned.writes, planned.reason, only(planned).verdict.reason) == ({}, None, Reason.COPY_NOT_FOUND)
 
 
 def test_partitions_are_decided_one_by_one() -> None:
@@ -173,15 +173,15 @@ def test_partitions_are_decided_one_by_one() -> None:
         translated(Verdict.pending(Reason.TARGET_PARTITION_MISSING), partition=2),
         translated(exact(20), partition=3),
     ]
-    found = plan_group("g", each, there(10, 30, 5), {})
-    assert set(found.writes) == {TopicPartition("A.orders", 0), TopicPartition("A.orders", 3)}
-    assert [row.standing for row in found.rows] == [10, 30, 5, None]
+    planned = plan_group("g", each, there(10, 30, 5), {})
+    assert set(planned.writes) == {TopicPartition("A.orders", 0), TopicPartition("A.orders", 3)}
+    assert [row.standing for row in planned.rows] == [10, 30, 5, None]
 
 
 def test_a_dry_run_writes_nothing_and_says_what_it_would() -> None:
-    found = plan(translated(exact(200)), there(1), dry_run=True)
-    assert (found.writes, found.reason) == ({}, Reason.DRY_RUN)
-    assert (only(found).verdict, only(found).standing) == (exact(200), 1)
+    planned = plan(translated(exact(200)), there(1), dry_run=True)
+    assert (planned.writes, planned.reason) == ({}, Reason.DRY_RUN)
+    assert (only(planned).verdict, only(planned).standing) == (exact(200), 1)
 
 
 def test_a_dry_run_with_nothing_to_write_has_no_reason_of_its_own() -> None:
@@ -219,8 +219,8 @@ def test_laws(
 ) -> None:
     target = there(*([] if standing is None else [standing]), state=state, kind=kind)
     written = None if earlier is None else OwnCommit(earlier[0], exact(earlier[1]))
-    found = plan(translated(verdict, committed=committed), target, written, rewind=rewind, dry_run=dry_run)
-    row = only(found)
+    planned = plan(translated(verdict, committed=committed), target, written, rewind=rewind, dry_run=dry_run)
+    row = only(planned)
     if row.write is not None:
         assert not dry_run
         assert state in (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
@@ -230,7 +230,7 @@ def test_laws(
             assert earlier is not None
             assert earlier[1] == standing
             assert Flag.REWOUND in row.verdict.flags
-    elif found.reason is None and row.verdict.judgement is not Judgement.PENDING:
+    elif planned.reason is None and row.verdict.judgement is not Judgement.PENDING:
         assert row.verdict.offset == standing
     if row.verdict.judgement is Judgement.PENDING:
         assert row.verdict.reason is not None

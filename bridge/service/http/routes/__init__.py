@@ -1,1 +1,1 @@
-"""Routes, a file for each first part of the path. They parse, call the service, and shape the answer."""
+"""The routes, in a module for each first part of the path. Each parses a request, calls the service, and responds."""

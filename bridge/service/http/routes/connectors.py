@@ -23,7 +23,7 @@ from bridge.service.answers.status import connector_status
 from bridge.service.failover.operating import operate
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
-from bridge.service.http.request_bodies import accepts, read
+from bridge.service.http.request_bodies import MOST_LISTED, accepts, read
 from bridge.service.service import Service
 from bridge.service.state.copy_progress import CopySnapshot, ProgressFilter, gaps, page
 from bridge.service.state.task_table import Connector
@@ -61,7 +61,7 @@ async def forget(name: ConnectorName, service: TheService) -> None:
     service.forget_connector(name)
 
 
-@router.post("/{name}/refresh", responses=declares(404, 409, 503))
+@router.post("/{name}/refresh", responses=declares(404, 409, 413, 503))
 async def refresh(
     name: ConnectorName,
     service: TheService,
@@ -71,13 +71,15 @@ async def refresh(
 ) -> Refreshed:
     """Runs a round of a running connector now, which looks for groups or topics, and answers when it has ended."""
     began, connector = time.monotonic(), service.table.connector(name)
-    answer = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
-    return Refreshed(name=name, kind=connector.kind, seconds=round(time.monotonic() - began, 3), **answer)
+    result = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
+    return Refreshed(name=name, kind=connector.kind, seconds=round(time.monotonic() - began, 3), **result)
 
 
 @router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))
 async def alter_offsets(
-    name: ConnectorName, service: TheService, body: Annotated[AlterOffsets, Depends(read(AlterOffsets))]
+    name: ConnectorName,
+    service: TheService,
+    body: Annotated[AlterOffsets, Depends(read(AlterOffsets, MOST_LISTED))],
 ) -> AlteredOffsets:
     """Alters where a stopped source connector copies from, by its source offsets. Waits for the clusters."""
     return await service.alter_offsets(name, body)

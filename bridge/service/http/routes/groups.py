@@ -36,8 +36,8 @@ async def groups(
     next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
 ) -> Groups:
     """A page of groups in order of connector and id; `total` and `ready` count every match."""
-    wanted = Filter(connector, group, ready, readiness, verdict, reason)
-    return await page(service.snapshots, service.views(), wanted, limit, next_)
+    chosen = Filter(connector, group, ready, readiness, verdict, reason)
+    return await page(service.snapshots, service.views(), chosen, limit, next_)
 
 
 @router.get("/{group}", responses=declares(404))
@@ -56,11 +56,11 @@ async def explained(group: GroupId, service: TheService) -> Explanation:
 def _reports(service: Service, group: str) -> list[GroupReport]:
     reports = []
     for name, view in service.views().items():
-        found, packed = service.snapshots.full(name, group), service.snapshots.report(name, group)
-        if found is None or packed is None:
+        full, packed = service.snapshots.full(name, group), service.snapshots.report(name, group)
+        if full is None or packed is None:
             continue
         known = service.snapshots.connector(name)
-        reports.append(with_answer(found, Answers(view, known).of(packed), known.missing))
+        reports.append(with_answer(full, Answers(view, known).of(packed), known.missing))
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)
     return reports

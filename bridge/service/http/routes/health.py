@@ -40,13 +40,14 @@ async def ready(service: TheService, response: Response) -> Ready:
 @router.get("", responses={401: _TOKEN})
 async def health(request: Request, service: TheService) -> Health:
     """The state of everything: per connector and task the last success, the verdicts, what it waits for, its
-    conditions."""
+    conditions. Of `mirror-bridge mirror`, the flows that run on this node, and those that run on another one."""
     connectors = statuses(service)
     return Health(
-        status=overall(connectors, service.rounds.state),
+        status=overall(connectors, service.rounds.state, service.flows),
         version=VERSION,
         uptime_seconds=round(time.monotonic() - service.began, 1),
         rounds_process=service.rounds.state,
         insecure=list(request.app.state.insecure),
         connectors=connectors,
+        flows=list(service.flows),
     )

@@ -87,12 +87,12 @@ async def consumer_offsets(
     timeout_ms: Annotated[int, Query(ge=1, le=60_000, description="Time to read checkpoints for.")] = 10_000,
 ) -> RemoteOffsets:
     """Where groups of another cluster resume on this one, by the checkpoints that can be read within `timeout_ms`."""
-    wanted = _groups(group, pattern)
+    groups = _groups(group, pattern)
     try:
-        found = await _query(
+        by_group = await _query(
             service,
             name,
-            lambda queries, props: queries.translate_offsets(props, alias, wanted(), timeout_ms / 1000, side),
+            lambda queries, props: queries.translate_offsets(props, alias, groups(), timeout_ms / 1000, side),
         )
     except PatternTooSlow as problem:
         raise BodyErrors([ConfigError("query.pattern", str(problem))]) from None
@@ -107,7 +107,7 @@ async def consumer_offsets(
                     for (topic, partition), at in sorted(offsets.items())
                 ],
             )
-            for each, offsets in sorted(found.items())
+            for each, offsets in sorted(by_group.items())
         ]
     )
 

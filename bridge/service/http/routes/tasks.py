@@ -56,9 +56,9 @@ async def poll(
     body: Annotated[PollRequest, Depends(read(PollRequest))],
 ) -> Response:
     """Renews the lease and delivers records; held for `wait_ms` at most while there are none."""
-    answer = await service.poll(name, n, body)
-    request.scope[HELD] = answer.held_ms
-    return Response(answer.body, media_type="application/json")
+    response = await service.poll(name, n, body)
+    request.scope[HELD] = response.held_ms
+    return Response(response.body, media_type="application/json")
 
 
 @router.post("/idle", responses=declares(404, 409, 413), openapi_extra=accepts(IdleTask))

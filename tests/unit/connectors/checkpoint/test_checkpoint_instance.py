@@ -62,8 +62,8 @@ def test_trouble_with_making_the_topic_is_told_until_it_is_made() -> None:
     harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        told = (await harness.rounds()).errors
-        assert any(f"create/find topic '{TOPIC}'" in error for error in told), told
+        errors = (await harness.rounds()).errors
+        assert any(f"create/find topic '{TOPIC}'" in error for error in errors), errors
         assert harness.published.emitted == []
         target.create_trouble.clear()
         assert (await harness.rounds()).errors == []
@@ -106,9 +106,9 @@ def test_a_topic_that_can_not_be_read_is_a_remark_and_checkpoints_are_emitted_on
     harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        (told,) = (await harness.rounds(4)).errors
-        assert TOPIC in told
-        assert "Topic authorization failed" in told
+        (error,) = (await harness.rounds(4)).errors
+        assert TOPIC in error
+        assert "Topic authorization failed" in error
         assert harness.published.offsets == [(5, 5 + JUNK)]
 
     harness.play(script)
@@ -320,8 +320,8 @@ def test_numbers_that_no_log_has_move_nothing(evidence: str) -> None:
     published = harness.play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
     assert target.offsets["g"][TopicPartition("A.orders", 0)].offset == 12 + JUNK
-    found = published.summaries[-1].unreadable_records
-    assert (found[SYNCS], found[TOPIC]) == (3, 3)
+    unreadable = published.summaries[-1].unreadable_records
+    assert (unreadable[SYNCS], unreadable[TOPIC]) == (3, 3)
 
 
 @pytest.mark.parametrize("evidence", ["syncs", "both"])
@@ -492,8 +492,8 @@ def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
     source, target = failed_over()
     put(source, "B.checkpoints.internal", b"garbage", None)
     harness = CheckpointHarness(source, target, reverse_checkpointing_enabled="true")
-    found = harness.play_rounds().summaries[-1].unreadable_records
-    assert found["B.checkpoints.internal"] == sum(found.values()) == 1
+    unreadable = harness.play_rounds().summaries[-1].unreadable_records
+    assert unreadable["B.checkpoints.internal"] == sum(unreadable.values()) == 1
     source.topic_trouble["B.checkpoints.internal"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
     told = CheckpointHarness(source, target, reverse_checkpointing_enabled="true").play_rounds()
     assert any("B.checkpoints.internal" in error for error in told.summaries[-1].errors)

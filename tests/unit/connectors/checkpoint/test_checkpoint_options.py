@@ -11,7 +11,7 @@ import pytest
 
 import connectors.checkpoint
 from bridge.errors import ConfigRejected
-from bridge.kafka.config.properties import ADMIN, CONSUMER, ClientProps, Place
+from bridge.kafka.config.properties import ADMIN, CONSUMER, PRODUCER, ClientProps, Place
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from connectors.checkpoint.options import CheckpointOptions, Evidences, validate
@@ -46,8 +46,8 @@ def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
 def test_the_json_that_an_operator_puts_is_accepted() -> None:
     given = json.loads(CONNECTOR_JSON.read_text())
     assert given["config"]["connector.class"] == "BridgeMirrorCheckpointConnector"
-    found = CheckpointOptions.from_props(given["config"], CLIENTS)
-    assert (found.source_alias, found.target_alias, found.sync_enabled) == ("A", "B", True)
+    parsed = CheckpointOptions.from_props(given["config"], CLIENTS)
+    assert (parsed.source_alias, parsed.target_alias, parsed.sync_enabled) == ("A", "B", True)
 
 
 def test_the_kind_is_registered() -> None:
@@ -58,21 +58,21 @@ def test_the_kind_is_registered() -> None:
 
 
 def test_defaults_are_stocks() -> None:
-    found = options()
-    assert (found.enabled, found.emit_enabled, found.sync_enabled) == (True, True, False)
-    assert (found.emit_interval, found.sync_interval) == (60.0, 60.0)
-    assert (found.refresh_groups_enabled, found.refresh_groups_interval) == (True, 600.0)
-    assert (found.admin_timeout_ms, found.lease_ms) == (60_000, 30_000)
-    assert (found.checkpoints_replication_factor, found.offset_syncs_on_target) == (3, False)
-    assert (found.evidence, found.rewind, found.dry_run) == (Evidences.BOTH, Rewind.NEVER, False)
-    assert (found.assigned_groups, found.source_committed_only) == (None, False)
-    assert found.group_filter.should_replicate_group("g")
-    assert not found.group_filter.should_replicate_group("connect-x")
-    assert not found.topic_filter.should_replicate_topic("__consumer_offsets")
+    parsed = options()
+    assert (parsed.enabled, parsed.emit_enabled, parsed.sync_enabled) == (True, True, False)
+    assert (parsed.emit_interval, parsed.sync_interval) == (60.0, 60.0)
+    assert (parsed.refresh_groups_enabled, parsed.refresh_groups_interval) == (True, 600.0)
+    assert (parsed.admin_timeout_ms, parsed.lease_ms) == (60_000, 30_000)
+    assert (parsed.checkpoints_replication_factor, parsed.offset_syncs_on_target) == (3, False)
+    assert (parsed.evidence, parsed.rewind, parsed.dry_run) == (Evidences.BOTH, Rewind.NEVER, False)
+    assert (parsed.assigned_groups, parsed.source_committed_only) == (None, False)
+    assert parsed.group_filter.should_replicate_group("g")
+    assert not parsed.group_filter.should_replicate_group("connect-x")
+    assert not parsed.topic_filter.should_replicate_topic("__consumer_offsets")
 
 
 def test_every_key_takes_effect() -> None:
-    found = options(
+    parsed = options(
         {
             "groups": "group1",
             "groups.exclude": "",
@@ -94,14 +94,14 @@ def test_every_key_takes_effect() -> None:
             "replication.policy.separator": "_",
         }
     )
-    assert [found.topic_filter.should_replicate_topic(topic) for topic in ("t", "u")] == [True, False]
-    assert (found.refresh_groups_enabled, found.refresh_groups_interval) == (False, 5.0)
-    assert (found.emit_interval, found.sync_interval, found.sync_enabled) == (6.0, 7.0, True)
-    assert (found.checkpoints_replication_factor, found.offset_syncs_on_target) == (-1, True)
-    assert (found.evidence, found.rewind, found.dry_run) == (Evidences.SYNCS, Rewind.EMPTY_GROUPS, True)
-    assert (found.admin_timeout_ms, found.lease_ms) == (9, 5000)
-    assert found.source_committed_only
-    assert found.policy.checkpoints_topic("source1") == "source1_checkpoints_internal"
+    assert [parsed.topic_filter.should_replicate_topic(topic) for topic in ("t", "u")] == [True, False]
+    assert (parsed.refresh_groups_enabled, parsed.refresh_groups_interval) == (False, 5.0)
+    assert (parsed.emit_interval, parsed.sync_interval, parsed.sync_enabled) == (6.0, 7.0, True)
+    assert (parsed.checkpoints_replication_factor, parsed.offset_syncs_on_target) == (-1, True)
+    assert (parsed.evidence, parsed.rewind, parsed.dry_run) == (Evidences.SYNCS, Rewind.EMPTY_GROUPS, True)
+    assert (parsed.admin_timeout_ms, parsed.lease_ms) == (9, 5000)
+    assert parsed.source_committed_only
+    assert parsed.policy.checkpoints_topic("source1") == "source1_checkpoints_internal"
 
 
 # -- rows of stock's tests --------------------------------------------------------------------------------------------
@@ -115,8 +115,11 @@ def test_task_config_consumer_groups() -> None:
 
 def test_group_matching() -> None:
     """MirrorCheckpointConfigTest.testGroupMatching"""
-    found = options({"groups": "group1"})
-    assert [found.group_filter.should_replicate_group(each) for each in ("group1", "group2")] == [True, False]
+    parsed = options({"groups": "group1"})
+    assert [parsed.group_filter.should_replicate_group(each) for each in ("group1", "group2")] == [
+        True,
+        False,
+    ]
 
 
 def test_non_mutation_of_config_def() -> None:
@@ -195,6 +198,20 @@ def test_without_offset_syncs_where_none_are_used_is_right() -> None:
         ),
         pytest.param(
             Side.SOURCE,
+            PRODUCER,
+            {"producer.acks": "1"},
+            {"acks": "1"},
+            id="MirrorConnectorConfigTest.testSourceProducerConfig",
+        ),
+        pytest.param(
+            Side.SOURCE,
+            PRODUCER,
+            {"source.producer.acks": "1"},
+            {"acks": "1"},
+            id="MirrorConnectorConfigTest.testSourceProducerConfigWithSourcePrefix",
+        ),
+        pytest.param(
+            Side.SOURCE,
             ADMIN,
             {"admin.connections.max.idle.ms": "10000"},
             {"connections.max.idle.ms": "10000"},
@@ -268,10 +285,10 @@ def test_case_insensitive_security_protocol() -> None:
     ],
 )
 def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str, why: str) -> None:
-    found = errors({key: value})
-    assert [name for name, _ in found] == [key]
-    assert found[0][1].startswith(f"Invalid value {value} for configuration {key}: ")
-    assert why in found[0][1]
+    rejected = errors({key: value})
+    assert [name for name, _ in rejected] == [key]
+    assert rejected[0][1].startswith(f"Invalid value {value} for configuration {key}: ")
+    assert why in rejected[0][1]
 
 
 @pytest.mark.parametrize(

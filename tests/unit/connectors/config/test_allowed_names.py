@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from bridge.errors import ConfigRejected
+from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.policy import Policy, fits
 from bridge.settings import SettingsRejected, load_settings
@@ -30,10 +30,10 @@ def errors(
     props: Mapping[str, str], policy: Policy | None = None, kind: Kind = SOURCE
 ) -> dict[str, list[str]]:
     checks = allowed(StaticClientCheck(), policy or Policy())
-    found: dict[str, list[str]] = {}
+    collected: dict[str, list[str]] = {}
     for error in kind.validate({**GOOD, **props}, checks).errors:
-        found.setdefault(error.key, []).append(error.message)
-    return found
+        collected.setdefault(error.key, []).append(error.message)
+    return collected
 
 
 def test_what_docs_and_tests_use_needs_no_setting() -> None:
@@ -106,12 +106,12 @@ def test_what_docs_and_tests_use_needs_no_setting() -> None:
     ],
 )
 def test_keys_that_load_run_read_or_write_are_refused(key: str, value: str) -> None:
-    found = errors({key: value})
-    assert list(found) == [key]
-    (said,) = found[key]
-    assert said.startswith("Invalid value ")
-    assert f" for configuration {key}: " in said
-    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_KEYS={key}, which is empty now" in said
+    rejected = errors({key: value})
+    assert list(rejected) == [key]
+    (message,) = rejected[key]
+    assert message.startswith("Invalid value ")
+    assert f" for configuration {key}: " in message
+    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_KEYS={key}, which is empty now" in message
     assert errors({key: value}, Policy(spark_keys=(key,))) == {}
     assert errors({key: value}, Policy(spark_keys=("spark.*",))) == {}
 
@@ -120,10 +120,10 @@ def test_no_name_that_spark_itself_knows_sounds_like_code_or_files() -> None:
     """Of the names in Spark's own classes those that any configuration may have: patterns hold no surprise."""
     jars = Path(pyspark.__file__).parent / "jars"
     names = {
-        found.decode()
+        each.decode()
         for part in ("core", "kubernetes", "yarn")
         for jar in jars.glob(f"spark-{part}_*.jar")
-        for found in _names(jar)
+        for each in _names(jar)
     }
     assert len(names) > 900
     allowed = {name for name in names if fits(name, HARMLESS)}
@@ -148,8 +148,8 @@ def _names(jar: Path) -> Iterator[bytes]:
 
 def test_values_of_spark_that_may_be_secrets_are_not_shown() -> None:
     for key in ("spark.ssl.keyPassword", "spark.hadoop.fs.s3a.access.key", "spark.driver.extraJavaOptions"):
-        (said,) = errors({key: "geheim"})[key]
-        assert "geheim" not in said
+        (message,) = errors({key: "geheim"})[key]
+        assert "geheim" not in message
 
 
 def test_a_value_is_one_line() -> None:
@@ -175,9 +175,9 @@ def test_masters_on_this_machine(master: str) -> None:
     ],
 )
 def test_other_masters_are_allowed_by_the_service(master: str) -> None:
-    (said,) = errors({"spark.master": master})["spark.master"]
-    assert f"Invalid value {master} for configuration spark.master: " in said
-    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS={master}, which is empty now" in said
+    (message,) = errors({"spark.master": master})["spark.master"]
+    assert f"Invalid value {master} for configuration spark.master: " in message
+    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS={master}, which is empty now" in message
     secured = {"spark.authenticate": "true", "spark.authenticate.secret": "s"}
     assert errors({"spark.master": master, **secured}, OPEN) == {}
     other = Policy(spark_masters=("spark://ours:*",))
@@ -210,12 +210,12 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_module_that_is_not_allowed_is_not_loaded(written: Path, props: dict[str, str]) -> None:
-    found = errors(props)
+    rejected = errors(props)
     key = next(iter(props))
-    assert list(found) == [key]
-    (said,) = found[key]
-    assert "writing_module" in said
-    assert "what MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES names, which is empty now" in said
+    assert list(rejected) == [key]
+    (message,) = rejected[key]
+    assert "writing_module" in message
+    assert "what MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES names, which is empty now" in message
     assert not written.exists()
     with pytest.raises(ConfigRejected):
         SourceOptions.from_props(GOOD | props, allowed(StaticClientCheck(), Policy()))
@@ -239,8 +239,10 @@ def test_no_kind_of_connector_loads_it(written: Path, kind: str) -> None:
     ],
 )
 def test_allowed_modules_have_all_below_them(written: Path, module: str, fine: bool) -> None:
-    found = errors({"topic.filter.class": "python:writing_module.Filter"}, Policy(python_modules=(module,)))
-    assert (not found) == fine == written.exists()
+    rejected = errors(
+        {"topic.filter.class": "python:writing_module.Filter"}, Policy(python_modules=(module,))
+    )
+    assert (not rejected) == fine == written.exists()
 
 
 def test_names_that_are_no_module_of_ours() -> None:
@@ -274,14 +276,49 @@ def test_servers_that_the_service_may_connect_to(key: str) -> None:
     for fine in ("A.prod.example.org:9092", "a.prod.example.org:9092, 10.0.0.1:19", "SSL://10.0.0.2:1"):
         assert errors(base | {key: fine}, ours) == {}
     for wrong in ("a.prod.example.org:9093", "169.254.169.254:80", "x:1@10.0.0.1:9", "10.0.0.1:9,evil:1"):
-        (said, *_) = errors(base | {key: wrong}, ours)[key]
-        assert f"Invalid value {wrong} for configuration {key}: " in said
-        assert "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP is *.prod.example.org:9092,10.0.0.?:*," in said
+        (message, *_) = errors(base | {key: wrong}, ours)[key]
+        assert f"Invalid value {wrong} for configuration {key}: " in message
+        assert "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP is *.prod.example.org:9092,10.0.0.?:*," in message
     assert errors(base | {key: "anything:1"}) == {}
 
 
+TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+
+
+@pytest.mark.parametrize("prefix", ["source.cluster.", "target.admin.", "consumer.", "producer.override."])
+def test_token_endpoints_that_the_service_may_ask(prefix: str) -> None:
+    key = prefix + TOKEN_ENDPOINT
+    ours = Policy(token_endpoints=("login.example.org", "*.idp.example.org:8443", "any:*"))
+    for fine in (
+        "https://login.example.org/token",
+        " https://Login.example.org:443/token?a=b",
+        "http://login.example.org/token",
+        "https://a.idp.example.org:8443/token",
+        "https://any:1",
+    ):
+        assert "may ask for tokens" not in str(errors({key: fine}, ours)), fine
+    for wrong in (
+        "https://evil.example.org/token",
+        "https://evil/login.example.org",
+        "https://login.example.org:444/token",
+        "http://login.example.org:443/token",
+        "https://a.idp.example.org/token",
+        "https://a.idp.example.org:8443@evil/token",
+        "https://evil?@login.example.org/",
+        "https://evil\\@login.example.org/",
+        "https://evil\n.idp.example.org:8443/",
+        "https://[::1]/token",
+        "ldap://login.example.org/",
+    ):
+        said = errors({key: wrong}, ours)[key]
+        assert any("MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS is login.example.org," in each for each in said), (
+            wrong
+        )
+        assert "may ask for tokens" not in str(errors({key: wrong}))
+
+
 def test_all_refusals_come_at_once_and_beside_other_errors() -> None:
-    found = errors(
+    rejected = errors(
         {
             "spark.plugins": "org.example.Evil",
             "spark.master": "spark://evil:1",
@@ -297,13 +334,29 @@ def test_all_refusals_come_at_once_and_beside_other_errors() -> None:
         },
         Policy(bootstrap=(GOOD["target.cluster.bootstrap.servers"],)),
     )
-    assert {key: len(said) for key, said in found.items()} == dict.fromkeys(
+    assert {key: len(messages) for key, messages in rejected.items()} == dict.fromkeys(
         (
             *("spark.plugins", "spark.master", "topic.filter.class", "replication.policy.class"),
             *("bridge.transforms.a.type", "source.cluster.bootstrap.servers", "replication.factor"),
         ),
         1,
-    ) | {"source.cluster.security.protocol": len(found["source.cluster.security.protocol"])}
+    ) | {"source.cluster.security.protocol": len(rejected["source.cluster.security.protocol"])}
+
+
+@pytest.mark.parametrize("kind", ["group_offset", "checkpoint", "heartbeat"])
+def test_what_is_refused_is_not_said_to_be_ignored(kind: str) -> None:
+    """Connect shows keys that do nothing as not visible, and an error of one would not be seen."""
+    checks = allowed(StaticClientCheck(), Policy())
+    props = {"spark.plugins": "org.example.Evil", "spark.app.name": "mine"}
+    found = KINDS[kind].validate({**GOOD, **props}, checks)
+    assert "spark.plugins" in {error.key for error in found.errors}
+    assert "spark.plugins" not in {each.key for each in found.ignored}
+    assert "spark.app.name" in {each.key for each in found.ignored}
+    visible = {entry.key.name: entry.visible for entry in found.entries}
+    assert (visible["spark.plugins"], visible["spark.app.name"]) == (True, False)
+    (other,) = [each for each in found.ignored if each.key == "spark.app.name"]
+    later = found.with_errors([ConfigError(other.key, "wrong after all")])
+    assert other not in later.ignored
 
 
 def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,6 +367,7 @@ def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         "PYTHON_MODULES": "mycompany.mirror",
         "FOLDERS": "/etc/kafka,/run/secrets",
         "BOOTSTRAP": "*.Prod.example.org:9092",
+        "TOKEN_ENDPOINTS": "Login.example.org, idp:8443",
     }.items():
         monkeypatch.setenv(f"MIRROR_BRIDGE_ALLOWED_{name}", value)
     monkeypatch.setenv("MIRROR_BRIDGE_IMPORT_SECONDS", "2")
@@ -323,6 +377,7 @@ def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mycompany.mirror",),
         ("/etc/kafka",),
         ("*.prod.example.org:9092",),
+        ("login.example.org", "idp:8443"),
         2.0,
     )
 
@@ -334,6 +389,7 @@ def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("allowed_python_modules", "a/b.py", "is no module"),
         ("allowed_folders", "secrets", "its whole path"),
         ("allowed_bootstrap", "host", "host:port"),
+        ("allowed_token_endpoints", "https://idp/token", "host or host:port"),
         ("import_seconds", 0, "greater than 0"),
     ],
 )

@@ -214,7 +214,7 @@ def test_an_error_that_is_there_is_not_said_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "messages"),
     [
         ({"on": "FALSE"}, ["can't be off"]),
         ({"on": "true"}, []),
@@ -228,15 +228,15 @@ def test_an_error_that_is_there_is_not_said_twice() -> None:
     ],
 )
 def test_a_forbidden_value_is_judged_as_parsed_and_may_be_excused(
-    given: dict[str, str], said: list[str]
+    given: dict[str, str], messages: list[str]
 ) -> None:
     definition = ConfigDef(
         [key("enabled", Type.BOOLEAN, "true"), key("on", Type.BOOLEAN, "true")],
         [Forbidden("on", "false", "can't be off", unless={"enabled": "false"})],
     )
-    found = [error.message for error in definition.validate(given).errors]
-    assert len(found) == len(said)
-    assert all(message.startswith(words) for message, words in zip(found, said, strict=True))
+    errors = [error.message for error in definition.validate(given).errors]
+    assert len(errors) == len(messages)
+    assert all(message.startswith(words) for message, words in zip(errors, messages, strict=True))
 
 
 @pytest.mark.parametrize(("value", "right"), [(-2, False), (-1, True), (0, False), (1, True), (32767, True)])

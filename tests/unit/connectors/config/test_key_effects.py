@@ -33,15 +33,15 @@ EMITTING = ("checkpoint", "heartbeat")
 
 
 def errors(kind: str, **changes: str) -> dict[str, str]:
-    found = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
-    return {error.key: error.message for error in found.errors}
+    validated = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
+    return {error.key: error.message for error in validated.errors}
 
 
 def ignoring(kind: str, **changes: str) -> dict[str, str]:
     """Reasons by key; of a configuration without errors."""
-    found = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
-    assert found.errors == ()
-    return {each.key: each.reason for each in found.ignored}
+    validated = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
+    assert validated.errors == ()
+    return {each.key: each.reason for each in validated.ignored}
 
 
 def dotted(changes: Mapping[str, str]) -> dict[str, str]:
@@ -78,16 +78,16 @@ REFUSED = [
 def test_what_would_change_what_arrives_is_an_error_that_says_what_to_use(
     key: str, value: str, instead: str
 ) -> None:
-    found = KINDS["source"].validate({**SOURCE, key: value}, CLIENTS).errors
-    assert [error.key for error in found] == [key]
-    assert found[0].message.startswith(f"Invalid value {value} for configuration {key}: ")
-    assert instead in found[0].message
+    errors = KINDS["source"].validate({**SOURCE, key: value}, CLIENTS).errors
+    assert [error.key for error in errors] == [key]
+    assert errors[0].message.startswith(f"Invalid value {value} for configuration {key}: ")
+    assert instead in errors[0].message
 
 
 def test_all_of_them_are_told_at_once() -> None:
     wrong = {"transforms": "m", "transforms.m.type": "x.Y", "key.converter": JSON, "errors.tolerance": "all"}
-    found = KINDS["source"].validate({**SOURCE, **wrong, "topics": "("}, CLIENTS).errors
-    assert {error.key for error in found} == {"transforms", "key.converter", "errors.tolerance", "topics"}
+    rejected = KINDS["source"].validate({**SOURCE, **wrong, "topics": "("}, CLIENTS).errors
+    assert {error.key for error in rejected} == {"transforms", "key.converter", "errors.tolerance", "topics"}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_all_of_them_are_told_at_once() -> None:
 def test_what_names_a_class_or_a_protocol_of_java_does_nothing_and_is_named(
     key: str, value: str, why: str
 ) -> None:
-    found = KINDS["source"].validate({**SOURCE, key: value}, CLIENTS)
-    assert found.errors == ()
-    ((named, reason),) = [(each.key, each.reason) for each in found.ignored]
+    validated = KINDS["source"].validate({**SOURCE, key: value}, CLIENTS)
+    assert validated.errors == ()
+    ((named, reason),) = [(each.key, each.reason) for each in validated.ignored]
     assert (named, why in reason) == (key, True)
 
 
@@ -139,12 +139,12 @@ def test_what_names_a_class_or_a_protocol_of_java_does_nothing_and_is_named(
     ],
 )
 def test_what_happens_anyway_or_is_honoured_is_neither_an_error_nor_ignored(same: dict[str, str]) -> None:
-    found = KINDS["source"].validate({**SOURCE, **same}, CLIENTS)
-    assert (found.errors, found.ignored) == ((), ())
+    validated = KINDS["source"].validate({**SOURCE, **same}, CLIENTS)
+    assert (validated.errors, validated.ignored) == ((), ())
 
 
 def test_what_changes_only_speed_place_or_words_is_named_with_its_reason() -> None:
-    found = ignoring(
+    result = ignoring(
         "source",
         tasks_max="8",
         errors_retry_timeout="60000",
@@ -158,23 +158,22 @@ def test_what_changes_only_speed_place_or_words_is_named_with_its_reason() -> No
         consumer_override_max_poll_records="1",
         admin_override_retries="1",
         source_consumer_reconnect_backoff_ms="7",
-        metric_names_formats="new",
         consumer_poll_timeout_ms="5",
         ssl_truststore_location="/x",
     )
-    assert list(found) == sorted(found)
-    assert "spark.default.parallelism" in found.pop("tasks.max")
-    assert "transaction.interval.ms" in found.pop("transaction.boundary")
-    assert "transaction.interval.ms" in found.pop("transaction.boundary.interval.ms")
-    assert "transaction.interval.ms" in found.pop("producer.override.linger.ms")
-    assert "in-sync" in found.pop("producer.override.acks")
-    assert "max.message.bytes" in found.pop("target.producer.max.request.size")
-    assert "source.consumer.*" in found.pop("consumer.override.max.poll.records")
-    assert "target.admin.*" in found.pop("admin.override.retries")
-    assert "source.cluster.ssl.truststore.location" in found.pop("ssl.truststore.location")
-    assert set(found) == {
+    assert list(result) == sorted(result)
+    assert "spark.default.parallelism" in result.pop("tasks.max")
+    assert "transaction.interval.ms" in result.pop("transaction.boundary")
+    assert "transaction.interval.ms" in result.pop("transaction.boundary.interval.ms")
+    assert "transaction.interval.ms" in result.pop("producer.override.linger.ms")
+    assert "in-sync" in result.pop("producer.override.acks")
+    assert "max.message.bytes" in result.pop("target.producer.max.request.size")
+    assert "source.consumer.*" in result.pop("consumer.override.max.poll.records")
+    assert "target.admin.*" in result.pop("admin.override.retries")
+    assert "source.cluster.ssl.truststore.location" in result.pop("ssl.truststore.location")
+    assert set(result) == {
         *("errors.retry.timeout", "key.converter.schemas.enable", "source.consumer.fetch.max.bytes"),
-        *("source.consumer.reconnect.backoff.ms", "metric.names.formats", "consumer.poll.timeout.ms"),
+        *("source.consumer.reconnect.backoff.ms", "consumer.poll.timeout.ms"),
     }
 
 
@@ -204,13 +203,13 @@ def test_records_that_pass_the_worker_are_subject_to_connects_own_keys(kind: str
 @pytest.mark.parametrize("kind", EMITTING)
 @pytest.mark.parametrize("key", ["key.converter", "value.converter"])
 def test_checkpoints_and_heartbeats_are_written_as_bytes_or_not_at_all(kind: str, key: str) -> None:
-    found = KINDS[kind].validate({**GOOD[kind], key: JSON}, CLIENTS).errors
-    assert [error.key for error in found] == [key]
-    assert BYTES in found[0].message
+    errors = KINDS[kind].validate({**GOOD[kind], key: JSON}, CLIENTS).errors
+    assert [error.key for error in errors] == [key]
+    assert BYTES in errors[0].message
 
 
 def test_a_connector_without_records_names_what_is_for_records() -> None:
-    found = ignoring(
+    result = ignoring(
         "group_offset",
         tasks_max="4",
         transforms="m",
@@ -227,7 +226,20 @@ def test_a_connector_without_records_names_what_is_for_records() -> None:
         "errors.tolerance",
         "producer.override.acks",
     }
-    assert found == dict.fromkeys(given, "the connector produces no records")
+    assert result == dict.fromkeys(given, "the connector produces no records")
+
+
+def test_metrics_are_named_and_reported_where_stock_has_some() -> None:
+    jmx = "org.apache.kafka.common.metrics.JmxReporter"
+    for kind in ("source", "checkpoint"):
+        for reporters in (jmx, ""):
+            given = {"metric_reporters": reporters, "metric_names_formats": "legacy,new"}
+            assert ignoring(kind, **given, metrics_jmx_include=".*", metrics_jmx_exclude="x") == {}
+    for kind in ("heartbeat", "group_offset"):
+        assert ignoring(kind, metric_reporters=jmx, metrics_jmx_include=".*").keys() == {
+            "metric.reporters",
+            "metrics.jmx.include",
+        }
 
 
 def test_heartbeats_go_on_whatever_enabled_says_and_that_is_named() -> None:
@@ -238,8 +250,8 @@ def test_heartbeats_go_on_whatever_enabled_says_and_that_is_named() -> None:
 
 def test_clients_that_a_connector_does_not_make_are_named() -> None:
     assert "no such client" in ignoring("checkpoint", target_producer_acks="1")["target.producer.acks"]
-    found = ignoring("heartbeat", source_cluster_bootstrap_servers="a:9092", source_admin_retries="2")
-    assert set(found.values()) == {"the connector does not connect to the source"}
+    result = ignoring("heartbeat", source_cluster_bootstrap_servers="a:9092", source_admin_retries="2")
+    assert set(result.values()) == {"the connector does not connect to the source"}
     assert "no such property" in ignoring("source", admin_linger_ms="1")["admin.linger.ms"]
 
 
@@ -248,9 +260,9 @@ def test_clients_that_a_connector_does_not_make_are_named() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_key_that_nobody_has_is_named(kind: str) -> None:
-    found = ignoring(kind, cron_schedule="daily", linger_ms="5", owner="me")
-    assert "without a prefix it reaches no client" in found.pop("linger.ms")
-    assert set(found) == {"cron.schedule", "owner"}
+    result = ignoring(kind, cron_schedule="daily", linger_ms="5", owner="me")
+    assert "without a prefix it reaches no client" in result.pop("linger.ms")
+    assert set(result) == {"cron.schedule", "owner"}
     own = ignoring(
         kind,
         cron_schedule="daily",
@@ -280,8 +292,8 @@ def test_no_property_that_only_librdkafka_knows_passes_in_silence(librdkafka: se
         unprefixed = KINDS["source"].validate({**SOURCE, name: "1"}, CLIENTS)
         assert [each.key for each in unprefixed.ignored] == [name]
         for prefix in ("consumer", "source.consumer", "target.admin", "target.producer", "producer.override"):
-            found = KINDS["source"].validate({**SOURCE, f"{prefix}.{name}": "1"}, CLIENTS)
-            assert [error.key for error in found.errors] == [f"{prefix}.{name}"]
+            validated = KINDS["source"].validate({**SOURCE, f"{prefix}.{name}": "1"}, CLIENTS)
+            assert [error.key for error in validated.errors] == [f"{prefix}.{name}"]
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
@@ -291,15 +303,15 @@ def test_values_that_do_nothing_are_not_visible_but_for_connects_own() -> None:
     given = {
         "tasks.max": "8",
         "consumer.fetch.min.bytes": "9",
-        "metric.names.formats": "new",
+        "security.protocol": "SSL",
         "my.secret": "s3cr3t",
     }
-    found = KINDS["source"].validate({**SOURCE, **given}, CLIENTS).response("x")
-    assert {each.key for each in found.ignored_settings} == set(given)
-    unseen = {entry.value.name: entry.value.value for entry in found.configs if not entry.value.visible}
-    assert unseen == {"consumer.fetch.min.bytes": None, "metric.names.formats": "new", "my.secret": None}
-    assert found.error_count == 0
-    assert "s3cr3t" not in found.model_dump_json()
+    validated = KINDS["source"].validate({**SOURCE, **given}, CLIENTS).response("x")
+    assert {each.key for each in validated.ignored_settings} == set(given)
+    unseen = {entry.value.name: entry.value.value for entry in validated.configs if not entry.value.visible}
+    assert unseen == {"consumer.fetch.min.bytes": None, "security.protocol": "SSL", "my.secret": None}
+    assert validated.error_count == 0
+    assert "s3cr3t" not in validated.model_dump_json()
 
 
 def test_of_values_that_say_the_same_case_and_blanks_do_not_matter() -> None:

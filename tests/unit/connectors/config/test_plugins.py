@@ -112,20 +112,20 @@ def test_a_class_of_ones_own_is_made_and_configured(module: str) -> None:
     ],
 )
 def test_what_can_not_be_loaded_is_named(module: str, name: str, why: str) -> None:
-    found = load(GROUP_FILTER, name, {"sasl.jaas.config": "geheim"})
-    assert isinstance(found, ConfigError)
-    assert found.key == "group.filter.class"
-    assert found.message.startswith(f"Invalid value {name} for configuration group.filter.class: ")
-    assert why in found.message
+    loaded = load(GROUP_FILTER, name, {"sasl.jaas.config": "geheim"})
+    assert isinstance(loaded, ConfigError)
+    assert loaded.key == "group.filter.class"
+    assert loaded.message.startswith(f"Invalid value {name} for configuration group.filter.class: ")
+    assert why in loaded.message
 
 
 def test_a_filter_of_configs_says_of_defaults_too(module: str) -> None:
-    found = load(CONFIG_PROPERTY_FILTER, f"python:{module}.Short", {})
-    assert isinstance(found, ConfigError)
-    assert "has no should_replicate_config_property, should_replicate_source_default" in found.message
+    loaded = load(CONFIG_PROPERTY_FILTER, f"python:{module}.Short", {})
+    assert isinstance(loaded, ConfigError)
+    assert "has no should_replicate_config_property, should_replicate_source_default" in loaded.message
 
 
 def test_a_policy_must_do_all_of_it(module: str) -> None:
-    found = load(REPLICATION_POLICY, f"python:{module}.Short", {})
-    assert isinstance(found, ConfigError)
-    assert "subclass bridge.mm2.replication_policy.ReplicationPolicy" in found.message
+    loaded = load(REPLICATION_POLICY, f"python:{module}.Short", {})
+    assert isinstance(loaded, ConfigError)
+    assert "subclass bridge.mm2.replication_policy.ReplicationPolicy" in loaded.message

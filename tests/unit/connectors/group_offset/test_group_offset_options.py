@@ -41,32 +41,32 @@ def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
 def test_the_json_that_an_operator_puts_is_accepted() -> None:
     given = json.loads(CONNECTOR_JSON.read_text())
     assert given["config"]["connector.class"] == "MirrorGroupOffsetConnector"
-    found = GroupOffsetOptions.from_props(given["config"], CLIENTS)
-    assert (found.source_alias, found.target_alias) == ("A", "B")
-    assert found.group_filter.should_replicate_group("any")
+    parsed = GroupOffsetOptions.from_props(given["config"], CLIENTS)
+    assert (parsed.source_alias, parsed.target_alias) == ("A", "B")
+    assert parsed.group_filter.should_replicate_group("any")
 
 
 def test_defaults_are_stocks() -> None:
-    found = options()
-    assert found.enabled
-    assert (found.refresh_groups_enabled, found.refresh_groups_interval, found.sync_interval) == (
+    parsed = options()
+    assert parsed.enabled
+    assert (parsed.refresh_groups_enabled, parsed.refresh_groups_interval, parsed.sync_interval) == (
         True,
         600.0,
         60.0,
     )
-    assert (found.admin_timeout_ms, found.lease_ms) == (60_000, 30_000)
-    assert (found.verify, found.rewind, found.dry_run) == (True, Rewind.NEVER, False)
-    assert found.assigned_groups is None
-    assert not found.source_committed_only
-    assert found.group_filter.should_replicate_group("g")
-    assert not found.group_filter.should_replicate_group("console-consumer-1")
-    assert found.topic_filter.should_replicate_topic("t.internal")
-    assert not found.topic_filter.should_replicate_topic("mm2-offset-syncs.A.internal")
-    assert found.policy.format_remote_topic("A", "t") == "A.t"
+    assert (parsed.admin_timeout_ms, parsed.lease_ms) == (60_000, 30_000)
+    assert (parsed.verify, parsed.rewind, parsed.dry_run) == (True, Rewind.NEVER, False)
+    assert parsed.assigned_groups is None
+    assert not parsed.source_committed_only
+    assert parsed.group_filter.should_replicate_group("g")
+    assert not parsed.group_filter.should_replicate_group("console-consumer-1")
+    assert parsed.topic_filter.should_replicate_topic("t.internal")
+    assert not parsed.topic_filter.should_replicate_topic("mm2-offset-syncs.A.internal")
+    assert parsed.policy.format_remote_topic("A", "t") == "A.t"
 
 
 def test_every_key_takes_effect() -> None:
-    found = options(
+    parsed = options(
         enabled="false",
         groups="x.*",
         groups_exclude="xx",
@@ -85,24 +85,24 @@ def test_every_key_takes_effect() -> None:
         replication_policy_separator="-",
         replication_policy_class="IdentityReplicationPolicy",
     )
-    assert not found.enabled
-    assert [found.group_filter.should_replicate_group(g) for g in ("x", "xx", "y")] == [True, False, False]
-    assert [found.topic_filter.should_replicate_topic(t) for t in ("t", "u")] == [True, False]
-    assert (found.refresh_groups_enabled, found.refresh_groups_interval, found.sync_interval) == (
+    assert not parsed.enabled
+    assert [parsed.group_filter.should_replicate_group(g) for g in ("x", "xx", "y")] == [True, False, False]
+    assert [parsed.topic_filter.should_replicate_topic(t) for t in ("t", "u")] == [True, False]
+    assert (parsed.refresh_groups_enabled, parsed.refresh_groups_interval, parsed.sync_interval) == (
         False,
         5.0,
         7.0,
     )
-    assert (found.admin_timeout_ms, found.lease_ms) == (9, 5000)
-    assert (found.verify, found.rewind, found.dry_run) == (False, Rewind.EMPTY_GROUPS, True)
-    assert found.assigned_groups == ("x1", "x2")
-    assert found.policy.format_remote_topic("A", "heartbeats") == "A-heartbeats"
-    assert found.policy.topic_source("t") == "A"
+    assert (parsed.admin_timeout_ms, parsed.lease_ms) == (9, 5000)
+    assert (parsed.verify, parsed.rewind, parsed.dry_run) == (False, Rewind.EMPTY_GROUPS, True)
+    assert parsed.assigned_groups == ("x1", "x2")
+    assert parsed.policy.format_remote_topic("A", "heartbeats") == "A-heartbeats"
+    assert parsed.policy.topic_source("t") == "A"
 
 
 def test_group_is_another_name_for_groups() -> None:
-    found = options(group="a, b")
-    assert [found.group_filter.should_replicate_group(g) for g in ("a", "b", "c")] == [True, True, False]
+    parsed = options(group="a, b")
+    assert [parsed.group_filter.should_replicate_group(g) for g in ("a", "b", "c")] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -178,16 +178,16 @@ def test_the_mirror_is_known_to_copy_committed_data_only(props: dict[str, str], 
     ],
 )
 def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str | None, why: str) -> None:
-    found = errors({key: value})
-    assert [name for name, _ in found] == [key]
-    assert why in found[0][1]
+    rejected = errors({key: value})
+    assert [name for name, _ in rejected] == [key]
+    assert why in rejected[0][1]
     if value and value.strip() and "values must not be" not in why:
-        assert f"Invalid value {value} for configuration {key}: " in found[0][1]
+        assert f"Invalid value {value} for configuration {key}: " in rejected[0][1]
 
 
 def test_group_and_groups_together_are_refused() -> None:
-    found = errors({"group": "a", "groups": "b"})
-    assert found == [
+    rejected = errors({"group": "a", "groups": "b"})
+    assert rejected == [
         (
             "group",
             "Invalid value a for configuration group: groups is given too, and both mean the same; "
@@ -281,5 +281,5 @@ def test_errors_of_the_client_check_are_among_them() -> None:
 
         properties = ()
 
-    found = validate(GOOD, Picky()).errors
-    assert found == (ConfigError("source.admin.x", "7 keys and none is right"),)
+    errors = validate(GOOD, Picky()).errors
+    assert errors == (ConfigError("source.admin.x", "7 keys and none is right"),)

@@ -14,11 +14,11 @@ from bridge.model.state_records.state_value import Value
 from bridge.model.values import TopicPartition
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import furthest, keeping
+from connectors.group_translation import furthest, round_records
+from tests.support.waiting import until
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
-from tests.unit.connectors.group_translation.test_readiness_topic import until
 from tests.unit.connectors.run_instance import Published
 
 TOPIC, CHECKPOINTS = "mm2-group-readiness.A.internal", "A.checkpoints.internal"
@@ -29,7 +29,7 @@ ORIGINAL, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(keeping, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
 
 
 def there(a: FakeCluster, b: FakeCluster, rounds: int = 2, /, **given: str) -> Published:
@@ -68,13 +68,13 @@ def record(b: FakeCluster, value: Value, group: str = "g", connector: str = "oth
 
 def records(b: FakeCluster) -> list[FurthestRecord | None]:
     """Of all connectors, in the log's order; None takes one back."""
-    found: list[FurthestRecord | None] = []
+    collected: list[FurthestRecord | None] = []
     for row in b.logs[TopicPartition(TOPIC, 0)].rows:
         key, value = decode(row.key, row.value)
         if key.kind == FurthestRecord.kind:
             assert value is None or isinstance(value, FurthestRecord)
-            found.append(value)
-    return found
+            collected.append(value)
+    return collected
 
 
 # -- there and back ----------------------------------------------------------------------------------------------------
@@ -244,8 +244,8 @@ def test_it_is_written_when_it_changes_and_the_furthest_stays() -> None:
     a.group("g", {("orders", 0): 3})
     there(a, b, 4)
     there(a, b)
-    found = [each.rows[COPY] for each in records(b) if each is not None]
-    assert found == [(9, 9 + JUNK, 9 + JUNK), (3, 3 + JUNK, 9 + JUNK)]
+    result = [each.rows[COPY] for each in records(b) if each is not None]
+    assert result == [(9, 9 + JUNK, 9 + JUNK), (3, 3 + JUNK, 9 + JUNK)]
 
 
 def test_a_partition_whose_offsets_are_gone_on_both_sides_is_dropped() -> None:

@@ -71,7 +71,7 @@ def test_no_record_that_is_missing_was_appended_before_the_time_and_none_is_left
         assert told.records == len(left)
         if left and told.since_ms >= 0:
             assert told.since_ms <= left[0]
-        assert len(backlog._observed[PLACE]) <= 65
+        assert backlog.observations(PLACE) <= 65
 
 
 def test_it_crosses_to_the_http_process_unchanged() -> None:

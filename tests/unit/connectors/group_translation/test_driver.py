@@ -163,6 +163,10 @@ def test_more_partitions_than_a_portion_holds() -> None:
         (KafkaFault.UNKNOWN_TOPIC, (Reason.SOURCE_TOPIC_MISSING, Reason.TARGET_TOPIC_MISSING)),
         (KafkaFault.OUT_OF_RANGE, (Reason.NOT_LOOKED_AT_YET, Reason.NOT_LOOKED_AT_YET)),
         (KafkaFault.LEADER_MOVED, (Reason.SOURCE_UNREACHABLE, Reason.TARGET_UNREACHABLE)),
+        (
+            KafkaFault.UNREADABLE_BATCH,
+            (Reason.SOURCE_BATCH_UNREADABLE, Reason.TARGET_BATCH_UNREADABLE),
+        ),
         (KafkaFault.OTHER, (Reason.SOURCE_UNREACHABLE, Reason.TARGET_UNREACHABLE)),
     ],
 )

@@ -48,20 +48,20 @@ def grouped(*names: str) -> tuple[FakeCluster, FakeCluster]:
     return source, target
 
 
-def wanted(*names: str, dry_run: bool = False) -> Arguments:
+def move_arguments(*names: str, dry_run: bool = False) -> Arguments:
     return {"groups": dict.fromkeys(names or ("g",), FACTS), "dry_run": dry_run}
 
 
 def stored(target: FakeCluster) -> dict[str, MoveRecord]:
     """The moves that stand in the topic."""
-    found: dict[str, MoveRecord] = {}
+    collected: dict[str, MoveRecord] = {}
     for row in target.logs[PLACE].rows if PLACE in target.logs else ():
         key, value = decode(row.key, row.value)
         if key.kind == "move":
-            found.pop(key.name, None)
+            collected.pop(key.name, None)
             if isinstance(value, MoveRecord):
-                found[key.name] = value
-    return found
+                collected[key.name] = value
+    return collected
 
 
 def _of_moves(records: Sequence[tuple[bytes | None, bytes | None]]) -> bool:
@@ -78,7 +78,7 @@ def test_a_moved_group_is_committed_no_more_whatever_restarts() -> None:
 
     async def moved(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        answer = await instance.operate("move", wanted())
+        answer = await instance.operate("move", move_arguments())
         assert set(answer["moved"]) == {"g"}
         assert answer["refused"] == {}
         assert answer["moved"]["g"]["snapshot"][0]["offset"] == 5 + JUNK
@@ -89,7 +89,9 @@ def test_a_moved_group_is_committed_no_more_whatever_restarts() -> None:
             source.group(name, {("orders", 0): 9})
         await harness.rounds(2)
         assert (at(target, "g"), at(target, "h")) == (5 + JUNK, 9 + JUNK)
-        assert (await instance.operate("move", wanted()))["moved"] == answer["moved"], "the same answer again"
+        assert (await instance.operate("move", move_arguments()))["moved"] == answer["moved"], (
+            "the same answer again"
+        )
 
     harness.play(moved)
     again = GroupOffsetHarness(source, target)
@@ -109,7 +111,7 @@ def test_a_moved_group_is_reported_by_a_service_that_starts_without_the_source()
 
     async def move(instance: GroupOffsetInstance) -> None:
         await first.rounds(1)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
 
     first.play(move)
     source.delete_group("g")
@@ -128,7 +130,7 @@ def test_a_dry_run_moves_nothing() -> None:
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        assert set((await instance.operate("move", wanted(dry_run=True)))["moved"]) == {"g"}
+        assert set((await instance.operate("move", move_arguments(dry_run=True)))["moved"]) == {"g"}
         assert stored(target) == {}
         source.group("g", {("orders", 0): 9})
         await harness.rounds(2)
@@ -145,16 +147,16 @@ def test_of_several_groups_none_is_moved_where_one_can_not_be() -> None:
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
         target.offsets["h"][COPY] = Committed(3)
-        answer = await instance.operate("move", wanted("g", "h"))
+        answer = await instance.operate("move", move_arguments("g", "h"))
         assert answer["refused"]["h"][0] == "not_looked_at_yet"
         assert stored(target) == {}
         target.offsets["h"][COPY] = Committed(5 + JUNK)
         target.states["h"] = GroupState.STABLE
-        answer = await instance.operate("move", wanted("g", "h"))
+        answer = await instance.operate("move", move_arguments("g", "h"))
         assert answer["refused"]["h"][0] == "group_active_on_target"
         assert stored(target) == {}
         del target.states["h"]
-        assert set((await instance.operate("move", wanted("g", "h")))["moved"]) == {"g", "h"}
+        assert set((await instance.operate("move", move_arguments("g", "h")))["moved"]) == {"g", "h"}
 
     harness.play(script)
 
@@ -179,7 +181,7 @@ def test_what_is_interrupted_is_completed_by_a_repetition(monkeypatch: pytest.Mo
 
         target.append = fail_later  # type: ignore[method-assign]
         with pytest.raises(KafkaFailure, match="target cluster: killed"):
-            await instance.operate("move", wanted(*names))
+            await instance.operate("move", move_arguments(*names))
         target.append = append  # type: ignore[method-assign]
         assert count == 2
         first = stored(target)
@@ -188,7 +190,7 @@ def test_what_is_interrupted_is_completed_by_a_repetition(monkeypatch: pytest.Mo
         source.group("g4", {("orders", 0): 9})
         await harness.rounds(2)
         assert (at(target, "g0"), at(target, "g4")) == (5 + JUNK, 9 + JUNK)
-        answer = await instance.operate("move", wanted(*names))
+        answer = await instance.operate("move", move_arguments(*names))
         assert set(answer["moved"]) == set(stored(target)) == set(names)
         assert answer["moved"]["g0"]["atMs"] == first["g0"].at_ms, "the first time counts"
 
@@ -203,7 +205,7 @@ def test_a_move_that_can_not_be_kept_is_none() -> None:
         await harness.rounds(1)
         target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed", retriable=False)
         with pytest.raises(KafkaFailure, match="not allowed"):
-            await instance.operate("move", wanted())
+            await instance.operate("move", move_arguments())
         source.group("g", {("orders", 0): 9})
         await harness.rounds(2)
         assert at(target) == 9 + JUNK
@@ -216,7 +218,7 @@ def test_a_move_that_can_not_be_kept_is_none() -> None:
         await off.rounds(1)
         for operation in ("move", "roll_back"):
             with pytest.raises(OperationRefused, match=r"emit\.group-readiness\.enabled=false"):
-                await instance.operate(operation, wanted())
+                await instance.operate(operation, move_arguments())
 
     off.play(disabled)
 
@@ -227,7 +229,7 @@ def test_a_topic_that_is_deleted_takes_no_move_with_it() -> None:
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
         await harness.rounds(2)
         target.topic(TOPIC, Log(), topic_id="made anew")
         target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
@@ -249,7 +251,7 @@ def test_a_rollback_sets_back_what_a_drill_has_committed_and_the_flow_goes_on() 
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
         other = TopicPartition("A.other", 1)
         target.offsets["g"] = {COPY: Committed(15 + JUNK), other: Committed(4)}
         source.group("g", {("orders", 0): 8})
@@ -279,7 +281,7 @@ def test_a_rollback_that_breaks_off_leaves_the_group_moved() -> None:
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
         target.offsets["g"] = {COPY: Committed(15 + JUNK)}
         target.alter_trouble[COPY] = KafkaFailure(KafkaFault.OTHER, "refused")
         with pytest.raises(KafkaFailure, match="refused"):
@@ -316,7 +318,7 @@ def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_resta
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
         target.offsets["g"] = {COPY: Committed(16 + JUNK)}
         source.group("g", {("orders", 0): 15})
         target.states["g"] = GroupState.STABLE
@@ -343,7 +345,7 @@ def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_resta
         source.group("g", {("orders", 0): 18})
         await again.rounds(2)
         assert at(target) == 18 + JUNK
-        answer = await instance.operate("move", wanted())
+        answer = await instance.operate("move", move_arguments())
         assert answer["moved"]["g"]["partitions"][0]["offset"] == 18, "it can be moved again"
 
     again.play(restarted)
@@ -355,7 +357,7 @@ def test_a_group_comes_home_whole_or_stays_moved() -> None:
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
         target.offsets["g"] = {COPY: Committed(16 + JUNK)}
         source.group("g", {("orders", 0): 15})
         target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.UNREACHABLE, "killed")
@@ -383,7 +385,7 @@ def test_no_group_is_moved_in_the_middle_of_a_round() -> None:
         def watch(call: str) -> None:
             calls.append(call)
             if call == "list_groups" and not asking:
-                asking.append(asyncio.ensure_future(instance.operate("move", wanted())))
+                asking.append(asyncio.ensure_future(instance.operate("move", move_arguments())))
 
         source.group("g", {("orders", 0): 9})
         append = target.append
@@ -411,7 +413,7 @@ def test_moved_groups_are_reported_whatever_task_looks_after_them() -> None:
 
     async def script(instance: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        await instance.operate("move", wanted("g", "h", "i", "j"))
+        await instance.operate("move", move_arguments("g", "h", "i", "j"))
 
     harness.play(script)
     other = GroupOffsetHarness(source, target)
@@ -431,7 +433,7 @@ def test_a_service_that_starts_without_the_source_knows_what_is_moved() -> None:
 
     async def move(instance: GroupOffsetInstance) -> None:
         await first.rounds(2)
-        await instance.operate("move", wanted())
+        await instance.operate("move", move_arguments())
 
     first.play(move)
     source.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
@@ -480,7 +482,7 @@ ANY = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
 
 
 @pytest.mark.parametrize(
-    ("found", "state", "there", "reason"),
+    ("report_", "state", "there", "reason"),
     [
         (None, GroupState.EMPTY, THERE, "not_looked_at_yet"),
         (report("g", partitions=0), GroupState.EMPTY, THERE, "not_looked_at_yet"),
@@ -493,9 +495,9 @@ ANY = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
     ],
 )
 def test_a_group_that_does_not_stand_where_it_should_is_not_moved(
-    found: GroupReport | None, state: GroupState, there: Any, reason: str
+    report_: GroupReport | None, state: GroupState, there: Any, reason: str
 ) -> None:
-    made = planned(found, state, there, WHOLE, 5)
+    made = planned(report_, state, there, WHOLE, 5)
     assert not isinstance(made, MoveRecord)
     assert made[0] == reason
 

@@ -20,7 +20,8 @@ from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import keeping, listed_groups
+from connectors.group_translation import listed_groups, round_records
+from tests.support.waiting import until
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.group_translation.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
@@ -36,7 +37,7 @@ AWAY = "source_unreachable"
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(keeping, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
 
 
 def clusters(committed: int = 5, copied: int = 10) -> tuple[FakeCluster, FakeCluster]:
@@ -49,24 +50,16 @@ def clusters(committed: int = 5, copied: int = 10) -> tuple[FakeCluster, FakeClu
 
 
 def newest(target: FakeCluster) -> dict[tuple[str, str, str], bytes]:
-    found: dict[tuple[str, str, str], bytes] = {}
+    collected: dict[tuple[str, str, str], bytes] = {}
     for row in target.logs[PLACE].rows:
         try:
             key = decode_key(row.key)
         except SchemaError:
             continue
-        found.pop(key, None)
+        collected.pop(key, None)
         if row.value is not None:
-            found[key] = row.value
-    return found
-
-
-async def until(done: Callable[[], bool]) -> None:
-    for _ in range(2_000):
-        if done():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it does not come to that")
+            collected[key] = row.value
+    return collected
 
 
 async def written(target: FakeCluster, *places: tuple[str, str]) -> None:
@@ -135,12 +128,12 @@ def test_groups_tasks_and_what_is_missing_are_kept() -> None:
     source, target = clusters()
     began_ms = int(time.time() * 1000)
     first_life(source, target)
-    found = {place[1:]: json.loads(value) for place, value in newest(target).items()}
-    task = found["task", "0"]
+    decoded = {place[1:]: json.loads(value) for place, value in newest(target).items()}
+    task = decoded["task", "0"]
     assert task["taskCount"] == 1
     assert began_ms <= task["asOfMs"] <= time.time() * 1000
-    assert found["missing", "orders"]["partitions"][0][:2] == [0, 10]
-    (row,) = found["group", "g"]["partitions"]
+    assert decoded["missing", "orders"]["partitions"][0][:2] == [0, 10]
+    (row,) = decoded["group", "g"]["partitions"]
     assert (row["topic"], row["partition"], row["offset"], row["metadata"]) == ("orders", 0, 5, "by hand")
     assert (row["targetTopic"], row["targetOffset"], row["committed"]) == ("A.orders", 5 + JUNK, 5 + JUNK)
     assert (row["verdict"], row["bound"], row["evidence"]) == ("exact", 0, "run")
@@ -221,7 +214,7 @@ def test_records_of_a_connector_that_is_no_more_are_taken_back(monkeypatch: pyte
     keys = [RecordKey("gone", "task", "0").encode(), RecordKey("gone", "group", "g").encode()]
     late = RecordKey("there", "task", "0").encode()
     now_ms = int(time.time() * 1000)
-    for age_ms, some in ((keeping.SILENT_MS + 1_000, keys), (keeping.SILENT_MS - 60_000, [late])):
+    for age_ms, some in ((round_records.SILENT_MS + 1_000, keys), (round_records.SILENT_MS - 60_000, [late])):
         target.append_ms = now_ms - age_ms
         value = encode(TaskRecord(1, 1, 1, "x"))
         asyncio.run(target.append(TOPIC, [(key, value) for key in some]))
@@ -231,7 +224,7 @@ def test_records_of_a_connector_that_is_no_more_are_taken_back(monkeypatch: pyte
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds(5)
         assert ("gone", "task", "0") in newest(target), "not before rounds have gone well for an hour"
-        monkeypatch.setattr(keeping, "SILENT_ROUNDS", 0.0)
+        monkeypatch.setattr(round_records, "SILENT_ROUNDS", 0.0)
         await harness.rounds(3)
         await until(lambda: not (any(place[0] == "gone" for place in newest(target))))
         assert ("there", "task", "0") in newest(target)
@@ -299,8 +292,8 @@ def test_what_could_not_be_written_is_written_later_and_tasks_come_after_groups(
 
 def test_what_is_written_by_the_time_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow target takes what it can in each round."""
-    monkeypatch.setattr(keeping, "PORTION", 2)
-    monkeypatch.setattr(keeping, "WITHIN", 0.05)
+    monkeypatch.setattr(round_records, "PORTION", 2)
+    monkeypatch.setattr(round_records, "WITHIN", 0.05)
     source, target = clusters()
     names = [f"g{number}" for number in range(9)]
     for name in names:
@@ -566,14 +559,14 @@ def test_each_instance_knows_the_groups_of_both() -> None:
         await until(same)
         for harness, other in ((one, 1), (two, 0)):
             await until(
-                partial(lambda one, task: task in one.published.summaries[-1].elsewhere, harness, other)
+                partial(lambda one, task: task in one.published.summaries[-1].other_tasks, harness, other)
             )
             summary = harness.published.summaries[-1]
             assert list(summary.tasks) == [1 - other]
-            as_of_ms, interval_ms = summary.elsewhere[other]
+            as_of_ms, interval_ms = summary.other_tasks[other]
             assert time.time() * 1000 - as_of_ms < 5_000
             assert interval_ms >= 20
-            assert set(summary.elsewhere) == {other}
+            assert set(summary.other_tasks) == {other}
         moved = next(name for name in source.offsets if task_of(name, 2) == 1)
         source.group(moved, {("orders", 0): 13})
         await until(lambda: one.published.reports[moved].partitions[0].committed == 13)
@@ -594,7 +587,7 @@ def test_own_records_are_nobody_elses() -> None:
         await written(target, ("task", "0"), ("task", "1"))
         made[0].assign(Assignment(2, frozenset({0})))
         await one.rounds(4)
-        assert one.published.summaries[-1].elsewhere == {}
+        assert one.published.summaries[-1].other_tasks == {}
         assert one.published.reports.keys() == source.offsets.keys()
 
     pair.play(script, both=False)
@@ -606,7 +599,7 @@ def test_a_task_that_moves_here_while_the_source_is_away_is_known() -> None:
     one, _ = pair.stands
 
     async def script(made: list[GroupOffsetInstance]) -> None:
-        await until(lambda: bool(one.published.summaries and one.published.summaries[-1].elsewhere))
+        await until(lambda: bool(one.published.summaries and one.published.summaries[-1].other_tasks))
         source.away = UNREACHABLE
         await one.summaries(4)
         made[1].assign(Assignment(2, frozenset()))

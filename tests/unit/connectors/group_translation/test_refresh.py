@@ -167,7 +167,7 @@ def test_topics_are_looked_for_and_copied_now() -> None:
         harness.source.topic("later", Log())
         answer = await instance.operate("refresh", {})
         assert answer == {"found": 2, "added": ["later"], "removed": [], "errors": []}
-        assert (TopicPartition("later", 0), "A.later") in harness.wanted
+        assert (TopicPartition("later", 0), "A.later") in harness.assigned
         harness.source.topic_trouble["orders"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
         assert (await instance.operate("refresh", {}))["errors"] == ["source cluster: not allowed"]
         del harness.source.topic_trouble["orders"]
@@ -216,12 +216,12 @@ def _run(
 ) -> tuple[int, str, str, str]:
     asked: list[str] = []
 
-    def said(request: httpx.Request) -> httpx.Response:
+    def respond(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.method} {request.url.raw_path.decode()}")
         return answer
 
     with monkeypatch.context() as patched:
-        serve(patched, said)
+        serve(patched, respond)
         done = CliRunner().invoke(app, ["refresh", "a/b", *arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.stdout, done.stderr, asked[0]

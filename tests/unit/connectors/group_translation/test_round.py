@@ -80,8 +80,8 @@ def reasons(outcome: RoundOutcome, group: str = "g") -> dict[TopicPartition, Rea
     return {place: row.verdict.reason for place, row in rows(outcome, group).items()}
 
 
-def trouble(fault: KafkaFault, said: str = "trouble") -> KafkaFailure:
-    return KafkaFailure(fault, said)
+def trouble(fault: KafkaFault, message: str = "trouble") -> KafkaFailure:
+    return KafkaFailure(fault, message)
 
 
 def test_an_offset_crosses_with_metadata_and_stands_there() -> None:
@@ -212,6 +212,8 @@ def test_one_bad_group_spoils_no_other() -> None:
         ("source", KafkaFault.NOT_AUTHORIZED, Reason.SOURCE_NOT_AUTHORIZED),
         ("source", KafkaFault.UNKNOWN_TOPIC, Reason.SOURCE_TOPIC_MISSING),
         ("source", KafkaFault.TIMEOUT, Reason.SOURCE_UNREACHABLE),
+        ("source", KafkaFault.UNREADABLE_BATCH, Reason.SOURCE_BATCH_UNREADABLE),
+        ("target", KafkaFault.UNREADABLE_BATCH, Reason.TARGET_BATCH_UNREADABLE),
         ("target", KafkaFault.NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED),
         ("target", KafkaFault.UNKNOWN_TOPIC, Reason.TARGET_TOPIC_MISSING),
         ("target", KafkaFault.LEADER_MOVED, Reason.TARGET_UNREACHABLE),

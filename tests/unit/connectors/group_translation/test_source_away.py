@@ -46,9 +46,9 @@ def copy_the_rest(target: FakeCluster) -> None:
     put_runs(target, Segment(0, 0, JUNK, 20))
 
 
-def shown(found: GroupReport) -> tuple[object, ...]:
-    (row,) = found.partitions
-    return row.verdict, row.evidence, row.target_offset, row.written, found.reason, found.ready
+def shown(report: GroupReport) -> tuple[object, ...]:
+    (row,) = report.partitions
+    return row.verdict, row.evidence, row.target_offset, row.written, report.reason, report.ready
 
 
 async def gone(harness: GroupOffsetHarness | CheckpointHarness) -> Summary:
@@ -144,7 +144,7 @@ def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
             ORIGINAL, "id-of-orders", COPY.topic, "id-of-A.orders", 0, 0, JUNK, 20, 0, 10, 0, 20, -1
         )
         put(target, RUNS, merged.key(), merged.value())
-        instance._interval = 600.0
+        instance.interval = 600.0
         await asyncio.wait_for(gone(harness), 10)
         assert shown(harness.published.reports["g"]) == ("exact", "run", 21 + JUNK, 21 + JUNK, AWAY, True)
         assert sum(isinstance(need, Scan) for _, need in target.asked) > 3
@@ -262,7 +262,7 @@ def test_once_an_interval_however_often_the_source_is_tried() -> None:
         await harness.rounds(1)
         source.away = UNREACHABLE
         await harness.summaries(2)
-        instance._interval = 600.0
+        instance.interval = 600.0
         await harness.summaries(4)
         asked = target.calls["topics"]
         await asyncio.wait_for(harness.summaries(10), 5)

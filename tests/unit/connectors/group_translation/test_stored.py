@@ -154,10 +154,10 @@ def test_a_missing_right_is_said_with_what_follows_from_it(forbidden: str) -> No
         else:
             with pytest.raises(KafkaFailure):
                 await store.put({("group", "g"): group(5)})
-        (said,) = store.remarks
-        assert TOPIC in said
+        (message,) = store.remarks
+        assert TOPIC in message
         if forbidden != "read":
-            assert "a service that is started while the source is away knows no groups" in said
+            assert "a service that is started while the source is away knows no groups" in message
         for trouble in (target.create_trouble, target.append_trouble, target.topic_trouble):
             trouble.clear()
         target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}

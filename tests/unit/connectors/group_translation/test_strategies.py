@@ -46,9 +46,9 @@ def asked(offset: int, *, log_append_time: bool) -> Question:
 def test_where_the_target_overwrites_timestamps_syncs_answer_and_no_record_is_looked_at(
     offset: int, expected: object
 ) -> None:
-    found = ByBoth(syncs((100, 200), (300, 390))).at_once(asked(offset, log_append_time=True), None)
-    assert found is not None
-    assert (found.judgement, found.offset, found.evidence, found.reason) == expected
+    verdict = ByBoth(syncs((100, 200), (300, 390))).at_once(asked(offset, log_append_time=True), None)
+    assert verdict is not None
+    assert (verdict.judgement, verdict.offset, verdict.evidence, verdict.reason) == expected
 
 
 def test_where_the_target_keeps_timestamps_the_records_are_looked_at() -> None:
@@ -63,12 +63,12 @@ def test_a_remembered_verdict_stands_until_a_sync_speaks_against_it() -> None:
 
 
 def test_stocks_answer_takes_no_look_up_whatever_is_remembered() -> None:
-    found = BySyncs(syncs((100, 200))).at_once(asked(115, log_append_time=False), EXACT)
-    assert found is not None
-    assert (found.offset, found.evidence) == (201, Evidence.SYNC_PLUS_1)
+    verdict = BySyncs(syncs((100, 200))).at_once(asked(115, log_append_time=False), EXACT)
+    assert verdict is not None
+    assert (verdict.offset, verdict.evidence) == (201, Evidence.SYNC_PLUS_1)
 
 
 def test_the_plain_rule_needs_the_targets_timestamps() -> None:
-    found = ByTimestamp().at_once(asked(115, log_append_time=True), None)
-    assert found == Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)
+    verdict = ByTimestamp().at_once(asked(115, log_append_time=True), None)
+    assert verdict == Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)
     assert ByTimestamp().at_once(asked(115, log_append_time=False), EXACT) is None

@@ -85,12 +85,12 @@ class Headers:
         at_once = self.strategy.at_once(question, None)
         if at_once is not None:
             return at_once
-        return self._run(self.strategy.steps(question, PartitionMemory()))
+        return self.run(self.strategy.steps(question, PartitionMemory()))
 
     def alone(self, offset: int, target: LogBounds = TARGET) -> Verdict | None:
-        return self._run(self.strategy.without_source(CopyId(PLACE, "A.orders"), offset, "t", target))  # type: ignore[arg-type]
+        return self.run(self.strategy.without_source(CopyId(PLACE, "A.orders"), offset, "t", target))  # type: ignore[arg-type]
 
-    def _run(self, steps: Steps[Verdict]) -> Verdict:
+    def run(self, steps: Steps[Verdict]) -> Verdict:
         answer: LookupResult = None
         try:
             while True:
@@ -178,13 +178,13 @@ def test_what_can_not_be_read_leaves_the_bound(strategy: ByRuns) -> None:
 def test_records_of_others_among_the_copies_leave_a_bound() -> None:
     """Headers don't tell them from copies: of the nine places without a copy seven are found."""
     headers = Headers(ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=True)), markers=list(MARKERS)[2:9])
-    found = headers.alone(55)
-    assert answer(found) == (BOUNDED, 1058, 2, Evidence.RUN)
-    assert found is not None
-    assert found.offset is not None
-    assert found.offset <= place(55) <= found.offset + 2
+    verdict = headers.alone(55)
+    assert answer(verdict) == (BOUNDED, 1058, 2, Evidence.RUN)
+    assert verdict is not None
+    assert verdict.offset is not None
+    assert verdict.offset <= place(55) <= verdict.offset + 2
     asked = len(headers.asked)
-    assert answer(headers.alone(55)) == answer(found)
+    assert answer(headers.alone(55)) == answer(verdict)
     assert len(headers.asked) == asked  # all is read, there is no more to be found
 
 
@@ -213,14 +213,14 @@ def test_the_last_record_is_exact_whatever_was_skipped() -> None:
 
 def test_what_retention_took_is_not_read() -> None:
     headers = Headers(ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=True)))
-    found = headers.alone(95, LogBounds(1050, TARGET.end))
+    verdict = headers.alone(95, LogBounds(1050, TARGET.end))
     assert headers.asked[0] == 1050
     # Below the log's start nobody can count any more; those four may stand anywhere there.
-    assert found is not None
-    assert found.offset is not None
-    assert found.bound is not None
-    assert found.offset <= place(95) <= found.offset + found.bound
-    assert found.bound <= 4
+    assert verdict is not None
+    assert verdict.offset is not None
+    assert verdict.bound is not None
+    assert verdict.offset <= place(95) <= verdict.offset + verdict.bound
+    assert verdict.bound <= 4
 
 
 def test_a_log_that_was_cut_back_and_grew_again_is_not_the_runs() -> None:
@@ -272,10 +272,10 @@ def test_runs_written_before_that_skipped_are_settled_while_the_source_lives() -
         strategy.end_round()
         assert [answer(headers.alone(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
     assert len(headers.asked) + len(headers.asked_source) == 10
-    assert not any(len(each._empty) + len(each._skipped) for each in strategy._scanning.scans.values())
-    found = headers.alone(56)
-    assert found is not None
-    assert (found.judgement, found.bound) == (BOUNDED, 18)
+    assert not any(each.held for each in strategy.scans.values())
+    verdict = headers.alone(56)
+    assert verdict is not None
+    assert (verdict.judgement, verdict.bound) == (BOUNDED, 18)
     assert len(headers.asked) + len(headers.asked_source) == 10
 
 
@@ -300,12 +300,12 @@ def test_a_source_that_goes_away_half_read_leaves_a_bound_that_is_closer(
     headers = Headers(strategy, source_markers=SOURCE_MARKERS)
     headers.verdict(77)
     strategy.end_round()
-    found = headers.alone(77)
-    assert found is not None
-    assert found.offset is not None
-    assert found.bound is not None
-    assert found.offset <= copy_of(77) <= found.offset + found.bound
-    assert found.bound < 18
+    verdict = headers.alone(77)
+    assert verdict is not None
+    assert verdict.offset is not None
+    assert verdict.bound is not None
+    assert verdict.offset <= copy_of(77) <= verdict.offset + verdict.bound
+    assert verdict.bound < 18
 
 
 @pytest.mark.parametrize(
@@ -366,13 +366,13 @@ def test_a_group_that_does_not_move_is_not_read_for_again(strategy: ByRuns, whol
         assert answer(headers.verdict(77)) == exact(77)
         strategy.end_round(whole=whole)
         assert len(headers.asked) == 5
-    assert not any(len(places._empty) for places in strategy._scanning.scans.values())
+    assert not any(each.held for each in strategy.scans.values())
     # One that does is; and what nobody asks about any more is forgotten.
     assert answer(headers.alone(56)) == exact(56)
     assert len(headers.asked) == 10
     strategy.end_round()
     strategy.end_round()
-    assert not strategy._scanning.scans
+    assert not strategy.scans
 
 
 class Many(Runs):
@@ -397,8 +397,8 @@ def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
         before = len(headers.asked)
         for at, copy in enumerate(copies):
             offset = 11 + number if at < 20 else 55
-            found = headers._run(strategy.without_source(copy, offset, "t", TARGET))  # type: ignore[arg-type]
-            if found.judgement is EXACT and at >= 20:
+            verdict = headers.run(strategy.without_source(copy, offset, "t", TARGET))  # type: ignore[arg-type]
+            if verdict.judgement is EXACT and at >= 20:
                 settled.setdefault(at, number)
         assert (len(headers.asked) - before) * 10 * headers.each <= 20_000
         strategy.end_round(whole=False)
@@ -425,8 +425,8 @@ def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.Monke
     for _ in range(7):
         for number in set(range(6)) - set(settled):
             copy = CopyId(TopicPartition("orders", number), "A.orders")
-            found = headers._run(strategy.without_source(copy, 55, "t", TARGET))  # type: ignore[arg-type]
-            settled += [number] * (found.judgement is EXACT)
+            verdict = headers.run(strategy.without_source(copy, 55, "t", TARGET))  # type: ignore[arg-type]
+            settled += [number] * (verdict.judgement is EXACT)
         strategy.end_round(whole=False)
     assert sorted(settled) == [0, 1, 2, 3, 4, 5]
 
@@ -440,4 +440,4 @@ def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) 
         runs.runs = (WHOLE._replace(source_topic_id=topic_id),)
         headers.alone(55)
     assert len(headers.asked) == 15
-    assert len(strategy._scanning.scans) == 2
+    assert len(strategy.scans) == 2

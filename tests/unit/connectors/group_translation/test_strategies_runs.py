@@ -86,8 +86,8 @@ class Logs:
 def test_one_look_on_either_side_settles_a_partition_until_something_changes() -> None:
     logs, known = Logs(50), Known(run(0, 50, 40))
     strategy = ByRuns(known, ByRecords())
-    found = logs.verdict(strategy, asked(10))
-    assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.RUN)
+    verdict = logs.verdict(strategy, asked(10))
+    assert (verdict.judgement, verdict.offset, verdict.evidence) == (EXACT, 60, Evidence.RUN)
     looked = [(need.side, need.offset) for need in logs.asked if isinstance(need, Read)]
     assert looked == [(Side.SOURCE, 39), (Side.TARGET, 89)]
     for offset in range(41):
@@ -115,8 +115,8 @@ def test_a_newest_run_that_does_not_hold_is_disagreement_whatever_else_is_known(
     logs = Logs(51)
     strategy = ByRuns(Known(run(0, 50, 40)), ByRecords())
     for _ in range(2):
-        found = logs.verdict(strategy, asked(10))
-        assert (found.judgement, found.offset, found.reason) == (
+        verdict = logs.verdict(strategy, asked(10))
+        assert (verdict.judgement, verdict.offset, verdict.reason) == (
             Judgement.PENDING,
             None,
             Reason.EVIDENCE_DISAGREES,
@@ -126,8 +126,8 @@ def test_a_newest_run_that_does_not_hold_is_disagreement_whatever_else_is_known(
 
 def test_where_runs_say_nothing_the_records_do() -> None:
     strategy = ByRuns(Known(), ByRecords())
-    found = Logs(50).verdict(strategy, asked(10))
-    assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.VERIFIED)
+    verdict = Logs(50).verdict(strategy, asked(10))
+    assert (verdict.judgement, verdict.offset, verdict.evidence) == (EXACT, 60, Evidence.VERIFIED)
     made_anew = PairIdentity("s", 3, "other", 5)
     assert Logs(50).verdict(
         ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10, identity=made_anew)
@@ -137,14 +137,14 @@ def test_where_runs_say_nothing_the_records_do() -> None:
 def test_a_bound_is_refined_by_the_records() -> None:
     strategy = ByRuns(Known(run(0, 40, 40, skipped=10)), ByRecords())
     # A run that is merged says [40, 59] of offset 19; its last record stands at 69, where Logs(30) has it.
-    found = Logs(30).verdict(strategy, asked(19))
-    assert (found.judgement, found.offset, found.evidence) == (EXACT, 49, Evidence.VERIFIED)
+    verdict = Logs(30).verdict(strategy, asked(19))
+    assert (verdict.judgement, verdict.offset, verdict.evidence) == (EXACT, 49, Evidence.VERIFIED)
 
 
 def test_where_the_target_overwrites_timestamps_runs_are_taken_as_they_are() -> None:
     logs = Logs(51)
-    found = logs.verdict(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10, log_append_time=True))
-    assert (found.judgement, found.offset) == (EXACT, 60)
+    verdict = logs.verdict(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10, log_append_time=True))
+    assert (verdict.judgement, verdict.offset) == (EXACT, 60)
     assert logs.asked == []
 
 
@@ -156,16 +156,16 @@ def transformed(last_timestamp: int, *, skipped: int = 0) -> Known:
 def test_copies_that_went_through_transforms_are_not_held_against_their_records(last_timestamp: int) -> None:
     """What stands there is another record: with a run that is not transformed that is disagreement."""
     logs = Logs(51)
-    found = logs.verdict(ByRuns(transformed(last_timestamp), ByRecords()), asked(10))
-    assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.RUN)
+    verdict = logs.verdict(ByRuns(transformed(last_timestamp), ByRecords()), asked(10))
+    assert (verdict.judgement, verdict.offset, verdict.evidence) == (EXACT, 60, Evidence.RUN)
     assert {need.side for need in logs.asked} <= {Side.TARGET}
-    found = logs.verdict(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10))
-    assert found.reason is Reason.EVIDENCE_DISAGREES
+    verdict = logs.verdict(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10))
+    assert verdict.reason is Reason.EVIDENCE_DISAGREES
 
 
 def test_the_timestamp_of_the_last_copy_tells_that_the_target_is_another_log() -> None:
-    found = Logs(51).verdict(ByRuns(transformed(77), ByRecords()), asked(10))
-    assert found.reason is Reason.EVIDENCE_DISAGREES
+    verdict = Logs(51).verdict(ByRuns(transformed(77), ByRecords()), asked(10))
+    assert verdict.reason is Reason.EVIDENCE_DISAGREES
 
 
 def test_a_bound_of_transformed_copies_is_not_refined_by_the_records() -> None:
@@ -173,8 +173,13 @@ def test_a_bound_of_transformed_copies_is_not_refined_by_the_records() -> None:
     logs = Logs(30)
     strategy = ByRuns(transformed(-1, skipped=10), ByRecords())
     for _ in range(2):
-        found = logs.verdict(strategy, asked(19))
-        assert (found.judgement, found.offset, found.bound, found.evidence) == (BOUNDED, 59, 10, Evidence.RUN)
+        verdict = logs.verdict(strategy, asked(19))
+        assert (verdict.judgement, verdict.offset, verdict.bound, verdict.evidence) == (
+            BOUNDED,
+            59,
+            10,
+            Evidence.RUN,
+        )
     assert logs.asked == []
 
 
@@ -208,8 +213,8 @@ BY_RUN = Verdict(BOUNDED, 100, 20, Evidence.RUN)
 def test_of_what_agrees_the_stronger_is_shown(
     other: Verdict, expected: tuple[Judgement | None, int | None, Reason | None]
 ) -> None:
-    found = stronger(BY_RUN, other)
-    assert (found.judgement if found.offset else None, found.offset, found.reason) == expected
+    verdict = stronger(BY_RUN, other)
+    assert (verdict.judgement if verdict.offset else None, verdict.offset, verdict.reason) == expected
 
 
 def test_what_is_still_to_be_copied_has_no_upper_end() -> None:

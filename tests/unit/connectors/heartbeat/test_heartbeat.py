@@ -120,7 +120,7 @@ def test_one_record_each_interval_and_the_first_after_one(monkeypatch: pytest.Mo
 
     clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
     monkeypatch.setattr(task_module, "time", clock)
-    monkeypatch.setattr(HeartbeatInstance, "_until", until)
+    monkeypatch.setattr(HeartbeatInstance, "until", until)
     harness = HeartbeatHarness()
     harness.options = replace(harness.options, emit_interval=7.0)
     harness.play(harness.emit(3))
@@ -172,11 +172,11 @@ def test_a_cluster_that_is_away_fails_nothing_and_is_named_while_it_lasts(raised
         else:
             harness.target.create_trouble["heartbeats"] = NO_FACTOR
         instance.assign(ALONE)
-        said = await harness.published.until(lambda summary: bool(summary.errors))
-        assert said.errors == [f"target cluster: {UNREACHABLE if raised else NO_FACTOR}"]
-        assert (said.failure, harness.published.emitted) == (None, [])
-        assert said.clusters_seen == {"source"}
-        assert list(said.away_since_ms) == (["target"] if raised else [])
+        reported = await harness.published.until(lambda summary: bool(summary.errors))
+        assert reported.errors == [f"target cluster: {UNREACHABLE if raised else NO_FACTOR}"]
+        assert (reported.failure, harness.published.emitted) == (None, [])
+        assert reported.clusters_seen == {"source"}
+        assert list(reported.away_since_ms) == (["target"] if raised else [])
         harness.target.away = None
         harness.target.create_trouble.clear()
         well = await harness.published.until(lambda summary: summary.rounds > 0)
@@ -193,9 +193,9 @@ def test_credentials_that_stay_wrong_are_a_failure_until_they_are_right() -> Non
     async def script(instance: HeartbeatInstance) -> None:
         harness.target.away = REFUSED
         instance.assign(ALONE)
-        said = await harness.published.until(lambda summary: summary.failure is not None)
-        assert said.failure == "target cluster: Authentication failed"
-        assert said.failure_code == "credentials"
+        reported = await harness.published.until(lambda summary: summary.failure is not None)
+        assert reported.failure == "target cluster: Authentication failed"
+        assert reported.failure_code == "credentials"
         harness.target.away = None
         await harness.published.until(lambda summary: summary.failure is None and summary.rounds > 0)
 
@@ -211,7 +211,7 @@ def test_a_cluster_that_hangs_is_left_after_the_admin_timeout(monkeypatch: pytes
     async def script(instance: HeartbeatInstance) -> None:
         monkeypatch.setattr(harness.target, "create_compacted_topic", hang)
         instance.assign(ALONE)
-        said = await harness.published.until(lambda summary: bool(summary.errors))
-        assert said.errors == ["target cluster: no answer within admin.timeout.ms"]
+        reported = await harness.published.until(lambda summary: bool(summary.errors))
+        assert reported.errors == ["target cluster: no answer within admin.timeout.ms"]
 
     harness.play(script)

@@ -40,15 +40,15 @@ def test_the_kind_is_registered() -> None:
 
 
 def test_defaults_are_stocks() -> None:
-    found = HeartbeatOptions.from_props(GOOD, CLIENTS)
-    assert (found.source_alias, found.target_alias) == ("A", "B")
-    assert (found.emit_enabled, found.emit_interval, found.replication_factor) == (True, 1.0, 3)
-    assert (found.admin_timeout_ms, found.lease_ms) == (60_000, 30_000)
-    assert found.policy.heartbeats_topic() == "heartbeats"
+    parsed = HeartbeatOptions.from_props(GOOD, CLIENTS)
+    assert (parsed.source_alias, parsed.target_alias) == ("A", "B")
+    assert (parsed.emit_enabled, parsed.emit_interval, parsed.replication_factor) == (True, 1.0, 3)
+    assert (parsed.admin_timeout_ms, parsed.lease_ms) == (60_000, 30_000)
+    assert parsed.policy.heartbeats_topic() == "heartbeats"
 
 
 def test_every_key_takes_effect() -> None:
-    found = HeartbeatOptions.from_props(
+    parsed = HeartbeatOptions.from_props(
         GOOD
         | {
             "emit.heartbeats.enabled": "FALSE",
@@ -60,9 +60,9 @@ def test_every_key_takes_effect() -> None:
         },
         CLIENTS,
     )
-    assert (found.emit_enabled, found.emit_interval, found.replication_factor) == (False, 5.0, -1)
-    assert (found.admin_timeout_ms, found.lease_ms) == (7, 6000)
-    assert found.policy.topic_source("t") == "A"
+    assert (parsed.emit_enabled, parsed.emit_interval, parsed.replication_factor) == (False, 5.0, -1)
+    assert (parsed.admin_timeout_ms, parsed.lease_ms) == (7, 6000)
+    assert parsed.policy.topic_source("t") == "A"
 
 
 def test_the_source_cluster_is_nobodys_business() -> None:
@@ -95,6 +95,6 @@ def test_emit_checkpoints_and_offset_syncs_are_nobodys_business_either() -> None
     ],
 )
 def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str | None, why: str) -> None:
-    found = errors({key: value})
-    assert [name for name, _ in found] == [key]
-    assert why in found[0][1]
+    rejected = errors({key: value})
+    assert [name for name, _ in rejected] == [key]
+    assert why in rejected[0][1]

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
     Copied,
     Gap,
@@ -44,7 +45,7 @@ PROPS = {
 class FakePipeline:
     def __init__(self, spec: PipelineSpec) -> None:
         self.spec = spec
-        self.wanted: list[Sequence[Copied]] = []
+        self.assigned: list[Sequence[Copied]] = []
         self.status = PipelineStatus(PipelineState.COPYING)
         self.stopping = asyncio.Event()
 
@@ -52,9 +53,12 @@ class FakePipeline:
     def stopped(self) -> bool:
         return self.stopping.is_set()
 
-    def want(self, partitions: Sequence[Copied]) -> None:
+    def assign(self, partitions: Sequence[Copied]) -> None:
         assert not self.stopped
-        self.wanted.append(partitions)
+        self.assigned.append(partitions)
+
+    def drain_samples(self) -> Sequence[CopySample]:
+        return ()
 
     async def stop(self) -> None:
         await asyncio.sleep(0)
@@ -85,8 +89,8 @@ class SourceHarness:
         return self.pipelines.started[-1]
 
     @property
-    def wanted(self) -> list[tuple[TopicPartition, str]]:
-        return [(each.source, each.target_topic) for each in self.pipeline.wanted[-1]]
+    def assigned(self) -> list[tuple[TopicPartition, str]]:
+        return [(each.source, each.target_topic) for each in self.pipeline.assigned[-1]]
 
     def often(self) -> None:
         """All is due again at once."""
@@ -115,7 +119,7 @@ class SourceHarness:
 
     async def begin(self, instance: SourceInstance) -> Summary:
         instance.assign(ALONE)
-        return await self.until(lambda said: said.rounds > 0)
+        return await self.until(lambda summary: summary.rounds > 0)
 
 
 @pytest.fixture(autouse=True)
@@ -132,15 +136,15 @@ def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> 
     harness.source.topic_admin.overrides["orders"] = {"retention.ms": "7", "min.insync.replicas": "2"}
 
     async def script(instance: SourceInstance) -> None:
-        said = await harness.begin(instance)
-        assert said.clusters_seen == {"source", "target"}
+        summary = await harness.begin(instance)
+        assert summary.clusters_seen == {"source", "target"}
         (made,) = harness.target.topic_admin.created
         assert made == ("A.orders", 2, 2, {"retention.ms": "7"})
-        assert harness.wanted == [(TopicPartition("orders", number), "A.orders") for number in range(2)]
-        first = harness.pipeline.wanted[-1][0]
+        assert harness.assigned == [(TopicPartition("orders", number), "A.orders") for number in range(2)]
+        first = harness.pipeline.assigned[-1][0]
         assert (first.source_topic_id, first.target_topic_id) == ("id-of-orders", "id-of-A.orders")
         assert harness.pipeline.spec == harness.options.spec("mirror", PROPS)
-        await harness.until(lambda said: said.last_success_ms is not None)
+        await harness.until(lambda summary: summary.last_success_ms is not None)
 
     harness.play(script)
 
@@ -153,21 +157,21 @@ def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await harness.until(lambda said: bool(said.errors))
-        assert "2 partition(s) are not copied yet: no Connect worker has sent" in said.errors[0]
-        assert said.failure is None
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert "2 partition(s) are not copied yet: no Connect worker has sent" in summary.errors[0]
+        assert summary.failure is None
         assert not harness.pipelines.started
         harness.published.answering.set()
-        await harness.until(lambda said: not said.errors)
-        assert [each.start for each in harness.pipeline.wanted[-1]] == [42, None]
+        await harness.until(lambda summary: not summary.errors)
+        assert [each.start for each in harness.pipeline.assigned[-1]] == [42, None]
         # What comes later waits for an answer of its own, and holds nothing else up.
         harness.published.answering.clear()
         harness.source.topic("later", Log())
-        await harness.until(lambda said: bool(said.errors))
-        assert [each.start for each in harness.pipeline.wanted[-1]] == [42, None]
+        await harness.until(lambda summary: bool(summary.errors))
+        assert [each.start for each in harness.pipeline.assigned[-1]] == [42, None]
         harness.published.answering.set()
-        await harness.until(lambda said: not said.errors)
-        assert [(each.source.topic, each.start) for each in harness.pipeline.wanted[-1]] == [
+        await harness.until(lambda summary: not summary.errors)
+        assert [(each.source.topic, each.start) for each in harness.pipeline.assigned[-1]] == [
             ("later", None),
             ("orders", 42),
             ("orders", None),
@@ -177,8 +181,8 @@ def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
         instance.assign(NOBODY)
         await asyncio.wait_for(harness.pipeline.stopping.wait(), 1)
         instance.assign(ALONE)
-        await harness.until(lambda _: len(harness.pipelines.started) == 2 and bool(harness.pipeline.wanted))
-        assert [each.start for each in harness.pipeline.wanted[-1]] == [None, 42, 10]
+        await harness.until(lambda _: len(harness.pipelines.started) == 2 and bool(harness.pipeline.assigned))
+        assert [each.start for each in harness.pipeline.assigned[-1]] == [None, 42, 10]
 
     harness.play(script)
 
@@ -195,11 +199,11 @@ def test_internal_topics_are_made_before_anything_is_copied(location: str | None
         trouble_ = KafkaFailure(KafkaFault.OTHER, "no such factor")
         harness.target.create_trouble[state[2][0]] = trouble_
         instance.assign(ALONE)
-        said = await harness.until(lambda said: bool(said.errors))
-        assert said.errors == ["target cluster: no such factor"]
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert summary.errors == ["target cluster: no such factor"]
         assert (harness.pipelines.started, harness.target.topic_admin.created) == ([], [])
         harness.target.create_trouble.clear()
-        await harness.until(lambda said: said.rounds > 0)
+        await harness.until(lambda summary: summary.rounds > 0)
         at_source = [("mm2-offset-syncs.B.internal", 3)] if location == "source" else []
         at_target = [("mm2-offset-syncs.A.internal", 3)] if location == "target" else []
         assert harness.source.created == at_source
@@ -218,9 +222,9 @@ def test_nothing_is_copied_with_a_state_topic_that_is_not_compacted(name: str) -
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await harness.until(lambda said: said.failure is not None)
-        assert said.failure is not None
-        assert f"Topic '{topic}' is required to have 'cleanup.policy=compact'" in said.failure
+        summary = await harness.until(lambda summary: summary.failure is not None)
+        assert summary.failure is not None
+        assert f"Topic '{topic}' is required to have 'cleanup.policy=compact'" in summary.failure
         assert (harness.pipelines.started, harness.target.topic_admin.created) == ([], [])
 
     harness.play(script)
@@ -236,8 +240,8 @@ def test_a_state_topic_is_looked_at_again_and_made_again_while_records_are_copie
         del harness.target.ids[runs]
         await harness.until(lambda _: runs in harness.target.ids)
         harness.target.topic_admin.overrides[runs] = {"cleanup.policy": "delete"}
-        said = await harness.until(lambda said: said.failure is not None)
-        assert runs in str(said.failure)
+        summary = await harness.until(lambda summary: summary.failure is not None)
+        assert runs in str(summary.failure)
 
     harness.play(script)
 
@@ -253,8 +257,8 @@ def test_b26_what_is_made_is_awaited() -> None:
         await looked.wait()
         assert harness.pipelines.started == []
         harness.target.topic_admin.appear()
-        await harness.until(lambda said: said.rounds > 0)
-        assert len(harness.wanted) == 2
+        await harness.until(lambda summary: summary.rounds > 0)
+        assert len(harness.assigned) == 2
         assert len(harness.target.topic_admin.created) == 1
 
     harness.play(script)
@@ -269,11 +273,11 @@ def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await harness.until(lambda said: bool(said.errors))
-        assert said.failure is None
-        (error,) = said.errors
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert summary.failure is None
+        (error,) = summary.errors
         assert error.endswith("topic A.orders was created and does not have all of its partitions yet")
-        assert harness.wanted == [(TopicPartition("stock", 0), "A.stock")]
+        assert harness.assigned == [(TopicPartition("stock", 0), "A.stock")]
 
     harness.play(script)
 
@@ -285,19 +289,19 @@ def test_b27_a_first_look_that_fails_is_tried_again_soon_without_refresh_too() -
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await harness.until(lambda said: bool(said.errors))
-        assert (said.errors, said.failure) == (["source cluster: nobody there"], None)
-        assert said.clusters_seen == frozenset()
-        assert began_ms <= said.away_since_ms["source"] <= int(time.time() * 1000)
-        assert list(said.away_since_ms) == ["source"]
-        since = said.away_since_ms
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert (summary.errors, summary.failure) == (["source cluster: nobody there"], None)
+        assert summary.clusters_seen == frozenset()
+        assert began_ms <= summary.away_since_ms["source"] <= int(time.time() * 1000)
+        assert list(summary.away_since_ms) == ["source"]
+        since = summary.away_since_ms
         later = int(time.time() * 1000) + 5
-        await harness.until(lambda said: time.time() * 1000 > later)
+        await harness.until(lambda summary: time.time() * 1000 > later)
         assert harness.published.summaries[-1].away_since_ms == since, "since the first round that failed"
         harness.source.away = None
-        said = await harness.until(lambda said: said.rounds > 0 and not said.errors)
-        assert said.away_since_ms == {}
-        assert len(harness.wanted) == 2
+        summary = await harness.until(lambda summary: summary.rounds > 0 and not summary.errors)
+        assert summary.away_since_ms == {}
+        assert len(harness.assigned) == 2
         before = harness.source.calls["topic_names"]
         await asyncio.sleep(0.05)
         assert harness.source.calls["topic_names"] == before, "and not refreshed any more"
@@ -313,10 +317,10 @@ def test_new_topics_and_partitions_are_found_and_gone_ones_left_out() -> None:
         await harness.begin(instance)
         harness.source.grow("orders", 3)
         harness.source.topic("stock", Log())
-        await harness.until(lambda _: len(harness.wanted) == 4)
+        await harness.until(lambda _: len(harness.assigned) == 4)
         assert harness.target.topic_admin.grown == [{"A.orders": 3}]
         del harness.source.ids["orders"]
-        await harness.until(lambda _: harness.wanted == [(TopicPartition("stock", 0), "A.stock")])
+        await harness.until(lambda _: harness.assigned == [(TopicPartition("stock", 0), "A.stock")])
         assert "A.orders" in harness.target.ids, "B28: what was copied stays"
         assert len(harness.pipelines.started) == 1
 
@@ -331,7 +335,7 @@ def test_b28_configs_of_a_topic_that_is_gone_stay() -> None:
     async def script(instance: SourceInstance) -> None:
         await harness.begin(instance)
         del harness.source.ids["orders"]
-        await harness.until(lambda _: harness.wanted == [])
+        await harness.until(lambda _: harness.assigned == [])
         before = harness.source.calls["topic_names"]
         await harness.until(lambda _: harness.source.calls["topic_names"] > before + 2)
         assert harness.target.topic_admin.overrides["A.orders"] == {"retention.ms": "7"}
@@ -348,13 +352,13 @@ def test_a_topic_that_nobody_can_describe_now_is_copied_on(side: str) -> None:
 
     async def script(instance: SourceInstance) -> None:
         await harness.begin(instance)
-        before = set(harness.wanted)
+        before = set(harness.assigned)
         moved = KafkaFailure(KafkaFault.LEADER_MOVED, "leader not available")
         cluster, name = (harness.source, "orders") if side == "source" else (harness.target, "A.orders")
         cluster.topic_trouble[name] = moved
-        said = await harness.until(lambda said: bool(said.errors))
-        assert said.errors == [f"{side} cluster: leader not available"]
-        assert set(harness.wanted) == before
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert summary.errors == [f"{side} cluster: leader not available"]
+        assert set(harness.assigned) == before
 
     harness.play(script)
 
@@ -367,12 +371,12 @@ def test_what_may_not_be_made_fails_no_task_and_the_other_topics_are_copied(fail
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        rounds = (await harness.until(lambda said: bool(said.errors))).rounds
-        said = await harness.until(lambda said: said.rounds > rounds + 3)
-        assert said.errors == [f"target cluster: {failure}"]
-        assert (said.failure, said.failure_code) == (None, "")
-        assert said.away_since_ms == {}, "it has answered"
-        assert harness.wanted == [(TopicPartition("stock", 0), "A.stock")]
+        rounds = (await harness.until(lambda summary: bool(summary.errors))).rounds
+        summary = await harness.until(lambda summary: summary.rounds > rounds + 3)
+        assert summary.errors == [f"target cluster: {failure}"]
+        assert (summary.failure, summary.failure_code) == (None, "")
+        assert summary.away_since_ms == {}, "it has answered"
+        assert harness.assigned == [(TopicPartition("stock", 0), "A.stock")]
 
     harness.play(script)
 
@@ -385,10 +389,10 @@ def test_missing_describe_configs_acl() -> None:
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await harness.until(lambda said: bool(said.errors))
+        summary = await harness.until(lambda summary: bool(summary.errors))
         assert (
             "TopicAuthorizationException occurred while trying to describe configs for topics [orders, stock] on A "
-            "cluster" in said.errors[0]
+            "cluster" in summary.errors[0]
         )
 
     harness.play(script)
@@ -435,20 +439,20 @@ def test_what_the_pipeline_says_is_said() -> None:
         harness.pipeline.status = PipelineStatus(
             PipelineState.RETRYING, errors=["the driver ended"], gaps=gaps
         )
-        said = await harness.until(lambda said: bool(said.errors))
-        assert (said.errors, said.failure, len(said.gaps)) == (["the driver ended"], None, 11)
-        assert said.gaps[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
-        assert said.gaps[-1] == "2 older gap(s), see the gap ledger"
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert (summary.errors, summary.failure, len(summary.gaps)) == (["the driver ended"], None, 11)
+        assert summary.gaps[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
+        assert summary.gaps[-1] == "2 older gap(s), see the gap ledger"
         harness.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:2])
-        well = said.last_success_ms or 0
-        await harness.until(lambda said: (said.last_success_ms or 0) > well and len(said.gaps) == 1)
+        well = summary.last_success_ms or 0
+        await harness.until(lambda summary: (summary.last_success_ms or 0) > well and len(summary.gaps) == 1)
         harness.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:1])
-        await harness.until(lambda said: not said.gaps)
+        await harness.until(lambda summary: not summary.gaps)
         harness.pipeline.status = PipelineStatus(
             PipelineState.FAILED, failure="orders-1: policy says fail", failure_code="policy"
         )
-        said = await harness.until(lambda said: said.failure is not None)
-        assert (said.failure, said.failure_code) == ("orders-1: policy says fail", "policy")
+        summary = await harness.until(lambda summary: summary.failure is not None)
+        assert (summary.failure, summary.failure_code) == ("orders-1: policy says fail", "policy")
 
     harness.play(script)
 
@@ -546,8 +550,8 @@ def test_no_broker_acl_authorizer(side: str, caplog: pytest.LogCaptureFixture) -
 
     async def script(instance: SourceInstance) -> None:
         await harness.begin(instance)
-        said = await harness.until(lambda _: without.calls["acls"] > 3)
-        assert (said.errors, harness.target.topic_admin.rules_created) == ([], [])
+        summary = await harness.until(lambda _: without.calls["acls"] > 3)
+        assert (summary.errors, harness.target.topic_admin.rules_created) == ([], [])
 
     harness.play(script)
     assert caplog.messages.count(f"the {side} cluster has no authorizer: no ACLs to sync") == 1
@@ -556,18 +560,23 @@ def test_no_broker_acl_authorizer(side: str, caplog: pytest.LogCaptureFixture) -
 def test_acls_that_we_may_not_see_fail_nothing_and_are_named() -> None:
     harness = SourceHarness()
 
+    refused = 0
+
     async def refuse() -> None:
+        nonlocal refused
+        refused += 1
         raise REFUSED
 
     async def script(instance: SourceInstance) -> None:
         harness.source.topic_admin.acls = refuse  # type: ignore[method-assign]
         await harness.begin(instance)
-        said = await harness.until(lambda said: bool(said.errors))
-        assert said.failure is None
-        assert "sync.topic.acls.enabled=false" in said.errors[0]
-        await asyncio.sleep(0.1)
+        summary = await harness.until(lambda summary: bool(summary.errors))
+        assert summary.failure is None
+        assert "sync.topic.acls.enabled=false" in summary.errors[0]
+        refused_before = refused
+        await harness.until(lambda _: refused > refused_before + 1)
         assert harness.published.summaries[-1].failure is None
-        assert len(harness.wanted) == 2
+        assert len(harness.assigned) == 2
 
     harness.play(script)
 
@@ -580,19 +589,21 @@ def test_a_topic_that_the_source_hides_by_now_is_named_and_not_given_up() -> Non
 
     async def script(instance: SourceInstance) -> None:
         await harness.begin(instance)
-        before = set(harness.wanted)
+        before = set(harness.assigned)
         assert {place.topic for place, _ in before} == {"orders", "stock"}
         hidden = {name: harness.source.ids.pop(name) for name in ("orders", "stock")}
         for name in hidden:
             harness.source.topic_trouble[name] = KafkaFailure(
                 KafkaFault.NOT_AUTHORIZED, f"grant READ on topic {name}"
             )
-        said = await harness.until(lambda said: len(said.errors) == 2)
-        assert said.errors == [f"source cluster: grant READ on topic {name}" for name in ("orders", "stock")]
-        assert (said.failure, set(harness.wanted)) == (None, before)
+        summary = await harness.until(lambda summary: len(summary.errors) == 2)
+        assert summary.errors == [
+            f"source cluster: grant READ on topic {name}" for name in ("orders", "stock")
+        ]
+        assert (summary.failure, set(harness.assigned)) == (None, before)
         harness.source.ids |= hidden
         harness.source.topic_trouble.clear()
-        await harness.until(lambda said: not said.errors)
-        assert set(harness.wanted) == before
+        await harness.until(lambda summary: not summary.errors)
+        assert set(harness.assigned) == before
 
     harness.play(script)

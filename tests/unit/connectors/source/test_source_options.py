@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import connectors.source
+from bridge.kafka.config.properties import ADMIN, PRODUCER, ClientProps, Place
 from bridge.kafka.config.settings import StaticClientCheck
+from bridge.model.values import Side
 from connectors.registry import KINDS
 from connectors.source.checks import NO_SYNCS_TO_SET_UP, NOT_EXACTLY_ONCE, validate
 from connectors.source.options import SourceOptions
@@ -48,25 +50,33 @@ def test_the_kind_is_registered() -> None:
 
 
 def test_defaults_are_stocks_but_for_committed_data_only() -> None:
-    found = options()
-    assert (found.refresh_enabled, found.sync_configs_enabled, found.sync_acls_enabled) == (True, True, True)
-    intervals = (found.refresh_interval, found.sync_configs_interval, found.sync_acls_interval)
+    parsed = options()
+    assert (parsed.refresh_enabled, parsed.sync_configs_enabled, parsed.sync_acls_enabled) == (
+        True,
+        True,
+        True,
+    )
+    intervals = (parsed.refresh_interval, parsed.sync_configs_interval, parsed.sync_acls_interval)
     assert intervals == (600.0, 600.0, 600.0)
-    assert (found.replication_factor, found.internal_replication_factor, found.offset_lag_max) == (2, 3, 100)
-    assert (found.emit_syncs, found.syncs_on_target, found.heartbeats_replication) == (True, False, True)
-    assert (found.from_latest, found.committed_only, found.revoke_acls) == (False, True, False)
-    assert (found.fail_on_gap, found.fail_on_refused_record) == (False, True)
-    assert (found.transaction_interval, found.batch_size) == (0.1, 16384)
+    assert (parsed.replication_factor, parsed.internal_replication_factor, parsed.offset_lag_max) == (
+        2,
+        3,
+        100,
+    )
+    assert (parsed.emit_syncs, parsed.syncs_on_target, parsed.heartbeats_replication) == (True, False, True)
+    assert (parsed.from_latest, parsed.committed_only, parsed.revoke_acls) == (False, True, False)
+    assert (parsed.fail_on_gap, parsed.fail_on_refused_record) == (False, True)
+    assert (parsed.transaction_interval, parsed.batch_size) == (0.1, 16384)
 
 
 def test_internal_topics_have_a_replication_factor_without_offset_syncs_too() -> None:
     """No key of the offset-syncs topic may be given then."""
-    found = options(emit_offset__syncs_enabled="false", replication_factor="1")
-    assert found.internal_replication_factor == 1
+    parsed = options(emit_offset__syncs_enabled="false", replication_factor="1")
+    assert parsed.internal_replication_factor == 1
 
 
 def test_every_key_takes_effect() -> None:
-    found = options(
+    parsed = options(
         refresh_topics_enabled="false",
         refresh_topics_interval_seconds="1",
         sync_topic_configs_enabled="false",
@@ -84,21 +94,25 @@ def test_every_key_takes_effect() -> None:
         source_record_policy="report",
         admin_timeout_ms="7",
     )
-    assert (found.refresh_enabled, found.sync_configs_enabled, found.sync_acls_enabled) == (
+    assert (parsed.refresh_enabled, parsed.sync_configs_enabled, parsed.sync_acls_enabled) == (
         False,
         False,
         False,
     )
-    intervals = (found.refresh_interval, found.sync_configs_interval, found.sync_acls_interval)
+    intervals = (parsed.refresh_interval, parsed.sync_configs_interval, parsed.sync_acls_interval)
     assert intervals == (1.0, 2.0, 3.0)
-    assert (found.revoke_acls, found.replication_factor, found.internal_replication_factor) == (True, -1, 1)
-    assert (found.syncs_on_target, found.offset_lag_max, found.heartbeats_replication) == (True, 0, False)
-    assert (found.transaction_interval, found.fail_on_gap, found.fail_on_refused_record) == (
+    assert (parsed.revoke_acls, parsed.replication_factor, parsed.internal_replication_factor) == (
+        True,
+        -1,
+        1,
+    )
+    assert (parsed.syncs_on_target, parsed.offset_lag_max, parsed.heartbeats_replication) == (True, 0, False)
+    assert (parsed.transaction_interval, parsed.fail_on_gap, parsed.fail_on_refused_record) == (
         0.25,
         True,
         False,
     )
-    assert found.admin_timeout_ms == 7
+    assert parsed.admin_timeout_ms == 7
     assert not options(enabled="false").enabled
 
 
@@ -159,9 +173,9 @@ def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
     ],
 )
 def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str | None, why: str) -> None:
-    found = errors({key: value})
-    assert [name for name, _ in found] == [key]
-    assert why in found[0][1]
+    rejected = errors({key: value})
+    assert [name for name, _ in rejected] == [key]
+    assert why in rejected[0][1]
 
 
 def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -> None:
@@ -193,9 +207,65 @@ def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -
 def test_passwords_go_to_other_machines_by_authenticated_connections(
     given: Mapping[str, str], missing: str | None
 ) -> None:
-    found = errors(given)
-    assert [key for key, _ in found] == ([] if missing is None else [missing])
-    assert all(message.startswith(f"Missing configuration {missing}: ") for _, message in found)
+    rejected = errors(given)
+    assert [key for key, _ in rejected] == ([] if missing is None else [missing])
+    assert all(message.startswith(f"Missing configuration {missing}: ") for _, message in rejected)
+
+
+TOPIC_MAP = {"replication.policy.class": "python:bridge.policies.TopicMap"}
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "why"),
+    [
+        (TOPIC_MAP, "replication.policy.topic.map", "none is"),
+        (
+            TOPIC_MAP | {"replication.policy.topic.map": "a=x,b=x"},
+            "replication.policy.topic.map",
+            "'a=x' and 'b=x' map to one name: a and b would both come to x",
+        ),
+        (
+            {"replication.policy.topic.map": "a=x"},
+            "replication.policy.topic.map",
+            "DefaultReplicationPolicy does not read it; give replication.policy.class=python:bridge.policies.TopicMap",
+        ),
+        (
+            {"replication.policy.topic.map.file": "/x"},
+            "replication.policy.topic.map.file",
+            "DefaultReplicationPolicy does not read it",
+        ),
+        (
+            TOPIC_MAP | {"replication.policy.topic.map.file": "/no/such/file"},
+            "replication.policy.topic.map.file",
+            "No such file",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_topic_map_is_an_error_of_its_key(
+    given: Mapping[str, str], key: str, why: str
+) -> None:
+    ((found, message),) = errors(given)
+    assert found == key
+    assert why in message
+
+
+def test_topics_are_named_by_the_map() -> None:
+    found = options(
+        replication_policy_class=TOPIC_MAP["replication.policy.class"],
+        replication_policy_topic_map="a=b,c.*=d.$0",
+        topics="a,c1,e,b",
+    )
+    assert [found.remote_of(topic) for topic in ("a", "c1", "e", "b", "x")] == [
+        "b",
+        "d.c1",
+        "source1.e",
+        "source1.b",
+        None,
+    ]
+
+
+def test_connectors_whose_records_may_be_mixed_are_named() -> None:
+    assert options(bridge_merge_with="one, two").spec("mirror", {}).merge_with == ("one", "two")
 
 
 def test_b25_the_timestamp_type_has_to_be_excluded() -> None:
@@ -205,8 +275,15 @@ def test_b25_the_timestamp_type_has_to_be_excluded() -> None:
     assert errors({"config.properties.exclude": "min.insync.replicas, message\\.timestamp\\..*"}) == []
 
 
-def test_b29_an_alias_with_the_separator_is_refused() -> None:
-    assert [key for key, _ in errors({"target.cluster.alias": "us.west"})] == ["target.cluster.alias"]
+def test_b29_an_alias_with_the_separator_is_refused_unless_it_is_said_how_it_is_read() -> None:
+    ((key, message),) = errors({"target.cluster.alias": "us.west"})
+    assert key == "target.cluster.alias"
+    assert "name it in replication.policy.aliases" in message
+    assert errors({"target.cluster.alias": "us.west", "replication.policy.aliases": "us.west,us.east"}) == []
+    ((key, message),) = errors({"replication.policy.aliases": "us.west,u s"})
+    assert (key, "an alias is part of topic names" in message) == ("replication.policy.aliases", True)
+    policy = options(source_cluster_alias="us.west", replication_policy_aliases="us.west").policy
+    assert policy.topic_source("us.west.orders") == "us.west"
     assert errors({"target.cluster.alias": "us.west", "replication.policy.separator": "_"}) == []
 
 
@@ -221,15 +298,38 @@ def test_offset_syncs_topic(location: str, topic: str) -> None:
     assert options(emit_offset__syncs_enabled="false").spec("mirror", {}).syncs_topic == ""
 
 
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        pytest.param(
+            PRODUCER, "batch.size", id="MirrorSourceConfigTest.testProducerConfigsForOffsetSyncsTopic"
+        ),
+        pytest.param(
+            ADMIN, "send.buffer.bytes", id="MirrorSourceConfigTest.testAdminConfigsForOffsetSyncsTopic"
+        ),
+    ],
+)
+@pytest.mark.parametrize(("location", "value"), [("source", "1"), ("target", "2")])
+def test_clients_of_the_offset_syncs_topic(role: str, name: str, location: str, value: str) -> None:
+    changes = {
+        f"source.{role}.{name}": "1",
+        f"target.{role}.{name}": "2",
+        "offset-syncs.topic.location": location,
+    }
+    spec = options(offset__syncs_topic_location=location).spec("mirror", {})
+    side = Side.TARGET if spec.syncs_on_target else Side.SOURCE
+    assert ClientProps(Place.of(side), role, changes).get(name) == value
+
+
 def test_the_pipeline_is_told_everything_by_name() -> None:
-    found = options(
+    parsed = options(
         consumer_auto_offset_reset="earliest",
         source_consumer_auto_offset_reset="latest",
         producer_batch_size="1",
         target_producer_batch_size="1048576",
         source_gap_policy="fail",
     )
-    spec = found.spec("mirror", GOOD)
+    spec = parsed.spec("mirror", GOOD)
     assert (spec.name, spec.props, spec.source_alias) == ("mirror", GOOD, "source1")
     assert spec.runs_topic == "mm2-offset-runs.source1.internal"
     assert spec.layout_topic == "mm2-layout.source1.internal"
@@ -270,19 +370,19 @@ REJECT_ALL: dict[str, str] = {"topics": ""}
 )
 def test_which_topics_are_copied(given: Mapping[str, str], topics: str, replicated: bool) -> None:
     """MirrorSourceConnectorTest, by the names of its tests."""
-    found = SourceOptions.from_props(GOOD | dict(given), CLIENTS)
-    assert [found.replicates(topic) for topic in topics.split()] == [replicated] * len(topics.split())
+    parsed = SourceOptions.from_props(GOOD | dict(given), CLIENTS)
+    assert [parsed.replicates(topic) for topic in topics.split()] == [replicated] * len(topics.split())
 
 
 def test_identity_replication() -> None:
     """MirrorSourceConnectorTest.testIdentityReplication."""
-    found = options(replication_policy_class="IdentityReplicationPolicy", target_cluster_alias="target")
+    parsed = options(replication_policy_class="IdentityReplicationPolicy", target_cluster_alias="target")
     for names in itertools.product(("", "target.", "source."), repeat=2):
-        assert found.replicates("".join(names) + "topic1")
-    assert not any(map(found.replicates, ("target.heartbeats", "target.source.heartbeats")))
-    assert not found.replicates("source.target.heartbeats")
-    assert found.replicates("heartbeats")
-    assert found.replicates("othersource.heartbeats")
+        assert parsed.replicates("".join(names) + "topic1")
+    assert not any(map(parsed.replicates, ("target.heartbeats", "target.source.heartbeats")))
+    assert not parsed.replicates("source.target.heartbeats")
+    assert parsed.replicates("heartbeats")
+    assert parsed.replicates("othersource.heartbeats")
 
 
 def test_what_writes_the_copies_is_tuned_as_stocks_is() -> None:
@@ -298,7 +398,7 @@ def test_what_writes_the_copies_is_tuned_as_stocks_is() -> None:
         "target.producer.batch.size": "1",
         "producer.override.batch.size": "32768",
     }
-    found = SourceOptions.from_props(GOOD | given, CLIENTS)
-    assert (found.batch_size, found.compression, found.compression_level) == (32768, "zstd", 9)
-    spec = found.spec("mirror", {})
+    parsed = SourceOptions.from_props(GOOD | given, CLIENTS)
+    assert (parsed.batch_size, parsed.compression, parsed.compression_level) == (32768, "zstd", 9)
+    spec = parsed.spec("mirror", {})
     assert (spec.batch_size, spec.compression, spec.compression_level) == (32768, "zstd", 9)

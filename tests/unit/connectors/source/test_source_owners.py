@@ -18,14 +18,14 @@ from tests.unit.connectors.source.test_source_options import CLIENTS, GOOD
 ONE = CopiedTopics("one", {**GOOD, "name": "one"}, {("orders", "source1.orders"), ("bills", "source1.bills")})
 
 
-def said(changes: Mapping[str, str], *others: CopiedTopics) -> list[tuple[str, str]]:
+def refused(changes: Mapping[str, str], *others: CopiedTopics) -> list[tuple[str, str]]:
     config = {**GOOD, "name": "two", **changes}
     assert not KINDS["source"].validate(config, CLIENTS).errors
     return [(error.key, error.message) for error in KINDS["source"].conflicts(config, others)]
 
 
 def test_the_same_copy_is_an_error_of_topics_that_names_the_owner() -> None:
-    ((key, message),) = said({}, ONE)
+    ((key, message),) = refused({}, ONE)
     assert key == "topics"
     assert message.startswith(
         "connector one copies bills to source1.bills, orders to source1.orders already, and two would write"
@@ -40,7 +40,7 @@ def test_where_transforms_may_send_records_to_counts_too() -> None:
         "bridge.transforms.split.topics": "orders",
         "bridge.transforms.split.to": "source1.orders,source1.bills",
     }
-    ((key, message),) = said(split, ONE)
+    ((key, message),) = refused(split, ONE)
     assert key == "topics"
     assert message.startswith("connector one copies orders to source1.orders already, and two would write")
 
@@ -58,7 +58,7 @@ def test_where_transforms_may_send_records_to_counts_too() -> None:
     ],
 )
 def test_another_copy_is_none(changes: Mapping[str, str]) -> None:
-    assert said(changes, ONE) == []
+    assert refused(changes, ONE) == []
 
 
 def test_only_connectors_with_a_task_that_runs_count() -> None:
@@ -74,3 +74,22 @@ def test_only_connectors_with_a_task_that_runs_count() -> None:
     ]
     table.stop_task("one", 0, "1-a")
     assert copied_topics(table, snapshots, "source") == []
+
+
+LEGACY = {"replication.policy.class": "org.apache.kafka.connect.mirror.LegacyReplicationPolicy"}
+BACK = CopiedTopics(
+    "back",
+    {**GOOD, **LEGACY, "name": "back", "source.cluster.alias": "target2", "target.cluster.alias": "source1"},
+    {("orders", "orders")},
+)
+
+
+def test_the_opposite_direction_is_refused_where_no_name_tells_of_a_cycle() -> None:
+    ((key, message),) = refused(LEGACY, BACK)
+    assert key == "replication.policy.class"
+    assert message.startswith(
+        "connector back copies orders to orders in the opposite direction, and two would send"
+    )
+    assert refused(LEGACY | {"topics.exclude": "orders"}, BACK) == []
+    assert refused({}, BACK) == []
+    assert refused(LEGACY | {"target.cluster.alias": "other"}, BACK) == []

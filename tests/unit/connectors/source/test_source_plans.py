@@ -46,7 +46,7 @@ REMOTES = {
 def test_remote_topics_are_made_and_grown_and_never_deleted() -> None:
     plan = plan_topics(SOURCES, REMOTES, NAMES)
     assert plan == TopicPlan({"A.new": 2}, {"A.grown": 3})
-    assert plan.wanted == {"A.new": 2, "A.grown": 3}
+    assert plan.awaited == {"A.new": 2, "A.grown": 3}
 
 
 def test_other_topics_that_records_may_go_to_are_made_and_grown_too() -> None:
@@ -54,10 +54,10 @@ def test_other_topics_that_records_may_go_to_are_made_and_grown_too() -> None:
     remotes = {**REMOTES, "audit": None, "errors": info("errors", 2)}
     plan = plan_topics(SOURCES, remotes, NAMES, also)
     assert plan == TopicPlan({"A.new": 2, "audit": 2}, {"A.grown": 3, "errors": 3})
-    for there, wanted in ((None, []), (info("errors", 1), [0]), (info("errors", 5), [0, 1])):
-        found = copied(SOURCES, {**REMOTES, "errors": there}, NAMES, also={"same": ("errors",)})
-        same = [each for each in found if each.source.topic == "same"]
-        assert [each.source.partition for each in same] == wanted
+    for there, awaited in ((None, []), (info("errors", 1), [0]), (info("errors", 5), [0, 1])):
+        result = copied(SOURCES, {**REMOTES, "errors": there}, NAMES, also={"same": ("errors",)})
+        same = [each for each in result if each.source.topic == "same"]
+        assert [each.source.partition for each in same] == awaited
         assert all(each.also == (("errors", "id-errors"),) for each in same)
         assert [copy.target_topic for each in same[:1] for copy in each.copies] == ["A.same", "errors"][
             : 2 * bool(same)
@@ -65,13 +65,13 @@ def test_other_topics_that_records_may_go_to_are_made_and_grown_too() -> None:
 
 
 def test_b26_only_what_is_there_on_both_sides_is_copied() -> None:
-    found = copied(SOURCES, REMOTES, NAMES)
-    assert [(each.source, each.target_topic) for each in found] == [
+    result = copied(SOURCES, REMOTES, NAMES)
+    assert [(each.source, each.target_topic) for each in result] == [
         *((TopicPartition("grown", number), "A.grown") for number in range(2)),
         *((TopicPartition("same", number), "A.same") for number in range(2)),
         (TopicPartition("wider", 0), "A.wider"),
     ]
-    assert found[0] == Copied(TopicPartition("grown", 0), "id-grown", "A.grown", "id-A.grown")
+    assert result[0] == Copied(TopicPartition("grown", 0), "id-grown", "A.grown", "id-A.grown")
     assert missing({"A.new": 2, "A.grown": 3, "A.same": 2}, REMOTES) == ["A.new", "A.grown"]
 
 
@@ -94,9 +94,9 @@ def default(value: str, source: ConfigSource = ConfigSource.DEFAULT) -> ConfigEn
 
 
 def chosen(**given: str) -> DefaultConfigPropertyFilter:
-    found = DefaultConfigPropertyFilter()
-    found.configure({key.replace("_", "."): value for key, value in given.items()})
-    return found
+    result = DefaultConfigPropertyFilter()
+    result.configure({key.replace("_", "."): value for key, value in given.items()})
+    return result
 
 
 STOCKS = {
@@ -146,8 +146,8 @@ def test_new_topic_configs() -> None:
 def test_config_changes(
     target: Mapping[str, ConfigEntry], defaults: str, changes: Mapping[str, str | None]
 ) -> None:
-    found = config_changes(STOCKS, dict(target), chosen(use_defaults_from=defaults))
-    assert found == changes
+    result = config_changes(STOCKS, dict(target), chosen(use_defaults_from=defaults))
+    assert result == changes
     there = {**target, **{name: override(value) for name, value in changes.items() if value is not None}}
     there |= {name: default("d") for name, value in changes.items() if value is None}
     assert config_changes(STOCKS, there, chosen(use_defaults_from=defaults)) == {}, "one round is enough"
@@ -260,10 +260,10 @@ def test_prefixed_rules_stay_prefixed() -> None:
 
 
 def test_b22_only_what_differs_is_written() -> None:
-    wanted = {acl("A.orders"), acl("A.stock")}
+    awaited = {acl("A.orders"), acl("A.stock")}
     there = {acl("A.orders"), acl("A.old"), acl("local")}
-    assert plan_acls(wanted, there, MAPPED, revoke=False) == AclPlan({acl("A.stock")}, set())
-    assert plan_acls(wanted, wanted, MAPPED, revoke=True) == AclPlan(set(), set())
+    assert plan_acls(awaited, there, MAPPED, revoke=False) == AclPlan({acl("A.stock")}, set())
+    assert plan_acls(awaited, awaited, MAPPED, revoke=True) == AclPlan(set(), set())
 
 
 def test_b22_revoked_rules_go_and_no_others() -> None:

@@ -43,34 +43,36 @@ class Looking:
         self.reporter = Reporter("A", "B")
         self.now = 1000.0
 
-    def look(self, said: PipelineStatus, wanted: Sequence[Copied], after: float = 1.0) -> CopyReport:
-        report = self.maybe(said, wanted, after)
+    def look(self, status_: PipelineStatus, partitions: Sequence[Copied], after: float = 1.0) -> CopyReport:
+        report = self.maybe(status_, partitions, after)
         assert report is not None
         return report
 
-    def maybe(self, said: PipelineStatus, wanted: Sequence[Copied], after: float = 1.0) -> CopyReport | None:
+    def maybe(
+        self, status_: PipelineStatus, partitions: Sequence[Copied], after: float = 1.0
+    ) -> CopyReport | None:
         self.now += after
-        return self.reporter.report(said, wanted, self.now)
+        return self.reporter.report(status_, partitions, self.now)
 
 
 def test_first_everything_then_what_has_changed_then_nothing() -> None:
-    looking, wanted = Looking(), copied(0, 1)
-    first = looking.look(status(at(0, 5), at(1, 6)), wanted)
+    looking, partitions = Looking(), copied(0, 1)
+    first = looking.look(status(at(0, 5), at(1, 6)), partitions)
     assert (first.whole, [row.partition for row in first.changed]) == (True, [0, 1])
     assert (first.totals.source, first.totals.target, first.totals.state) == ("A", "B", "copying")
-    second = looking.look(status(at(0, 5), at(1, 7)), wanted)
+    second = looking.look(status(at(0, 5), at(1, 7)), partitions)
     assert (second.whole, [row.position for row in second.changed], second.gaps) == (False, [7], None)
-    assert looking.maybe(status(at(0, 5), at(1, 7)), wanted) is None
+    assert looking.maybe(status(at(0, 5), at(1, 7)), partitions) is None
 
 
 def test_rates_are_over_the_last_half_minute_and_fall_to_nothing() -> None:
-    looking, wanted = Looking(), copied(0)
-    looking.look(status(at(0, 0, 0)), wanted)
-    row = looking.look(status(at(0, 1000, 1000)), wanted, 10.0).changed[0]
+    looking, partitions = Looking(), copied(0)
+    looking.look(status(at(0, 0, 0)), partitions)
+    row = looking.look(status(at(0, 1000, 1000)), partitions, 10.0).changed[0]
     assert (row.record_rate, row.byte_rate) == (100.0, 10_000.0)
     rates = []
     for _ in range(4):
-        report = looking.maybe(status(at(0, 1000, 1000)), wanted, HALF_WINDOW)
+        report = looking.maybe(status(at(0, 1000, 1000)), partitions, HALF_WINDOW)
         rates.append(report.totals.record_rate if report is not None else None)
     assert rates == [40.0, 0.0, None, None]
 
@@ -82,37 +84,39 @@ def test_what_is_copied_at_the_first_look_has_been_copied_within_a_second_at_lea
 
 
 def test_another_driver_counts_anew_and_nothing_goes_back() -> None:
-    looking, wanted = Looking(), copied(0)
-    looking.look(status(at(0, 100, 100, 120)), wanted)
-    starting = looking.look(PipelineStatus(PipelineState.RETRYING), wanted)
+    looking, partitions = Looking(), copied(0)
+    looking.look(status(at(0, 100, 100, 120)), partitions)
+    starting = looking.look(PipelineStatus(PipelineState.RETRYING), partitions)
     assert (starting.totals.records, starting.totals.lag, starting.totals.state) == (100, 20, "retrying")
     assert [(row.position, row.record_rate) for row in starting.changed] == [(100, 0.0)]
-    again = looking.look(status(at(0, 130, 30, 130)), wanted)
+    again = looking.look(status(at(0, 130, 30, 130)), partitions)
     assert (again.totals.records, again.totals.bytes, again.totals.lag) == (130, 13_000, 0)
 
 
 def test_sums_know_what_is_known() -> None:
-    looking, wanted = Looking(), copied(0, 1, 2)
-    looking.look(status(at(0, 0), at(1, 0)), wanted)
+    looking, partitions = Looking(), copied(0, 1, 2)
+    looking.look(status(at(0, 0), at(1, 0)), partitions)
     totals = looking.look(
-        status(at(0, 10, 10, 15, latency=40), at(1, 20, 20, -1, latency=90), at(2, 0, latency=3)), wanted
+        status(at(0, 10, 10, 15, latency=40), at(1, 20, 20, -1, latency=90), at(2, 0, latency=3)), partitions
     ).totals
     assert (totals.partitions, totals.lag, totals.records) == (3, 5, 30)
     assert (totals.record_age_ms, totals.replication_latency_ms) == (90, 90)
     idle = looking.look(
         status(at(0, 10, 10, 15, latency=40), at(1, 20, 20, 20, latency=90), at(2, 0, latency=3)),
-        wanted,
+        partitions,
         100.0,
     ).totals
     assert (idle.record_rate, idle.lag) == (0.3, 5)
 
 
 def test_of_partitions_that_rest_no_latency_is_shown_in_the_sums() -> None:
-    looking, wanted = Looking(), copied(0)
-    looking.look(status(at(0, 10, 10, latency=86_400_000)), wanted)
+    looking, partitions = Looking(), copied(0)
+    looking.look(status(at(0, 10, 10, latency=86_400_000)), partitions)
     for _ in range(3):
-        looking.maybe(status(at(0, 10, 10, latency=86_400_000)), wanted, HALF_WINDOW)
-    assert looking.look(status(at(0, 10, 10, 10, latency=86_400_000)), wanted).totals.record_age_ms is None
+        looking.maybe(status(at(0, 10, 10, latency=86_400_000)), partitions, HALF_WINDOW)
+    assert (
+        looking.look(status(at(0, 10, 10, 10, latency=86_400_000)), partitions).totals.record_age_ms is None
+    )
 
 
 def test_partitions_that_are_not_wanted_any_more_are_gone_and_stay_in_the_sums() -> None:
@@ -126,9 +130,9 @@ def test_partitions_that_are_not_wanted_any_more_are_gone_and_stay_in_the_sums()
 
 
 def test_gaps_are_told_when_the_ledger_has_more() -> None:
-    looking, wanted = Looking(), copied(0)
-    assert looking.look(status(at(0, 1)), wanted).gaps is None
-    report = looking.look(status(at(0, 1), gaps=[GAP]), wanted)
+    looking, partitions = Looking(), copied(0)
+    assert looking.look(status(at(0, 1)), partitions).gaps is None
+    report = looking.look(status(at(0, 1), gaps=[GAP]), partitions)
     assert report.gaps == [
         GapReport(
             topic="orders",
@@ -142,6 +146,6 @@ def test_gaps_are_told_when_the_ledger_has_more() -> None:
         )
     ]
     assert report.totals.gaps == {"source_recreated": 1}
-    assert looking.maybe(status(at(0, 1), gaps=[GAP]), wanted) is None
-    starting = looking.look(PipelineStatus(), wanted)
+    assert looking.maybe(status(at(0, 1), gaps=[GAP]), partitions) is None
+    starting = looking.look(PipelineStatus(), partitions)
     assert (starting.gaps, starting.totals.gaps) == (None, {"source_recreated": 1})

@@ -25,22 +25,22 @@ def options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def test_without_any_nothing_goes_through_anything() -> None:
-    found = options({})
-    assert (found.transforms, found.transforms_of("orders")) == ((), ())
-    assert (found.transform_timeout, found.transform_memory) == (5.0, 256 * 1024 * 1024)
+    parsed = options({})
+    assert (parsed.transforms, parsed.transforms_of("orders")) == ((), ())
+    assert (parsed.transform_timeout, parsed.transform_memory) == (5.0, 256 * 1024 * 1024)
 
 
 def test_functions_may_stand_in_the_list_itself() -> None:
-    found = options({"bridge.transforms": f"{OWN}upper, {OWN}even"})
-    assert [each.transform for each in found.transforms] == [
+    parsed = options({"bridge.transforms": f"{OWN}upper, {OWN}even"})
+    assert [each.transform for each in parsed.transforms] == [
         Transform(f"tests.support.own_transforms.{name}", f"tests.support.own_transforms.{name}", {})
         for name in ("upper", "even")
     ]
-    assert found.transforms_of("orders") == (0, 1)
+    assert parsed.transforms_of("orders") == (0, 1)
 
 
 def test_names_have_a_type_topics_and_parameters_as_in_connect() -> None:
-    found = options(
+    parsed = options(
         MASK
         | {
             "bridge.transforms": f"mask,{OWN}even",
@@ -49,15 +49,15 @@ def test_names_have_a_type_topics_and_parameters_as_in_connect() -> None:
             "bridge.transform.memory.bytes": "33554432",
         }
     )
-    spec = found.spec("mirror", {})
+    spec = parsed.spec("mirror", {})
     assert spec.transforms[0] == Transform("mask", "bridge.transforms.mask_fields", {"fields": "email,name"})
     assert (spec.transform_timeout, spec.transform_memory) == (0.25, 33554432)
-    assert found.transforms_of("orders") == found.transforms_of("payments") == (0, 1)
-    assert found.transforms_of("order") == (1,)
+    assert parsed.transforms_of("orders") == parsed.transforms_of("payments") == (0, 1)
+    assert parsed.transforms_of("order") == (1,)
 
 
 def test_other_target_topics_are_those_of_the_transforms_that_a_topic_goes_through() -> None:
-    found = options(
+    parsed = options(
         MASK
         | {
             "bridge.transforms": "mask,split",
@@ -67,10 +67,10 @@ def test_other_target_topics_are_those_of_the_transforms_that_a_topic_goes_throu
             "bridge.transforms.split.to": "errors,source1.payments",
         }
     )
-    assert found.transforms[0].transform.to == ("audit", "errors")
-    assert found.also("orders") == ("audit", "errors", "source1.payments")
-    assert found.also("payments") == ("errors",)
-    assert found.also("heartbeats") == ()
+    assert parsed.transforms[0].transform.to == ("audit", "errors")
+    assert parsed.also("orders") == ("audit", "errors", "source1.payments")
+    assert parsed.also("payments") == ("errors",)
+    assert parsed.also("heartbeats") == ()
 
 
 def test_heartbeats_go_through_none() -> None:
@@ -176,12 +176,12 @@ def test_heartbeats_go_through_none() -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_its_key(changes: Mapping[str, str | None], key: str, why: str) -> None:
-    found = errors({**MASK, **changes})
-    assert [(each, why in said) for each, said in found] == [(key, True)], found
+    rejected = errors({**MASK, **changes})
+    assert [(each, why in message) for each, message in rejected] == [(key, True)], rejected
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    found = errors(
+    rejected = errors(
         {
             "bridge.transforms": "a,b",
             "bridge.transforms.a.type": f"{OWN}even",
@@ -190,7 +190,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
             "bridge.transforms.c.type": f"{OWN}even",
         }
     )
-    assert [key for key, _ in found] == [
+    assert [key for key, _ in rejected] == [
         "bridge.transforms.c.type",
         "bridge.transforms.a.x",
         "bridge.transforms.a.y",
@@ -204,8 +204,8 @@ def test_what_takes_any_parameter_gets_any() -> None:
         "bridge.transforms.a.type": f"{OWN}takes_any",
         "bridge.transforms.a.some.thing": "1",
     }
-    (found,) = options(given).transforms
-    assert found.transform.parameters == {"some.thing": "1"}
+    (parsed,) = options(given).transforms
+    assert parsed.transform.parameters == {"some.thing": "1"}
 
 
 def test_no_secret_of_the_configuration_is_in_an_error() -> None:
@@ -214,10 +214,10 @@ def test_no_secret_of_the_configuration_is_in_an_error() -> None:
         "bridge.transforms.a.type": f"{OWN}repeats",
         "bridge.transforms.a.password": "sesame-open",
     }
-    ((key, said),) = errors(given)
+    ((key, message),) = errors(given)
     assert key == "bridge.transforms.a.type"
-    assert "sesame-open" not in said
-    assert "[hidden]" in said
+    assert "sesame-open" not in message
+    assert "[hidden]" in message
 
 
 @pytest.mark.parametrize("module", ["bridge.pipeline.workers", "connectors.source.connector", "bridge.cli"])

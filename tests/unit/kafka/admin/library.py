@@ -28,9 +28,9 @@ class Library:
     def answers(self, name: str, answer: Callable[[Any], Any]) -> None:
         """`answer`: what the call of this name answers to its first argument; futures, or one."""
 
-        def call(_: AdminClient, wanted: Any = None, **how: float) -> Any:
-            self.asked.append((name, wanted, how))
-            return answer(wanted)
+        def call(_: AdminClient, requested: Any = None, **how: float) -> Any:
+            self.asked.append((name, requested, how))
+            return answer(requested)
 
         self._monkeypatch.setattr(AdminClient, name, call)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,6 +20,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import admin_client
 from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
 from bridge.kafka.protocol.errors import failure
+from tests.support.waiting import until
 from tests.unit.kafka.admin.library import Library, done
 
 _TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller: Local: Timed out")
@@ -119,6 +122,14 @@ def test_a_controller_that_keeps_moving_is_an_error(library: Library) -> None:
     assert library.run(asks) == {"a": KafkaError(41)}
 
 
+def test_neither_drivers_nor_slices_load_it() -> None:
+    """A broker's answer can end the process that has one (decision 0040)."""
+    code = "import sys, bridge.pipeline.driver, bridge.pipeline.slices; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "bridge.kafka.admin.topic_configs" in loaded.stdout.split()
+    assert "bridge.kafka.admin.admin_client" not in loaded.stdout.split()
+
+
 def threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
@@ -138,8 +149,7 @@ def test_nothing_of_the_library_is_left_after_close() -> None:
         client = AsyncAdminClient(settings, Never(), 60.0)  # type: ignore[arg-type]
         assert threads() == before, "who asks nothing has none"
         asking = asyncio.create_task(client.call("ask", AdminClient.create_topics, [NewTopic("a", 1, 1)]))
-        await asyncio.sleep(0.1)
-        assert threads() > before
+        await until(lambda: threads() > before)
         began = time.monotonic()
         await client.close()
         with pytest.raises(KafkaFailure):
@@ -151,12 +161,14 @@ def test_nothing_of_the_library_is_left_after_close() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "fault", "said"),
+    ("error", "fault", "message"),
     [
         (KafkaError(29), KafkaFault.NOT_AUTHORIZED, ""),
         (KafkaError(40, "no such config"), KafkaFault.OTHER, "no such config"),
         (KafkaError(KafkaError._TRANSPORT), KafkaFault.UNREACHABLE, ""),
+        (KafkaError(KafkaError._DESTROY), KafkaFault.UNREACHABLE, ""),
+        (KafkaError(KafkaError._DESTROY_BROKER), KafkaFault.UNREACHABLE, ""),
     ],
 )
-def test_errors(error: KafkaError, fault: KafkaFault, said: str) -> None:
-    assert (failure_of(error, "ask", "").fault, words(error)) == (fault, said)
+def test_errors(error: KafkaError, fault: KafkaFault, message: str) -> None:
+    assert (failure_of(error, "ask", "").fault, words(error)) == (fault, message)

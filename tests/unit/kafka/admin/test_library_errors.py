@@ -64,10 +64,16 @@ def _error(writer: Writer) -> None:
     writer.string(SAID)
 
 
-async def _broker(results: Mapping[int, Callable[[Writer], None]]) -> asyncio.Server:
-    """Answers the API keys of `results` with one result each; DescribeAcls has no array of them."""
+async def _broker(
+    results: Mapping[int, Callable[[Writer], None]], connections: set[asyncio.Task[object]]
+) -> asyncio.Server:
+    """Answers the API keys of `results` with one result each; DescribeAcls has no array of them. `connections`: gets
+    the task of each connection."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
@@ -115,16 +121,20 @@ def asked(
     """The library's one answer."""
 
     async def go() -> Any:
-        server = await _broker(results or {})
+        connections = set[asyncio.Task[object]]()
+        server = await _broker(results or {}, connections)
         port = server.sockets[0].getsockname()[1]
         client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
-        found = send(client)
+        result = send(client)
         try:
-            return await asyncio.wrap_future(next(iter(found.values())) if isinstance(found, dict) else found)
+            return await asyncio.wrap_future(
+                next(iter(result.values())) if isinstance(result, dict) else result
+            )
         finally:
             await asyncio.to_thread(client.__exit__, None, None, None)
             server.close()
-            await asyncio.sleep(0.05)  # until its connections have seen that
+            await asyncio.wait(connections, timeout=10)  # the client's end ends each of them
+            assert all(each.done() for each in connections)
 
     return asyncio.run(go())
 
@@ -178,5 +188,5 @@ def test_a_refused_description_of_rules_is_no_rules() -> None:
 
 def test_a_rule_that_is_not_deleted_is_named_as_deleted() -> None:
     """Once this fails, the library may delete them."""
-    found = asked(lambda client: client.delete_acls([AclBindingFilter(*RULE)]), {31: of_match})
-    assert found == [AclBinding(*RULE)]
+    result = asked(lambda client: client.delete_acls([AclBindingFilter(*RULE)]), {31: of_match})
+    assert result == [AclBinding(*RULE)]

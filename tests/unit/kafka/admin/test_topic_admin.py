@@ -43,13 +43,13 @@ def test_topics_are_made_in_parts(library: Library) -> None:
         "create_topics", lambda topics: {each.topic: done(errors.get(each.topic)) for each in topics}
     )
     topics = [NewTopic(f"t-{number}", 2, -1, {"retention.ms": "7"}) for number in range(450)]
-    found = asked(library, lambda admin: admin.create_topics(topics))
-    assert [len(wanted) for _, wanted, _ in library.asked] == [200, 200, 50]
+    result = asked(library, lambda admin: admin.create_topics(topics))
+    assert [len(requested) for _, requested, _ in library.asked] == [200, 200, 50]
     (first, *_) = library.asked[0][1]
     assert (first.topic, first.num_partitions, first.replication_factor) == ("t-0", 2, -1)
     assert first.config == {"retention.ms": "7"}
-    assert found.keys() == {topic.name for topic in topics}
-    failures = {name: failure for name, failure in found.items() if failure is not None}
+    assert result.keys() == {topic.name for topic in topics}
+    failures = {name: failure for name, failure in result.items() if failure is not None}
     assert failures.keys() == {"t-1", "t-2"}, "one that exists is no failure"
     assert str(failures["t-1"]) == "no.such is unknown (while trying to create topic t-1)"
     assert failures["t-2"].fault is KafkaFault.NOT_AUTHORIZED
@@ -60,29 +60,30 @@ def test_a_topic_that_has_as_many_partitions_already_is_no_failure(library: Libr
     codes = {"grown": 0, "larger": 37, "gone": 3}
     library.answers(
         "create_partitions",
-        lambda wanted: {
-            each.topic: done(KafkaError(codes[each.topic]) if codes[each.topic] else None) for each in wanted
+        lambda requested: {
+            each.topic: done(KafkaError(codes[each.topic]) if codes[each.topic] else None)
+            for each in requested
         },
     )
-    found = asked(library, lambda admin: admin.create_partitions({"grown": 7, "larger": 2, "gone": 3}))
+    result = asked(library, lambda admin: admin.create_partitions({"grown": 7, "larger": 2, "gone": 3}))
     assert [each.new_total_count for each in library.asked[0][1]] == [7, 2, 3]
-    assert (found["grown"], found["larger"]) == (None, None)
-    assert found["gone"] is not None
-    assert found["gone"].fault is KafkaFault.UNKNOWN_TOPIC
+    assert (result["grown"], result["larger"]) == (None, None)
+    assert result["gone"] is not None
+    assert result["gone"].fault is KafkaFault.UNKNOWN_TOPIC
 
 
 def test_overrides_are_set_and_taken_away(library: Library) -> None:
     library.answers(
         "incremental_alter_configs",
-        lambda wanted: {
-            each: done(KafkaError(40, "what") if each.name == "bad" else None) for each in wanted
+        lambda requested: {
+            each: done(KafkaError(40, "what") if each.name == "bad" else None) for each in requested
         },
     )
     changes: dict[str, dict[str, str | None]] = {
         "good": {"retention.ms": "7", "retention.bytes": None},
         "bad": {"x": ""},
     }
-    found = asked(library, lambda admin: admin.alter_configs(changes))
+    result = asked(library, lambda admin: admin.alter_configs(changes))
     sent = {
         each.name: [
             (entry.name, entry.value, entry.incremental_operation) for entry in each.incremental_configs
@@ -96,21 +97,21 @@ def test_overrides_are_set_and_taken_away(library: Library) -> None:
         ],
         "bad": [("x", "", AlterConfigOpType.SET)],
     }
-    assert found["good"] is None
-    assert str(found["bad"]) == "what (while trying to alter configs of topic bad)"
+    assert result["good"] is None
+    assert str(result["bad"]) == "what (while trying to alter configs of topic bad)"
 
 
 def test_rules_are_made_one_by_one(library: Library) -> None:
-    def answer(wanted: Any) -> dict[Any, Any]:
+    def answer(requested: Any) -> dict[Any, Any]:
         return {
             each: done(KafkaError(31, REFUSED) if each.operation is AclOperation.WRITE else None)
-            for each in wanted
+            for each in requested
         }
 
     library.answers("create_acls", answer)
-    found = asked(library, lambda admin: admin.create_acls([READ, WRITE]))
-    assert found[READ] is None
-    assert str(found[WRITE]).startswith("User:alice may not: grant ALTER on the cluster")
+    result = asked(library, lambda admin: admin.create_acls([READ, WRITE]))
+    assert result[READ] is None
+    assert str(result[WRITE]).startswith("User:alice may not: grant ALTER on the cluster")
     each = library.asked[0][1][1]
     assert (each.restype, each.name, each.principal, each.host) == (
         ResourceType.TOPIC,

@@ -55,11 +55,11 @@ def read_names(call: Call) -> list[str]:
 def test_each_topic_has_its_own_answer() -> None:
     broker: Any = Broker()
     names = [*(f"t-{number}" for number in range(448)), "gone", "left out"]
-    found = asyncio.run(topic_configs.describe_configs(broker, names))
+    result = asyncio.run(topic_configs.describe_configs(broker, names))
     assert broker.asked == [200, 200, 50]
-    assert found.keys() == set(names)
-    assert found["t-0"] == {"retention.ms": ConfigEntry("7", ConfigSource.DYNAMIC_TOPIC)}
-    gone, left_out = found["gone"], found["left out"]
+    assert result.keys() == set(names)
+    assert result["t-0"] == {"retention.ms": ConfigEntry("7", ConfigSource.DYNAMIC_TOPIC)}
+    gone, left_out = result["gone"], result["left out"]
     assert isinstance(gone, KafkaFailure)
     assert (gone.fault, str(gone)) == (
         KafkaFault.UNKNOWN_TOPIC,

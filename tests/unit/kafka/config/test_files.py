@@ -31,12 +31,12 @@ def errors(props: dict[str, str], files: Files | None = None) -> dict[str, str]:
 
 def checked_in_time(props: dict[str, str]) -> dict[str, str]:
     """In a thread: a check that waits for a FIFO waits for ever."""
-    found: list[dict[str, str]] = []
-    thread = threading.Thread(target=lambda: found.append(errors(props)), daemon=True)
+    collected: list[dict[str, str]] = []
+    thread = threading.Thread(target=lambda: collected.append(errors(props)), daemon=True)
     thread.start()
     thread.join(10)
-    assert found, "the check hangs"
-    return found[0]
+    assert collected, "the check hangs"
+    return collected[0]
 
 
 @pytest.mark.parametrize("store", ["truststore", "keystore"])
@@ -50,9 +50,11 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, store: str, kind: str) -> N
     else:
         named.symlink_to(kind)
     key = f"source.cluster.ssl.{store}.location"
-    found = checked_in_time({"source.cluster.security.protocol": "SSL", key: str(named)})
-    assert list(found) == [key]
-    assert f"{named} for configuration {key}: the service can't read the file: it is no regular" in found[key]
+    result = checked_in_time({"source.cluster.security.protocol": "SSL", key: str(named)})
+    assert list(result) == [key]
+    assert (
+        f"{named} for configuration {key}: the service can't read the file: it is no regular" in result[key]
+    )
 
 
 def test_a_file_has_a_size(tmp_path: Path) -> None:
@@ -122,10 +124,10 @@ def test_kinit_is_given_no_text_that_a_shell_reads(tmp_path: Path, option: str, 
     keytab.touch()
     options = {"principal": "u@R", "keyTab": str(keytab)} | {option: value}
     text = KRB5 + " ".join(f'{name}="{each}"' for name, each in options.items()) + ";"
-    found = errors(KERBEROS | {JAAS: text})
-    assert list(found) == [JAAS]
-    assert option in found[JAAS]
-    assert "touch" not in found[JAAS]
+    rejected = errors(KERBEROS | {JAAS: text})
+    assert list(rejected) == [JAAS]
+    assert option in rejected[JAAS]
+    assert "touch" not in rejected[JAAS]
 
 
 @pytest.mark.usefixtures("_kerberos")
@@ -158,8 +160,8 @@ def test_what_kinit_is_run_with(tmp_path: Path) -> None:
 def test_a_keytab_is_a_file_below_an_allowed_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     jaas = f'{KRB5} principal="u@R" keyTab="{tmp_path}/fifo";'
-    assert "keyTab" in (said := checked_in_time(KERBEROS | {JAAS: jaas})[JAAS])
-    assert "no regular file" in said
+    assert "keyTab" in (message := checked_in_time(KERBEROS | {JAAS: jaas})[JAAS])
+    assert "no regular file" in message
     (tmp_path / "k.keytab").touch()
     jaas = f'{KRB5} principal="u@R" keyTab="{tmp_path}/k.keytab";'
     assert errors(KERBEROS | {JAAS: jaas}) == {}

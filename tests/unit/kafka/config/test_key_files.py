@@ -26,15 +26,15 @@ def own(tmp_path: Path) -> KeyPair:
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
     """Of each file that TLS reads a key from: its path, its text, its mode."""
-    found: list[tuple[str, str, int]] = []
+    collected: list[tuple[str, str, int]] = []
     load = ssl.SSLContext.load_cert_chain
 
     def spy(context: ssl.SSLContext, path: str, **arguments: str) -> None:
-        found.append((str(Path(path).readlink()) if Path(path).is_symlink() else path, *_read(path)))
+        collected.append((str(Path(path).readlink()) if Path(path).is_symlink() else path, *_read(path)))
         load(context, path, **arguments)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
-    return found
+    return collected
 
 
 def _read(path: str) -> tuple[str, int]:

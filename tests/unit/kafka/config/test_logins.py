@@ -210,9 +210,9 @@ def test_what_a_provider_answers_is_in_no_traceback(provider: tuple[str, type[Pr
 )
 def test_where_a_client_secret_may_go(url: str, problem: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HTTP_HOSTS, "other.example.org, Inside.example.org")
-    found = endpoint_problem(url)
-    assert (found is None) == (problem is None)
-    assert found is None or ((problem or "") in found and SECRET not in found)
+    result = endpoint_problem(url)
+    assert (result is None) == (problem is None)
+    assert result is None or ((problem or "") in result and SECRET not in result)
     if problem is not None:
         with pytest.raises(KafkaFailure):
             asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))

@@ -37,25 +37,25 @@ def settings(**source: str) -> ClientSettings:
 
 
 def errors(props: dict[str, str]) -> dict[str, str]:
-    found = StaticClientCheck().check(BASE | props)
-    assert SECRET not in repr(found)
-    return {error.key: error.message for error in found}
+    result = StaticClientCheck().check(BASE | props)
+    assert SECRET not in repr(result)
+    return {error.key: error.message for error in result}
 
 
 def test_without_security_both_clients_get_the_servers_and_nothing_else() -> None:
-    found = settings()
-    assert found.admin == {
+    parsed = settings()
+    assert parsed.admin == {
         "bootstrap.servers": "a:9092",
         "security.protocol": "PLAINTEXT",
         "client.id": "mirror-bridge",
     }
-    assert found.raw.arguments() == {
+    assert parsed.raw.arguments() == {
         "bootstrap_servers": ["a:9092"],
         "security_protocol": "PLAINTEXT",
         "client_id": "mirror-bridge",
         "ssl_context": None,
     }
-    assert found.isolation == "read_uncommitted"
+    assert parsed.isolation == "read_uncommitted"
 
 
 def test_each_role_resolves_its_prefixes_as_stock_does() -> None:
@@ -68,15 +68,15 @@ def test_each_role_resolves_its_prefixes_as_stock_does() -> None:
         "admin.request.timeout.ms": "4000",
         "source.admin.request.timeout.ms": "5000",
     }
-    found = client_settings(Side.SOURCE, props)
-    assert (found.admin["security.protocol"], found.raw.security_protocol) == ("PLAINTEXT", "SSL")
-    assert (found.admin["socket.timeout.ms"], found.raw.arguments()["request_timeout_ms"]) == (5000, 2000)
+    parsed = client_settings(Side.SOURCE, props)
+    assert (parsed.admin["security.protocol"], parsed.raw.security_protocol) == ("PLAINTEXT", "SSL")
+    assert (parsed.admin["socket.timeout.ms"], parsed.raw.arguments()["request_timeout_ms"]) == (5000, 2000)
     target = client_settings(Side.TARGET, props)
     assert (target.admin["socket.timeout.ms"], target.raw.arguments()["request_timeout_ms"]) == (4000, 3000)
 
 
 def test_numbers_reach_both_dialects() -> None:
-    found = client_settings(
+    parsed = client_settings(
         Side.SOURCE,
         BASE
         | {
@@ -94,8 +94,8 @@ def test_numbers_reach_both_dialects() -> None:
             }.items()
         },
     )
-    assert found.api_timeout_ms == 1234
-    wanted = {
+    assert parsed.api_timeout_ms == 1234
+    expected = {
         "retry.backoff.ms": 200,
         "retry.backoff.max.ms": 200,
         "reconnect.backoff.ms": 70,
@@ -106,24 +106,24 @@ def test_numbers_reach_both_dialects() -> None:
         "socket.send.buffer.bytes": 0,
         "client.id": "me",
     }
-    assert wanted.items() <= found.admin.items()
-    arguments = found.raw.arguments()
+    assert expected.items() <= parsed.admin.items()
+    arguments = parsed.raw.arguments()
     assert arguments["connections_max_idle_ms"] is None
     assert (arguments["retry_backoff_ms"], arguments["metadata_max_age_ms"]) == (300, 7_200_000)
-    accepted_by_both(found)
+    accepted_by_both(parsed)
 
 
 @pytest.mark.parametrize(
     ("mechanism", "jaas"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
 def test_user_and_password(mechanism: str, jaas: str) -> None:
-    found = settings(security__protocol="SASL_PLAINTEXT", sasl__mechanism=mechanism, sasl__jaas__config=jaas)
-    assert found.admin["sasl.mechanism"] == mechanism
-    assert (found.admin["sasl.username"], found.admin["sasl.password"]) == ("u", SECRET)
-    arguments = found.raw.arguments()
+    parsed = settings(security__protocol="SASL_PLAINTEXT", sasl__mechanism=mechanism, sasl__jaas__config=jaas)
+    assert parsed.admin["sasl.mechanism"] == mechanism
+    assert (parsed.admin["sasl.username"], parsed.admin["sasl.password"]) == ("u", SECRET)
+    arguments = parsed.raw.arguments()
     assert (arguments["sasl_plain_username"], arguments["sasl_plain_password"]) == ("u", SECRET)
-    assert SECRET not in f"{found!r} {found} {found.raw!r} {found.fingerprint}"
-    accepted_by_both(found)
+    assert SECRET not in f"{parsed!r} {parsed} {parsed.raw!r} {parsed.fingerprint}"
+    accepted_by_both(parsed)
 
 
 def test_oauth_by_client_credentials_from_jaas_or_from_keys() -> None:
@@ -131,8 +131,8 @@ def test_oauth_by_client_credentials_from_jaas_or_from_keys() -> None:
     common["sasl__oauthbearer__token__endpoint__url"] = "https://idp/token"
     jaas = f'{OAUTH} clientId="me" clientSecret="{SECRET}" scope="kafka" extension_pool="p1";'
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-    found = settings(**common, sasl__jaas__config=jaas, sasl__login__callback__handler__class=handler)
-    wanted = {
+    parsed = settings(**common, sasl__jaas__config=jaas, sasl__login__callback__handler__class=handler)
+    expected = {
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
         "sasl.oauthbearer.client.id": "me",
@@ -140,8 +140,8 @@ def test_oauth_by_client_credentials_from_jaas_or_from_keys() -> None:
         "sasl.oauthbearer.scope": "kafka",
         "sasl.oauthbearer.extensions": "pool=p1",
     }
-    assert wanted.items() <= found.admin.items()
-    accepted_by_both(found)
+    assert expected.items() <= parsed.admin.items()
+    accepted_by_both(parsed)
     keys = {
         "sasl__oauthbearer__client__credentials__client__id": "me",
         "sasl__oauthbearer__client__credentials__client__secret": SECRET,
@@ -169,28 +169,28 @@ def test_an_endpoint_that_would_show_the_secret_is_refused(url: str, why: str) -
 
 
 def test_oauth_unsecured_for_closed_networks() -> None:
-    found = settings(
+    parsed = settings(
         security__protocol="SASL_PLAINTEXT",
         sasl__mechanism="OAUTHBEARER",
         sasl__jaas__config=f'{OAUTH} unsecuredLoginStringClaim_sub="admin";',
     )
-    assert found.admin["sasl.oauthbearer.config"] == "principal=admin"
+    assert parsed.admin["sasl.oauthbearer.config"] == "principal=admin"
 
     async def token() -> str:
-        provider = found.raw.arguments()["sasl_oauth_token_provider"]
+        provider = parsed.raw.arguments()["sasl_oauth_token_provider"]
         assert await provider.token() == await provider.token()
         return str(await provider.token())
 
     assert asyncio.run(token()).count(".") == 2
-    accepted_by_both(found)
+    accepted_by_both(parsed)
 
 
-def accepted_by_both(found: ClientSettings) -> None:
+def accepted_by_both(accepted: ClientSettings) -> None:
     """The clients themselves take every name and value (no connection is made)."""
-    AdminClient({**found.admin, "bootstrap.servers": "", "log_level": 0})
+    AdminClient({**accepted.admin, "bootstrap.servers": "", "log_level": 0})
 
     async def make() -> None:
-        await AIOKafkaClient(**found.raw.arguments()).close()
+        await AIOKafkaClient(**accepted.raw.arguments()).close()
 
     asyncio.run(make())
 
@@ -289,20 +289,20 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     ],
 )
 def test_trust_stores_of_every_format(stores: Stores, name: str, kind: str, password: str) -> None:
-    found = settings(
+    parsed = settings(
         security__protocol="SSL",
         ssl__truststore__location=stores.path(name),
         ssl__truststore__type=kind,
         ssl__truststore__password=password,
     )
-    assert found.admin["ssl.ca.pem"] == stores.ca_pem
-    context = found.raw.ssl_context
+    assert parsed.admin["ssl.ca.pem"] == stores.ca_pem
+    context = parsed.raw.ssl_context
     assert context is not None
     assert len(context.get_ca_certs()) == 1
     assert context.check_hostname
     assert context.verify_mode is ssl.VerifyMode.CERT_REQUIRED
-    assert found.admin["ssl.endpoint.identification.algorithm"] == "https"
-    accepted_by_both(found)
+    assert parsed.admin["ssl.endpoint.identification.algorithm"] == "https"
+    accepted_by_both(parsed)
 
 
 KeyStore = Callable[[Stores], dict[str, str]]
@@ -321,20 +321,20 @@ KeyStore = Callable[[Stores], dict[str, str]]
 def test_key_stores_of_every_format(stores: Stores, given: KeyStore) -> None:
     props = {f"ssl__keystore__{name.replace('.', '__')}": value for name, value in given(stores).items()}
     before = set(Path("/tmp").glob("mirror-bridge-*"))
-    found = settings(
+    parsed = settings(
         security__protocol="SSL",
         ssl__key__password=SECRET,
         ssl__endpoint__identification__algorithm="",
         **props,
     )
-    assert found.admin["ssl.key.pem"] == stores.key_pem
-    assert found.admin["ssl.certificate.pem"] == stores.chain_pem
-    assert found.admin["ssl.endpoint.identification.algorithm"] == "none"
-    assert found.raw.ssl_context is not None
-    assert not found.raw.ssl_context.check_hostname
-    assert "PRIVATE KEY" not in repr(found)
+    assert parsed.admin["ssl.key.pem"] == stores.key_pem
+    assert parsed.admin["ssl.certificate.pem"] == stores.chain_pem
+    assert parsed.admin["ssl.endpoint.identification.algorithm"] == "none"
+    assert parsed.raw.ssl_context is not None
+    assert not parsed.raw.ssl_context.check_hostname
+    assert "PRIVATE KEY" not in repr(parsed)
     assert set(Path("/tmp").glob("mirror-bridge-*")) == before
-    accepted_by_both(found)
+    accepted_by_both(parsed)
 
 
 @pytest.mark.parametrize(
@@ -387,9 +387,9 @@ def test_stores_that_can_not_be_used_are_named(
         props[f"source.cluster.ssl.{name}"] = (
             str(here) if name.endswith("location") and here.exists() else value
         )
-    found = errors(props)
-    assert list(found) == [f"source.cluster.{key}"]
-    assert why in found[f"source.cluster.{key}"]
+    rejected = errors(props)
+    assert list(rejected) == [f"source.cluster.{key}"]
+    assert why in rejected[f"source.cluster.{key}"]
 
 
 # -- what can't be honoured --------------------------------------------------------------------------------
@@ -414,9 +414,9 @@ def test_stores_that_can_not_be_used_are_named(
     ],
 )
 def test_what_can_not_be_honoured_is_named(key: str, value: str, why: str) -> None:
-    found = errors({key: value})
-    assert list(found) == [key]
-    assert why in found[key]
+    rejected = errors({key: value})
+    assert list(rejected) == [key]
+    assert why in rejected[key]
 
 
 @pytest.mark.parametrize(
@@ -441,22 +441,26 @@ def test_what_can_not_be_honoured_is_named(key: str, value: str, why: str) -> No
     ],
 )
 def test_logins_that_can_not_be_used_are_named(mechanism: str, jaas: str, key: str, why: str) -> None:
-    found = errors(
+    rejected = errors(
         {
             "target.cluster.security.protocol": "SASL_SSL",
             "target.cluster.sasl.mechanism": mechanism,
             "target.cluster.sasl.jaas.config": jaas,
         }
     )
-    assert list(found) == [f"target.cluster.{key}"]
-    assert why in found[f"target.cluster.{key}"]
+    assert list(rejected) == [f"target.cluster.{key}"]
+    assert why in rejected[f"target.cluster.{key}"]
 
 
 def test_all_errors_of_both_sides_come_at_once() -> None:
-    found = errors(
+    rejected = errors(
         {"source.cluster.bootstrap.servers": "x", "target.cluster.bootstrap.servers": "y", "admin.z": "1"}
     )
-    assert set(found) == {"source.cluster.bootstrap.servers", "target.cluster.bootstrap.servers", "admin.z"}
+    assert set(rejected) == {
+        "source.cluster.bootstrap.servers",
+        "target.cluster.bootstrap.servers",
+        "admin.z",
+    }
 
 
 def test_a_missing_server_list_is_rejected_in_kafkas_words() -> None:

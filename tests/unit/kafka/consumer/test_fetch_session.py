@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.kafka.consumer import fetch_session
 from bridge.kafka.consumer.fetch_session import FetchSession
 from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.model.values import TopicPartition
@@ -26,42 +27,42 @@ def opened(session: FetchSession, number: int = 7) -> FetchSession:
 def test_the_first_fetch_tells_all_and_the_next_only_what_changed() -> None:
     session = FetchSession()
     for tp in (A, B, C):
-        session.want(tp, at(0))
+        session.add(tp, at(0))
     first = session.plan()
     assert (first.session, first.epoch, dict(first.parts)) == (0, 0, {A: at(0), B: at(0), C: at(0)})
     assert session.answered(0, 7)
     assert session.plan() == (7, 1, {}, ())
     assert session.answered(0, 7)
-    session.want(B, at(5))
+    session.add(B, at(5))
     session.drop(C)
     assert session.plan() == (7, 2, {B: at(5)}, (("id", C),))
     assert session.answered(0, 7)
     assert session.plan() == (7, 3, {}, ())
 
 
-def test_what_is_dropped_and_wanted_again_between_two_fetches_only_moves() -> None:
+def test_what_is_dropped_and_added_again_between_two_fetches_only_moves() -> None:
     session = FetchSession()
-    session.want(A, at(0))
+    session.add(A, at(0))
     opened(session)
     session.drop(A)
-    session.want(A, at(3))
+    session.add(A, at(3))
     assert session.plan() == (7, 1, {A: at(3)}, ())
 
 
 def test_another_topic_of_the_same_name_replaces_the_old_one() -> None:
     session = FetchSession()
-    session.want(A, at(9, "old"))
+    session.add(A, at(9, "old"))
     opened(session)
-    session.want(A, at(0, "new"))
+    session.add(A, at(0, "new"))
     assert session.plan() == (7, 1, {A: at(0, "new")}, (("old", A),))
 
 
 @pytest.mark.parametrize("error", [70, 71, 106])
 def test_a_lost_session_is_begun_anew(error: int) -> None:
     session = FetchSession()
-    session.want(A, at(0))
+    session.add(A, at(0))
     opened(session)
-    session.want(B, at(1))
+    session.add(B, at(1))
     session.plan()
     assert not session.answered(error, 0)
     assert session.plan() == (0, 0, {A: at(0), B: at(1)}, ())
@@ -69,28 +70,29 @@ def test_a_lost_session_is_begun_anew(error: int) -> None:
 
 def test_a_broker_without_room_for_a_session_is_told_all_each_time() -> None:
     session = FetchSession()
-    session.want(A, at(0))
-    session.want(B, at(0))
+    session.add(A, at(0))
+    session.add(B, at(0))
     opened(session, 0)
-    session.want(A, at(8))
+    session.add(A, at(8))
     plan = session.plan()
     assert (plan.session, plan.epoch) == (0, 0)
     assert list(plan.parts) == [B, A]  # the one that was just served comes last
 
 
-def test_the_epoch_begins_again_at_one() -> None:
+def test_the_epoch_begins_again_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fetch_session.LAST_EPOCH == (1 << 31) - 1
+    monkeypatch.setattr(fetch_session, "LAST_EPOCH", 3)
     session = FetchSession()
-    session.want(A, at(0))
+    session.add(A, at(0))
     opened(session)
-    session._epoch = (1 << 31) - 1
-    assert session.plan().epoch == (1 << 31) - 1
-    assert session.answered(0, 7)
-    assert session.plan().epoch == 1
+    for epoch in (1, 2, 3, 1):
+        assert session.plan().epoch == epoch
+        assert session.answered(0, 7)
 
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["want", "drop", "fetch", "lose"]),
+        st.sampled_from(["add", "drop", "fetch", "lose"]),
         st.sampled_from([A, B, C]),
         st.integers(0, 3),
         st.sampled_from(["x", "y"]),
@@ -100,18 +102,18 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
-def test_a_broker_that_follows_the_changes_knows_what_is_wanted(
+def test_a_broker_that_follows_the_changes_knows_all_partitions(
     actions: list[tuple[str, TopicPartition, int, str]],
 ) -> None:
     session = FetchSession()
-    wanted: dict[TopicPartition, FetchPartition] = {}
+    expected: dict[TopicPartition, FetchPartition] = {}
     broker: dict[tuple[str, TopicPartition], FetchPartition] = {}
     for action, tp, offset, topic_id in [*actions, ("fetch", A, 0, "x")]:
-        if action == "want":
-            wanted[tp] = at(offset, topic_id)
-            session.want(tp, wanted[tp])
+        if action == "add":
+            expected[tp] = at(offset, topic_id)
+            session.add(tp, expected[tp])
         elif action == "drop":
-            wanted.pop(tp, None)
+            expected.pop(tp, None)
             session.drop(tp)
         else:
             plan = session.plan()
@@ -123,19 +125,19 @@ def test_a_broker_that_follows_the_changes_knows_what_is_wanted(
                 del broker[key]
             broker |= {(part.topic_id, name): part for name, part in plan.parts.items()}
             assert session.answered(0, 7)
-            assert {name: part for (_, name), part in broker.items()} == wanted
-            assert len(broker) == len(wanted)
-            assert {name: session.sent(name) for name in wanted} == wanted
+            assert {name: part for (_, name), part in broker.items()} == expected
+            assert len(broker) == len(expected)
+            assert {name: session.sent(name) for name in expected} == expected
 
 
 def test_a_partition_that_left_and_came_back_as_it_was_is_what_answers_are_about() -> None:
     """It was the broker's only one, so that nothing was asked meanwhile: the broker goes on with it untold."""
     session, tp = FetchSession(), TopicPartition("orders", 0)
-    session.want(tp, FetchPartition("id", 5, 100))
+    session.add(tp, FetchPartition("id", 5, 100))
     session.plan()
     session.answered(0, 77)
     session.drop(tp)
-    session.want(tp, FetchPartition("id", 5, 100))
+    session.add(tp, FetchPartition("id", 5, 100))
     plan = session.plan()
     assert (plan.parts, plan.forgotten) == ({}, ())
-    assert session.sent(tp) is session.wanted(tp)
+    assert session.sent(tp) is session.partition(tp)

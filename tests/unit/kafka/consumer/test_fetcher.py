@@ -177,11 +177,11 @@ def fetch(client: MemoryClient, work: Callable[[Fetcher], Awaitable[T]]) -> T:
     return asyncio.run(go())
 
 
-async def until(fetcher: Fetcher, wanted: Callable[[CompletedFetch], bool]) -> CompletedFetch:
+async def until(fetcher: Fetcher, holds: Callable[[CompletedFetch], bool]) -> CompletedFetch:
     async with asyncio.timeout(5.0):
         while True:
             for part in await fetcher.poll(0.5):
-                if wanted(part):
+                if holds(part):
                     return part
 
 
@@ -350,12 +350,12 @@ def test_a_missing_right_is_told_at_once(client: MemoryClient, by: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [TopicMetadata(Errors.UNKNOWN_TOPIC_OR_PARTITION, "", {}), TopicMetadata(0, "another id", {})]
+    "metadata", [TopicMetadata(Errors.UNKNOWN_TOPIC_OR_PARTITION, "", {}), TopicMetadata(0, "another id", {})]
 )
 def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
-    client: MemoryClient, found: TopicMetadata, monkeypatch: pytest.MonkeyPatch
+    client: MemoryClient, metadata: TopicMetadata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, client.topic = client.topic, found
+    before, client.topic = client.topic, metadata
     client.serve = lambda *_: Answer(records=b"x")
     doubt = consumer_fetcher.UNKNOWN_TOPIC_SECONDS
     monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", 60.0)
@@ -367,7 +367,7 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
         # An answer from before may still be under way: it must not be believed.
         assert (await until(fetcher, lambda part: part.tp == A)).records == b"x"
         monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", doubt)
-        client.topic = found
+        client.topic = metadata
         client.serve = lambda *_: Answer(Errors.UNKNOWN_TOPIC_ID)
         fetcher.done(A, 9, 0)
         part = await until(fetcher, lambda part: part.tp == A and part.error is not None)

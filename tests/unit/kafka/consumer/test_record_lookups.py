@@ -81,19 +81,19 @@ def _raw(writer: Writer, data: bytes) -> Writer:
 
 
 def ask(lookups: Lookups, *needs: tuple[TopicPartition, Need]) -> dict[TopicPartition, dict[Need, object]]:
-    wanted: dict[TopicPartition, list[Need]] = {}
+    expected: dict[TopicPartition, list[Need]] = {}
     for tp, need in needs:
-        wanted.setdefault(tp, []).append(need)
-    return asyncio.run(lookups.answer(wanted))  # type: ignore[arg-type]
+        expected.setdefault(tp, []).append(need)
+    return asyncio.run(lookups.answer(expected))  # type: ignore[arg-type]
 
 
 def read(offset: int) -> Read:
     return Read(Side.SOURCE, offset, 100)
 
 
-def offsets(found: object) -> list[int]:
-    assert isinstance(found, Window), found
-    return [record.offset for record in found.records]
+def offsets(window: object) -> list[int]:
+    assert isinstance(window, Window), window
+    return [record.offset for record in window.records]
 
 
 def test_a_large_batch_is_no_hole_although_others_are_read_at_the_same_offset() -> None:
@@ -104,17 +104,31 @@ def test_a_large_batch_is_no_hole_although_others_are_read_at_the_same_offset() 
         return data if first or len(data) <= size else b""
 
     lookups = Lookups(FakeNetworkClient(serve), committed_only=False)  # type: ignore[arg-type]
-    found = ask(lookups, *((tp, read(5)) for tp in TPS))
+    result = ask(lookups, *((tp, read(5)) for tp in TPS))
     for tp in TPS:
-        assert offsets(found[tp][read(5)]) == list(range(20))
+        assert offsets(result[tp][read(5)]) == list(range(20))
+
+
+def test_a_fetch_reads_64_partitions_at_most() -> None:
+    """Each may take as many bytes as its largest batch: more would be more than a fetch may have together."""
+    sizes: list[int] = []
+
+    def serve(_tp: TopicPartition, offset: int, _size: int, first: bool) -> bytes:
+        sizes.extend([0] if first else [])
+        sizes[-1] += 1
+        return batch(offset, 3)
+
+    lookups = Lookups(FakeNetworkClient(serve), committed_only=False)  # type: ignore[arg-type]
+    ask(lookups, *((TopicPartition("orders", number), read(5)) for number in range(130)))
+    assert sorted(sizes, reverse=True) == [64, 64, 2]
 
 
 def test_a_round_of_another_connector_that_ends_meanwhile_takes_nothing_away() -> None:
     client = FakeNetworkClient(lambda _tp, offset, _size, _first: batch(offset, 3))
     lookups = Lookups(client, committed_only=False)  # type: ignore[arg-type]
     client.before = lookups.forget
-    found = ask(lookups, *((TPS[0], read(at)) for at in range(0, 60, 3)))
-    assert all(offsets(found[TPS[0]][read(at)]) == [at, at + 1, at + 2] for at in range(0, 60, 3))
+    result = ask(lookups, *((TPS[0], read(at)) for at in range(0, 60, 3)))
+    assert all(offsets(result[TPS[0]][read(at)]) == [at, at + 1, at + 2] for at in range(0, 60, 3))
 
 
 def test_what_was_read_of_a_topic_is_not_believed_of_the_next_of_that_name() -> None:
@@ -144,12 +158,13 @@ def test_a_batch_that_cannot_be_decoded_is_trouble_of_its_partition_only() -> No
         return bytes(broken) if tp == TPS[1] else batch(0, 3)
 
     lookups = Lookups(FakeNetworkClient(serve), committed_only=False)  # type: ignore[arg-type]
-    found = ask(lookups, *((tp, read(1)) for tp in TPS))
-    failed = found[TPS[1]][read(1)]
+    result = ask(lookups, *((tp, read(1)) for tp in TPS))
+    failed = result[TPS[1]][read(1)]
     assert isinstance(failed, KafkaFailure)
     assert str(failed).startswith("Unreadable batch: ")
+    assert failed.fault is KafkaFault.UNREADABLE_BATCH
     assert "orders-1 at 1" in str(failed)
-    assert offsets(found[TPS[0]][read(1)]) == offsets(found[TPS[2]][read(1)]) == [0, 1, 2]
+    assert offsets(result[TPS[0]][read(1)]) == offsets(result[TPS[2]][read(1)]) == [0, 1, 2]
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------
@@ -194,13 +209,10 @@ class FakeClient(AIOKafkaClient):
 
 
 def send(library: FakeClient, node: int | None) -> Reader:
-    client = NetworkClient(
-        client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"}).raw
-    )
+    raw = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"}).raw
 
     async def go() -> Reader:
-        client._client = library
-        return await client.send(node, log_requests.metadata([]), "describe topics")
+        return await NetworkClient(raw, library).send(node, log_requests.metadata([]), "describe topics")
 
     return asyncio.run(go())
 

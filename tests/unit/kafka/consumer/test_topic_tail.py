@@ -37,18 +37,18 @@ class MemoryClient:
         self.diverged = False
         self.sent: list[str] = []
         self.parts: Mapping[TopicPartition, log_requests.FetchPartition] = {}
-        self.wanted = 0
+        self.timestamp = 0
         self._newest_fetch = newest_fetch
         fetch = log_requests.fetch
         monkeypatch.setattr(
             log_requests, "fetch", lambda parts, **how: self._asked(parts, fetch(parts, **how))
         )
-        monkeypatch.setattr(log_requests, "read_fetched", lambda *_: self._fetched())
+        monkeypatch.setattr(log_requests, "read_fetched", lambda *_: self.fetched())
         list_offsets = log_requests.list_offsets
         monkeypatch.setattr(
             log_requests,
             "list_offsets",
-            lambda wanted, **how: self._listing(wanted, list_offsets(wanted, **how)),
+            lambda timestamps, **how: self._listing(timestamps, list_offsets(timestamps, **how)),
         )
         monkeypatch.setattr(log_requests, "read_listed_offsets", lambda _: self._listed())
 
@@ -60,15 +60,15 @@ class MemoryClient:
         self.parts = parts
         return call
 
-    def _listing(self, wanted: Mapping[TopicPartition, int], call: Call) -> Call:
-        self.wanted = wanted[TP]
+    def _listing(self, requested: Mapping[TopicPartition, int], call: Call) -> Call:
+        self.timestamp = requested[TP]
         return call
 
     def _listed(self) -> dict[TopicPartition, log_requests.ListedOffset]:
-        at = {log_requests.EARLIEST: self.start, log_requests.LATEST: self.end}[self.wanted]
+        at = {log_requests.EARLIEST: self.start, log_requests.LATEST: self.end}[self.timestamp]
         return {TP: log_requests.ListedOffset(0, at, 0)}
 
-    def _fetched(self) -> dict[TopicPartition, PartitionData]:
+    def fetched(self) -> dict[TopicPartition, PartitionData]:
         part = self.parts[TP]
         code = self.errors.pop() if self.errors else 0
         if part.topic_id != self.topic_id and self._newest_fetch >= 13:
@@ -187,7 +187,7 @@ def test_an_incomplete_batch_is_a_failure(client: MemoryClient) -> None:
     client.append(batch(0, 3))
     client.batches = []
     log = tail(client)
-    client._fetched = lambda: {TP: PartitionData(0, 3, 3, 0, (), batch(0, 3)[:-1])}  # type: ignore[method-assign]
+    client.fetched = lambda: {TP: PartitionData(0, 3, 3, 0, (), batch(0, 3)[:-1])}  # type: ignore[method-assign]
     assert fault(log) is KafkaFault.OTHER
 
 

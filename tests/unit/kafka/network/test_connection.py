@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import NamedTuple, TypeVar
 
 import pytest
@@ -16,6 +18,7 @@ from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network import connection as connection_module
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.protocol.api_keys import ApiKeys
@@ -76,8 +79,8 @@ class Server:
                 rest = Reader(body[10 + name :], flexible=False)
                 if api == 18:
                     speaks = (*(18, 0, 0), *(ECHO, 3, 3), *(OLD, 1, 1))
-                    found = struct.pack(">ihi9h", number, 0, 3, *speaks)
-                    writer.write(struct.pack(">i", len(found)) + found)
+                    result = struct.pack(">ihi9h", number, 0, 3, *speaks)
+                    writer.write(struct.pack(">i", len(result)) + result)
                     continue
                 assert version == 3
                 blobs = []
@@ -160,7 +163,7 @@ def test_what_is_large_is_sent_bit_for_bit_also_when_the_broker_reads_late() -> 
             connection.send(echo(small), all_of),
         )
         await full.wait()
-        assert connection._transport.get_write_buffer_size() <= 256 * 1024
+        assert connection.unsent <= 256 * 1024
         server.hearing.set()
         assert list(await both) == [small + large + small + view[1:], small]
         first, second = server.requests
@@ -189,11 +192,11 @@ def test_when_the_broker_goes_whoever_waits_is_told(answered: bytes) -> None:
                 writer.close()
 
         server.serve = go
-        found = await asyncio.gather(
+        result = await asyncio.gather(
             *(connection.send(echo(b"x"), all_of) for _ in range(3)), return_exceptions=True
         )
-        assert [type(each) for each in found] == [KafkaConnectionError] * 3
-        assert "closed the connection" in str(found[0])
+        assert [type(each) for each in result] == [KafkaConnectionError] * 3
+        assert "closed the connection" in str(result[0])
         assert not connection.usable
         with pytest.raises(KafkaConnectionError):
             await connection.send(echo(b"x"), all_of)
@@ -209,7 +212,7 @@ def test_an_answer_to_another_request_ends_the_connection() -> None:
         server.serve = mistaken
         with pytest.raises(KafkaConnectionError, match="not that of the oldest request"):
             await connection.send(echo(b"x"), all_of)
-        assert isinstance(connection._lost, CorrelationIdError)
+        assert isinstance(connection.lost, CorrelationIdError)
 
     run(work)
 
@@ -227,7 +230,7 @@ def test_a_length_that_no_answer_has_ends_the_connection(size: int) -> None:
         with pytest.raises(KafkaConnectionError, match=f"a response of {size} bytes"):
             await connection.send(echo(b"x"), all_of)
         assert not connection.usable
-        assert len(connection._buffer) < MAX_RESPONSE_BYTES
+        assert connection.buffer_size < MAX_RESPONSE_BYTES
 
     run(work)
 
@@ -242,7 +245,7 @@ def test_memory_is_taken_for_what_has_come_and_not_for_what_will() -> None:
         server.serve = promising
         with pytest.raises(KafkaConnectionError):
             await connection.send(echo(b"x"), all_of)
-        assert 300_000 < len(connection._buffer) < 3_000_000
+        assert 300_000 < connection.buffer_size < 3_000_000
 
     run(work)
 
@@ -349,11 +352,11 @@ class Client(AIOKafkaClient):
 
 def with_client(work: Callable[[Server, NetworkClient, Client], Awaitable[T]], **props: str) -> T:
     given = {"source.cluster.bootstrap.servers": "127.0.0.1:1", **props}
-    client = NetworkClient(client_settings(Side.SOURCE, given).raw)
 
     async def go() -> T:
         async with asyncio.timeout(30), serving() as server:
-            client._client = library = Client(server.port)
+            library = Client(server.port)
+            client = NetworkClient(client_settings(Side.SOURCE, given).raw, library)
             try:
                 return await work(server, client, library)
             finally:
@@ -393,11 +396,16 @@ def test_a_connection_that_was_lost_is_opened_anew() -> None:
     ("idle_ms", "idle", "connections"), [(None, 500, 1), (None, 600, 2), ("1000", 2, 2), ("-1", 6000, 1)]
 )
 def test_a_connection_that_was_idle_is_opened_anew(
-    idle_ms: str | None, idle: float, connections: int
+    idle_ms: str | None, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    later = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
+    monkeypatch.setattr(connection_module, "time", clock)
+
     async def work(server: Server, client: NetworkClient, _: Client) -> None:
+        nonlocal later
         assert await client.send_bulk(1, echo(b"x"), all_of, "ask") == b"x"
-        client._bulk[1]._used -= idle
+        later = idle
         assert await client.send_bulk(1, echo(b"y"), all_of, "ask") == b"y"
         assert server.connections == connections
 

@@ -58,9 +58,9 @@ class Copied:
 def test_every_link_is_filled_and_answers_soon(rate: float, round_trip: float) -> None:
     link, window = Link(rate, round_trip), InFlightWindow()
     link.copy(window, 60.0 + 40 * round_trip)  # has found its size by then
-    found = link.copy(window, 20.0 + 20 * round_trip)
-    assert found.rate >= 0.8 * min(rate, MOST / round_trip)
-    assert found.latest <= 2.5 * (1.0 + 2 * round_trip) + BATCH / rate
+    result = link.copy(window, 20.0 + 20 * round_trip)
+    assert result.rate >= 0.8 * min(rate, MOST / round_trip)
+    assert result.latest <= 2.5 * (1.0 + 2 * round_trip) + BATCH / rate
 
 
 def test_a_fast_link_near_by_is_filled_in_an_instant() -> None:
@@ -74,9 +74,9 @@ def test_a_fast_link_near_by_is_filled_in_an_instant() -> None:
 def test_what_a_quota_lets_through_at_once_is_no_measure_of_it(slices: int) -> None:
     """Ten seconds' worth goes at once. What is in flight when it throttles is answered in time all the same."""
     share = 500e3 / slices
-    found = Link(share, 0.002, burst=10 * share).copy(InFlightWindow(), 60.0)
-    assert found.latest < 12.0
-    assert found.rate > share
+    result = Link(share, 0.002, burst=10 * share).copy(InFlightWindow(), 60.0)
+    assert result.latest < 12.0
+    assert result.rate > share
 
 
 def test_a_link_that_gets_slow_has_little_in_flight_soon() -> None:

@@ -112,8 +112,8 @@ def run(
 
 def producer_fields(data: bytes) -> tuple[int, int, int]:
     """Producer id, epoch, sequence."""
-    found: tuple[int, int, int] = struct.unpack_from(">qhi", data, 43)
-    return found
+    result: tuple[int, int, int] = struct.unpack_from(">qhi", data, 43)
+    return result
 
 
 async def fault_of(answer: Awaitable[int]) -> KafkaFault | None:
@@ -215,8 +215,8 @@ def test_a_lost_connection_fails_what_was_on_it() -> None:
     async def work(client: MemoryClient, sender: BatchSender) -> None:
         client.broken = failure(KafkaFault.UNREACHABLE, "write", "Connection lost")
         answers = [sender.send(tp, batch(), 1) for tp in (*[A] * 7, B)]
-        found = [await fault_of(each) for each in answers]
-        assert found == [*[KafkaFault.UNREACHABLE] * 5, *[KafkaFault.ABORTED] * 2, KafkaFault.UNREACHABLE]
+        result = [await fault_of(each) for each in answers]
+        assert result == [*[KafkaFault.UNREACHABLE] * 5, *[KafkaFault.ABORTED] * 2, KafkaFault.UNREACHABLE]
 
     run(work)
 

@@ -93,13 +93,13 @@ def is_number(node: ast.AST) -> bool:
 
 
 def test_no_request_and_no_error_is_a_bare_number() -> None:
-    found = [
+    result = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in sorted((ROOT / "bridge").rglob("*.py"))
         if "bridge.kafka" in (text := path.read_text("utf-8"))
         for line in bare_numbers(text)
     ]
-    assert found == []
+    assert result == []
 
 
 @pytest.mark.parametrize(

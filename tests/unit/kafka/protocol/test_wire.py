@@ -49,11 +49,11 @@ def read_whole(reader: Reader) -> bool:
 @pytest.mark.parametrize("version", [9, 10, 11, 12])
 def test_metadata(version: int) -> None:
     assert encoded(log_requests.metadata(["orders", "größe"]), version) == MESSAGES["metadata", version]
-    found = log_requests.read_metadata(answer("metadata-answer", version, flexible=True), version)
-    topic = found["orders"]
+    result = log_requests.read_metadata(answer("metadata-answer", version, flexible=True), version)
+    topic = result["orders"]
     assert topic.topic_id == (ID if version >= 10 else "")
     assert topic.partitions == {0: PartitionMetadata(0, 1, 5), 1: PartitionMetadata(5, -1, -1)}
-    assert (topic.error, found["gone"].error, found["gone"].partitions) == (0, 3, {})
+    assert (topic.error, result["gone"].error, result["gone"].partitions) == (0, 3, {})
     assert log_requests.read_controller(answer("metadata-answer", version, flexible=True)) == 1
     assert encoded(log_requests.metadata(None), version) == MESSAGES["metadata-all", version]
 
@@ -76,9 +76,9 @@ def test_fetch(version: int) -> None:
     call = log_requests.fetch(parts, committed_only=True)
     assert encoded(call, version) == MESSAGES["fetch", version]
     reader = answer("fetch-answer", version, flexible=call.flexible)
-    found = log_requests.read_fetched(reader, version, {ID: "orders"})
-    assert found[ORDERS[0]] == log_requests.PartitionData(0, 100, 90, 3, [(4000, 80)], b"\1\2\3")
-    assert (found[ORDERS[2]].error, found[ORDERS[2]].records) == (1, b"")
+    result = log_requests.read_fetched(reader, version, {ID: "orders"})
+    assert result[ORDERS[0]] == log_requests.PartitionData(0, 100, 90, 3, [(4000, 80)], b"\1\2\3")
+    assert (result[ORDERS[2]].error, result[ORDERS[2]].records) == (1, b"")
 
 
 @pytest.mark.parametrize("version", [12, 13])

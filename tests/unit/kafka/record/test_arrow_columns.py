@@ -42,16 +42,16 @@ def texts(column: arrow_columns.Texts, rows: int) -> list[bytes | None]:
 def test_columns_hold_what_the_records_do_and_become_the_same_records(plain: list[Plain | None]) -> None:
     given_ = records(plain, 7)
     there = [(7 + at, each) for at, each in enumerate(plain) if each is not None]
-    found = arrow_columns.cut(given_)
-    assert list(found.offsets) == [at for at, _ in there]
-    assert list(found.timestamps) == [each.timestamp for _, each in there]
-    assert texts(found.keys, len(there)) == [each.key for _, each in there]
-    assert texts(found.values, len(there)) == [each.value for _, each in there]
+    result = arrow_columns.cut(given_)
+    assert list(result.offsets) == [at for at, _ in there]
+    assert list(result.timestamps) == [each.timestamp for _, each in there]
+    assert texts(result.keys, len(there)) == [each.key for _, each in there]
+    assert texts(result.values, len(there)) == [each.value for _, each in there]
     headers = [header for _, each in there for header in each.headers]
-    assert texts(found.header_keys, len(headers)) == [key.encode() for key, _ in headers]
-    assert texts(found.header_values, len(headers)) == [value for _, value in headers]
-    assert list(np.diff(found.lists)) == [len(each.headers) for _, each in there]
-    back = arrow_columns.joined(found)
+    assert texts(result.header_keys, len(headers)) == [key.encode() for key, _ in headers]
+    assert texts(result.header_values, len(headers)) == [value for _, value in headers]
+    assert list(np.diff(result.lists)) == [len(each.headers) for _, each in there]
+    back = arrow_columns.joined(result)
     one, other = given_.chunk(Compression(NONE), 0), back.chunk(Compression(NONE), 0)
     assert bytes(one.data) == bytes(other.data)
     assert one.segments == other.segments
@@ -63,13 +63,13 @@ def test_whatever_bytes_a_record_holds_nothing_outside_of_them_is_read(data: byt
     """They lie at the end of their memory."""
     edges = np.linspace(0, len(data), count + 1).astype(np.int64)
     columns = np.array([range(count), [NOW] * count, edges[:-1], edges[1:]], np.int64)
-    wanted = Records(as_bytes(data), columns)
+    expected = Records(as_bytes(data), columns)
     try:
-        found = arrow_columns.cut(wanted)
+        result = arrow_columns.cut(expected)
     except arrow_columns.BrokenRecord:
         return
-    back = arrow_columns.joined(found)
-    assert arrow_columns.cut(back).keys.data.tobytes() == found.keys.data.tobytes()
+    back = arrow_columns.joined(result)
+    assert arrow_columns.cut(back).keys.data.tobytes() == result.keys.data.tobytes()
 
 
 @pytest.mark.parametrize(

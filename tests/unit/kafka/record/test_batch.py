@@ -109,13 +109,13 @@ def test_what_is_to_be_copied_is_what_a_consumer_reads(
             data += batch(at, 3, without=(0, 2) if kind == "c" else ())
         at = next(reversed(list(parse(data)))).last_offset + 1
     data = data[: len(data) - cut] if cut < len(data) else data
-    found = DataBatches.committed(data, offset, aborted if committed else None)
+    batches = DataBatches.committed(data, offset, aborted if committed else None)
     seen = window(data, offset, offset, aborted if committed else ())
-    assert found.incomplete == (seen is None and not any(parse(data)))
+    assert batches.incomplete == (seen is None and not any(parse(data)))
     if seen is not None:
         last = max((each.last_offset for each in parse(data)), default=-1)
-        assert found.next_offset == max(offset, last + 1)
-        copied = b"".join(each.data for each in found.batches)
+        assert batches.next_offset == max(offset, last + 1)
+        copied = b"".join(each.data for each in batches.batches)
         again = window(copied, offset, offset, ())
         assert again is not None
         assert [each.offset for each in again.records if each.offset >= offset] == [
@@ -124,9 +124,9 @@ def test_what_is_to_be_copied_is_what_a_consumer_reads(
 
 
 def test_the_epoch_and_the_next_offset_count_control_batches_too() -> None:
-    found = DataBatches.committed(batch(10, 2, producer=7, epoch=4) + marker(12, COMMIT, 7), 10, ())
-    assert [(each.base_offset, each.last_offset, each.count) for each in found.batches] == [(10, 11, 2)]
-    assert (found.next_offset, found.leader_epoch, found.incomplete) == (13, -1, False)
+    batches = DataBatches.committed(batch(10, 2, producer=7, epoch=4) + marker(12, COMMIT, 7), 10, ())
+    assert [(each.base_offset, each.last_offset, each.count) for each in batches.batches] == [(10, 11, 2)]
+    assert (batches.next_offset, batches.leader_epoch, batches.incomplete) == (13, -1, False)
 
 
 def test_aborted_data_is_copied_where_uncommitted_data_is() -> None:
@@ -147,8 +147,8 @@ def test_a_window_tells_which_offsets_never_held_data() -> None:
 
 
 def test_a_batch_below_the_offset_is_not_copied() -> None:
-    found = DataBatches.committed(batch(10, 3) + batch(13, 3), 13, ())
-    assert [each.base_offset for each in found.batches] == [13]
+    batches = DataBatches.committed(batch(10, 3) + batch(13, 3), 13, ())
+    assert [each.base_offset for each in batches.batches] == [13]
     assert DataBatches.committed(batch(10, 3), 20, ()) == ([], 20, 5, False)
 
 
@@ -156,8 +156,8 @@ def test_a_batch_that_compaction_has_emptied_holds_no_data() -> None:
     empty = bytearray(batch(10, 1))[:61]
     struct.pack_into(">i", empty, 8, len(empty) - 12)
     struct.pack_into(">i", empty, 57, 0)
-    found = DataBatches.committed(sealed(empty) + batch(11, 1), 10, ())
-    assert [each.base_offset for each in found.batches] == [11]
+    batches = DataBatches.committed(sealed(empty) + batch(11, 1), 10, ())
+    assert [each.base_offset for each in batches.batches] == [11]
     assert DataBatches.committed(sealed(empty), 10, ()) == ([], 11, 5, False)
 
 

@@ -51,7 +51,7 @@ def test_the_first_that_is_damaged_is_found(values: list[bytes], changes: list[t
     for at, byte in changes:
         data[at % len(data)] = byte
     heads = walked(data)
-    wrong = [crc32c(data[at - 40 : end]) != said for at, end, said in heads[:, : loops.CRC + 1].tolist()]
+    wrong = [crc32c(data[at - 40 : end]) != stored for at, end, stored in heads[:, : loops.CRC + 1].tolist()]
     assert undamaged(memoryview(data), heads) == (wrong.index(True) if any(wrong) else len(heads))
 
 

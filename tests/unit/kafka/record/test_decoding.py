@@ -28,18 +28,18 @@ from tests.support.raw_batches import (
 def opened(
     data: bytes, offset: int, end: int = 100, aborted: Sequence[tuple[int, int]] = ()
 ) -> tuple[int, int, list[int]]:
-    found = window(data, offset, end, aborted)
-    assert isinstance(found, Window)
-    return found.start, found.end, [record.offset for record in found.records]
+    result = window(data, offset, end, aborted)
+    assert isinstance(result, Window)
+    return result.start, result.end, [record.offset for record in result.records]
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
 def test_every_codec(codec: int) -> None:
-    found = window(batch(10, 200, codec=codec), 10, 500, ())
-    assert found is not None
-    assert (found.start, found.end, found.epoch) == (10, 210, 5)
-    assert [record.offset for record in found.records] == list(range(10, 210))
-    last = found.records[-1]
+    result = window(batch(10, 200, codec=codec), 10, 500, ())
+    assert result is not None
+    assert (result.start, result.end, result.epoch) == (10, 210, 5)
+    assert [record.offset for record in result.records] == list(range(10, 210))
+    last = result.records[-1]
     assert (last.timestamp, last.key, last.value, list(last.headers)) == (  # type: ignore[call-overload]
         NOW + 209,
         b"key",
@@ -82,9 +82,9 @@ def test_nothing_there_covers_up_to_the_end_of_what_may_be_read() -> None:
 
 
 def test_append_time_overrides_the_timestamps_of_records() -> None:
-    found = window(batch(10, 3, append_time=NOW * 2), 10, 100, ())
-    assert found is not None
-    assert [record.timestamp for record in found.records] == [NOW * 2] * 3
+    result = window(batch(10, 3, append_time=NOW * 2), 10, 100, ())
+    assert result is not None
+    assert [record.timestamp for record in result.records] == [NOW * 2] * 3
 
 
 def test_the_epoch_is_that_of_every_batch_or_none() -> None:
@@ -152,14 +152,14 @@ def test_plain_records_of_a_producer_that_aborted_something_count() -> None:
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY])
 def test_messages_from_before_0_11(magic: Literal[0, 1], codec: int) -> None:
     data = legacy(magic, codec, 10)
-    found = window(data, 10, 100, ())
-    assert found is not None
-    assert (found.start, found.end, found.epoch) == (10, 13, -1)
-    assert [(record.offset, record.key, record.value) for record in found.records] == [
+    result = window(data, 10, 100, ())
+    assert result is not None
+    assert (result.start, result.end, result.epoch) == (10, 13, -1)
+    assert [(record.offset, record.key, record.value) for record in result.records] == [
         (offset, b"key", b"value") for offset in (10, 11, 12)
     ]
-    assert [record.timestamp for record in found.records] == [NOW + at if magic else -1 for at in range(3)]
-    assert found.records[0].headers == []
+    assert [record.timestamp for record in result.records] == [NOW + at if magic else -1 for at in range(3)]
+    assert result.records[0].headers == []
 
 
 def test_a_compressed_message_from_before_0_11_that_begins_below_the_offset() -> None:

@@ -15,7 +15,7 @@ import pytest
 from aiokafka import codec as codecs
 from aiokafka.record.util import encode_varint
 
-from bridge.kafka.consumer.header_scan import _scanned
+from bridge.kafka.consumer.header_scan import scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
 from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
@@ -40,9 +40,9 @@ EACH = pytest.mark.parametrize("codec", ENCODE)
 
 
 def varint(value: int) -> bytes:
-    found = bytearray()
-    encode_varint(value, found.append)
-    return bytes(found)
+    collected = bytearray()
+    encode_varint(value, collected.append)
+    return bytes(collected)
 
 
 def record(value: int, headers: bytes = varint(0)) -> bytes:
@@ -97,10 +97,10 @@ def test_where_it_can_not_pass_it_is_unreadable(codec: int) -> None:
     with using(80 * MIB if codec == ZSTD else 300 * MIB):
         for join in (None, POLICY):
             batches = DataBatches.committed(data, 0, (), join).batches
-            found = chunks(batches, POLICY, 0)
-            assert next(found).segments == ((0, 2),)
+            result = chunks(batches, POLICY, 0)
+            assert next(result).segments == ((0, 2),)
             with pytest.raises(UnreadableBatch, match="offsets 2 to 2 can't be decoded: it holds more than"):
-                next(found)
+                next(result)
 
 
 def test_a_higher_limit_allows_it() -> None:
@@ -146,9 +146,9 @@ def test_more_records_than_there_can_be(codec: int, count: int) -> None:
         if count > 0:
             with pytest.raises(ValueError, match="more"):
                 window(bytes(data), 0, 100, ())
-        found = decode_log(sealed(data), 0)
-        assert found is not None
-        assert found.unreadable == 1
+        decoded = decode_log(sealed(data), 0)
+        assert decoded is not None
+        assert decoded.unreadable == 1
 
 
 @pytest.mark.parametrize("size", [2 * MIB, 30 * MIB])
@@ -158,17 +158,17 @@ def test_headers_without_end(size: int) -> None:
     data = of(record(0, varint(headers) + bytes(2 * headers)), 1)
     began = time.monotonic()
     with using(500 * MIB):
-        found = decode_log(data, 0)
-    assert found is not None
-    assert (len(found.records), found.unreadable) == ((1, 0) if size < 8 * MIB else (0, 1))
+        decoded = decode_log(data, 0)
+    assert decoded is not None
+    assert (len(decoded.records), decoded.unreadable) == ((1, 0) if size < 8 * MIB else (0, 1))
     assert time.monotonic() - began < 20
 
 
 def test_large_batches_of_few_headers_are_read() -> None:
     data = of(record(1000, varint(1) + b"\2a\2b") * 9_000, 9_000)
-    found = window(data, 0, 9_000, ())
-    assert found is not None
-    assert len(found.records) == 9_000
+    result = window(data, 0, 9_000, ())
+    assert result is not None
+    assert len(result.records) == 9_000
     broken = bytearray(data)
     broken[61] = 0xFF
     with pytest.raises(ValueError, match="does not end where it says"):
@@ -178,9 +178,9 @@ def test_large_batches_of_few_headers_are_read() -> None:
 def test_a_window_ends_before_what_nobody_can_decode() -> None:
     data = batch(0, 3) + bomb(3) + batch(4, 3)
     with using(100 * MIB):
-        found = window(data, 0, 7, ())
-        assert found is not None
-        assert (found.start, found.end, [each.offset for each in found.records]) == (0, 3, [0, 1, 2])
+        result = window(data, 0, 7, ())
+        assert result is not None
+        assert (result.start, result.end, [each.offset for each in result.records]) == (0, 3, [0, 1, 2])
         with pytest.raises(Overlarge):
             window(bomb(3) + batch(4, 3), 3, 7, ())
         after = window(batch(4, 3), 4, 7, ())
@@ -191,9 +191,9 @@ def test_a_window_ends_before_what_nobody_can_decode() -> None:
 def test_windows_and_stretches_hold_a_bounded_number_of_bytes() -> None:
     data = b"".join(of(record(3 * MIB), 1, base, codec=ZSTD) for base in range(30))
     with using(120 * MIB):
-        found, size = opened(data, 0, 30, ())
-        assert found is not None
-        assert (found.start, found.end, size) == (0, 10, sum(len(record(3 * MIB)) for _ in range(10)))
+        result, size = opened(data, 0, 30, ())
+        assert result is not None
+        assert (result.start, result.end, size) == (0, 10, sum(len(record(3 * MIB)) for _ in range(10)))
         read = decode_log(data, 0)
         assert read is not None
         assert (read.end, len(read.records), read.unreadable) == (10, 10, 0)
@@ -202,9 +202,13 @@ def test_windows_and_stretches_hold_a_bounded_number_of_bytes() -> None:
 def test_a_state_topic_steps_over_it() -> None:
     data = batch(0, 2) + bomb(2) + batch(3, 2)
     with using(60 * MIB):
-        found = decode_log(data, 0)
-    assert found is not None
-    assert ([each.offset for each in found.records], found.end, found.unreadable) == ([0, 1, 3, 4], 5, 1)
+        decoded = decode_log(data, 0)
+    assert decoded is not None
+    assert ([each.offset for each in decoded.records], decoded.end, decoded.unreadable) == (
+        [0, 1, 3, 4],
+        5,
+        1,
+    )
 
 
 # -- messages from before 0.11 -----------------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ def test_a_marker_that_can_not_be_read_is_damage(content: bytes) -> None:
     assert decode_log(data, 0, aborted) is None
     got = PartitionData(0, 5, 5, 0, aborted, data)
     with pytest.raises(CorruptBatch):
-        _scanned(got, Scan(Side.SOURCE, 0, 1000), committed_only=True)
+        scanned(got, Scan(Side.SOURCE, 0, 1000), committed_only=True)
     with pytest.raises(CorruptBatch):
         window(data, 0, 5, aborted)
 
@@ -351,6 +355,6 @@ def test_an_lz4_frame_that_states_more_than_there_is_room_for_is_not_allocated()
     data = bytearray(batch(0, 1, codec=LZ4))
     data[61:] = b"\x04\x22\x4d\x18\x48\x40" + struct.pack("<Q", 1 << 62) + bytes(20)
     struct.pack_into(">i", data, 8, len(data) - 12)
-    (found,) = parse(sealed(data))
+    (result,) = parse(sealed(data))
     with pytest.raises(Overlarge):
-        Records.of(found)
+        Records.of(result)

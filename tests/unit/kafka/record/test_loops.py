@@ -22,11 +22,11 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
     out = guarded(loops.put_size(columns))
     assert loops.put(guarded_copy(data), columns, out, 0) == len(out)
     heads = np.array([[0, len(out), -1, len(records), 0, records[0][0], len(records) - 1]])
-    found = np.empty((4, len(records)), np.int64)
-    assert loops.cut(out, heads, False, found) == 1
-    assert found[0].tolist() == columns[0].tolist()
-    assert found[1].tolist() == columns[1].tolist()
-    assert [bytes(out[begin:end]) for begin, end in found[2:].T] == [rest for _, rest in records]
+    result = np.empty((4, len(records)), np.int64)
+    assert loops.cut(out, heads, False, result) == 1
+    assert result[0].tolist() == columns[0].tolist()
+    assert result[1].tolist() == columns[1].tolist()
+    assert [bytes(out[begin:end]) for begin, end in result[2:].T] == [rest for _, rest in records]
 
 
 @given(
@@ -37,12 +37,12 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
 def test_whatever_is_cut_lies_within(data: bytes, count: int, behind: int) -> None:
     """Nothing behind what a batch has is read as a record, and no number past its end."""
     end = len(data)
-    heads, found = np.array([[0, end, -1, count, 10, 20, 10 + count]]), np.empty((4, count), np.int64)
-    answer = loops.cut(guarded_copy(data + bytes(behind)), heads, False, found)
+    heads, result = np.array([[0, end, -1, count, 10, 20, 10 + count]]), np.empty((4, count), np.int64)
+    answer = loops.cut(guarded_copy(data + bytes(behind)), heads, False, result)
     assert answer in (1, loops.CUT_SHORT, loops.BYTES_LEFT, loops.OTHER_OFFSETS)
     if answer == 1:
-        assert all(10 <= offset <= 10 + count for offset in found[0])
-        begins, ends = found[2], found[3]
+        assert all(10 <= offset <= 10 + count for offset in result[0])
+        begins, ends = result[2], result[3]
         assert all(0 < begin <= stop <= end for begin, stop in zip(begins, ends, strict=True))
         assert sorted(ends.tolist()) == ends.tolist()
 
@@ -59,10 +59,10 @@ def test_a_walk_ends_before_what_is_cut_off_or_too_large(
     rows = loops.walk(guarded_copy(data), large, 0, 5, False, heads)
     size, following = len(whole) // 5, 0
     assert missing or data != whole or rows == (5 if size <= large else 0)
-    for begin, end, said in heads[:rows, : loops.CRC + 1].tolist():
+    for begin, end, crc in heads[:rows, : loops.CRC + 1].tolist():
         assert begin == following + 61
         assert begin <= end <= min(len(data), following + large)
-        assert said == int.from_bytes(data[begin - 44 : begin - 40], "big")
+        assert crc == int.from_bytes(data[begin - 44 : begin - 40], "big")
         following = end
 
 

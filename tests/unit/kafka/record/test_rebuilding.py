@@ -97,16 +97,20 @@ def made(
 def read(chunk: Chunk) -> dict[int, Plain]:
     """Its records by their upstream offsets, from what a broker would take."""
     stamp(chunk.data, 7, 0, 0, True)
-    found = DefaultRecordBatch(bytes(chunk.data))
-    assert found.validate_crc()
-    assert (found.base_offset, found.last_offset_delta, found.attributes & 0xF8) == (0, chunk.count - 1, 0x10)
+    result = DefaultRecordBatch(bytes(chunk.data))
+    assert result.validate_crc()
+    assert (result.base_offset, result.last_offset_delta, result.attributes & 0xF8) == (
+        0,
+        chunk.count - 1,
+        0x10,
+    )
     assert struct.unpack_from(">i", chunk.data, 8) == (len(chunk.data) - 12,)
     assert struct.unpack_from(">i", chunk.data, 57) == (chunk.count,)
-    assert [each.offset for each in found] == list(range(chunk.count))
+    assert [each.offset for each in result] == list(range(chunk.count))
     records = plain_records(chunk.data)
     times = [each.timestamp for each in records]
-    assert found.max_timestamp == max(times)
-    assert chunk.last_timestamp in (times[-1], found.max_timestamp)
+    assert result.max_timestamp == max(times)
+    assert chunk.last_timestamp in (times[-1], result.max_timestamp)
     offsets = [start + at for start, count in chunk.segments for at in range(count)]
     assert all(
         end + count < start
@@ -163,9 +167,9 @@ def test_every_record_once_in_order_and_as_it_was(
             at = error.offset + 1
             too_large[error.offset] = error.size
         assert at > before
-    wanted = {offset: record for offset, record in log.records.items() if offset >= start}
-    assert copied == {offset: record for offset, record in wanted.items() if offset not in too_large}
-    assert set(too_large) <= set(wanted)
+    expected = {offset: record for offset, record in log.records.items() if offset >= start}
+    assert copied == {offset: record for offset, record in expected.items() if offset not in too_large}
+    assert set(too_large) <= set(expected)
     assert all(size > most for size in too_large.values())
 
 
@@ -207,10 +211,10 @@ def test_a_batch_that_begins_below_the_start_is_cut() -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_codec_that_is_wanted_is_given_to_batches_of_another_only(codec: int) -> None:
     data = batch_of([Plain(NOW, b"k", b"v" * 100)] * 50, 10, codec=codec)
-    for wanted in CODECS:
-        (chunk,) = made(data, replace(WIDE, compression=Compression(wanted)), 10)
-        assert (chunk.data[22] & 7, chunk.segments) == (wanted, ((10, 50),))
-        assert (bytes(chunk.data[61:]) == data[61:]) is (wanted == codec)
+    for chosen in CODECS:
+        (chunk,) = made(data, replace(WIDE, compression=Compression(chosen)), 10)
+        assert (chunk.data[22] & 7, chunk.segments) == (chosen, ((10, 50),))
+        assert (bytes(chunk.data[61:]) == data[61:]) is (chosen == codec)
         assert list(read(chunk).values()) == plain_records(data)
 
 
@@ -248,13 +252,13 @@ def test_a_batch_too_large_is_split(codec: int) -> None:
 def test_only_a_single_record_can_be_too_large_and_it_is_named() -> None:
     data = batch_of([Plain(NOW, None, b"small"), Plain(NOW, None, bytes(500)), Plain(NOW, None, b"too")], 10)
     batches = DataBatches.committed(data, 10, ()).batches
-    found: list[tuple[tuple[int, int], ...]] = []
+    collected: list[tuple[tuple[int, int], ...]] = []
     policy = replace(WIDE, max_message_bytes=200)
     with pytest.raises(
         RecordTooLarge, match=r"offset 11 takes 570 bytes; max\.message\.bytes allows 200"
     ) as error:
-        found.extend(each.segments for each in chunks(batches, policy, 10))
-    assert found == [((10, 1),)]
+        collected.extend(each.segments for each in chunks(batches, policy, 10))
+    assert collected == [((10, 1),)]
     assert (error.value.offset, error.value.size, error.value.limit) == (11, 570, 200)
     assert [each.segments for each in chunks(batches, policy, 12)] == [((12, 1),)]
 
@@ -279,9 +283,9 @@ def test_neighbours_fill_a_batch_and_no_more() -> None:
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, BatchPolicy(1_000_000, len(large) * 2 - 1, CodecSizes.all(10**6)), 10)
-    assert [each.count for each in found] == [1, 40, 1]
-    assert bytes(found[1].data[61:]) == large[61:]
+    result = made(data, BatchPolicy(1_000_000, len(large) * 2 - 1, CodecSizes.all(10**6)), 10)
+    assert [each.count for each in result] == [1, 40, 1]
+    assert bytes(result[1].data[61:]) == large[61:]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -310,8 +314,8 @@ def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec:
 def test_odd_records_among_neighbours_are_copied_too(odd: bytes | None) -> None:
     values = [b"a", b"b", odd, b"c", odd, odd, b"d", b"e"]
     data = b"".join(batch_of([Plain(NOW, None, value)], at) for at, value in enumerate(values))
-    found = chunks(DataBatches.committed(data, 0, (), BACKLOG).batches, BACKLOG, 0)
-    assert [record.value for chunk in found for record in read(chunk).values()] == values
+    batches = chunks(DataBatches.committed(data, 0, (), BACKLOG).batches, BACKLOG, 0)
+    assert [record.value for chunk in batches for record in read(chunk).values()] == values
 
 
 def test_transactions_are_joined_where_none_was_aborted_and_told_apart_where_one_was() -> None:
@@ -346,14 +350,14 @@ def test_each_codec_has_a_size_of_its_own_up_to_which_batches_are_put_together(
     for which in range(len(CODECS)):
         small = CodecSizes(*(61 if each == which else 4096 for each in CODECS))
         join = replace(BACKLOG, coalesced=small) if joined else None
-        found = made(data, replace(BACKLOG, coalesced=small), join=join)
-        assert [each.count for each in found] == ([2, 2] if which == codec else [4])
+        result = made(data, replace(BACKLOG, coalesced=small), join=join)
+        assert [each.count for each in result] == ([2, 2] if which == codec else [4])
 
 
 def test_neighbours_of_another_codec_or_leader_epoch_stay_apart() -> None:
     data = batch(0, 1) + batch(1, 1, codec=LZ4) + batch(2, 1, codec=LZ4) + batch(3, 1, codec=LZ4, epoch=6)
-    found = made(data, BACKLOG)
-    assert [(each.count, each.data[22] & 7, each.leader_epoch) for each in found] == [
+    result = made(data, BACKLOG)
+    assert [(each.count, each.data[22] & 7, each.leader_epoch) for each in result] == [
         (1, NONE, 5),
         (2, LZ4, 5),
         (1, LZ4, 6),
@@ -388,15 +392,15 @@ def test_header_keys_that_are_not_utf_8_survive_rebuilding() -> None:
 )
 def test_messages_from_before_0_11_are_rebuilt(magic: Literal[0, 1], codec: int) -> None:
     data = legacy(magic, codec, 10) + legacy(magic, codec, 13, 2)
-    found = made(data, WIDE, 11)
-    records = {offset: record for each in found for offset, record in read(each).items()}
+    result = made(data, WIDE, 11)
+    records = {offset: record for each in result for offset, record in read(each).items()}
     assert list(records) == [11, 12, 13, 14]
     assert [each.timestamp for each in records.values()] == (
         [NOW + 1, NOW + 2, NOW, NOW + 1] if magic else [-1] * 4
     )
     assert {(each.key, each.value, each.headers) for each in records.values()} == {(b"key", b"value", ())}
-    assert {each.data[22] & 7 for each in found} == {codec}
-    assert {each.leader_epoch for each in found} == {-1}
+    assert {each.data[22] & 7 for each in result} == {codec}
+    assert {each.leader_epoch for each in result} == {-1}
     assert [each.count for each in made(data, BACKLOG, 11)] == [4]
 
 
@@ -418,11 +422,11 @@ def unreadable(base: int, *, without: tuple[int, ...] = (), codec: int = GZIP) -
 @JOINED
 def test_a_batch_that_nobody_can_decode_is_passed_where_it_may(join: BatchPolicy | None) -> None:
     data = batch(0, 1, codec=GZIP) + unreadable(1) + batch(4, 1, codec=GZIP) + batch(5, 1, codec=GZIP)
-    found = made(data, BACKLOG, join=join)
-    assert [each.segments for each in found] == [((0, 1),), ((1, 3),), ((4, 2),)]
-    assert bytes(found[1].data[61:]) == unreadable(1)[61:]
-    wanted = made(data, replace(BACKLOG, compression=Compression(ZSTD)), join=join)
-    assert [each.data[22] & 7 for each in wanted] == [ZSTD, GZIP, ZSTD]
+    result = made(data, BACKLOG, join=join)
+    assert [each.segments for each in result] == [((0, 1),), ((1, 3),), ((4, 2),)]
+    assert bytes(result[1].data[61:]) == unreadable(1)[61:]
+    expected = made(data, replace(BACKLOG, compression=Compression(ZSTD)), join=join)
+    assert [each.data[22] & 7 for each in expected] == [ZSTD, GZIP, ZSTD]
 
 
 @JOINED
@@ -432,10 +436,10 @@ def test_a_batch_that_nobody_can_decode_and_that_has_a_hole_is_named(
 ) -> None:
     data = batch(0, 1, codec=codec) + unreadable(1, without=(1,), codec=codec) + batch(4, 1, codec=codec)
     batches = DataBatches.committed(data, 0, (), join).batches
-    found: list[tuple[tuple[int, int], ...]] = []
+    collected: list[tuple[tuple[int, int], ...]] = []
     with pytest.raises(UnreadableBatch, match="offsets 1 to 3 can't be decoded") as error:
-        found.extend(each.segments for each in chunks(batches, BACKLOG, 0))
-    assert found == [((0, 1),)]
+        collected.extend(each.segments for each in chunks(batches, BACKLOG, 0))
+    assert collected == [((0, 1),)]
     assert [each.segments for each in chunks(batches, BACKLOG, error.value.last_offset + 1)] == [((4, 1),)]
 
 

@@ -35,34 +35,34 @@ def test_what_is_no_object_is_named(value: bytes | None, why: str) -> None:
 
 @pytest.mark.parametrize("value", ['"1"', "1.0", "true", "null", "-2", "11", "[]", "NaN", "1e400"])
 def test_a_number_is_a_whole_one_within_its_range(value: str) -> None:
-    found = read_object(b'{"at": %s}' % value.encode(), "value")
+    result = read_object(b'{"at": %s}' % value.encode(), "value")
     with pytest.raises(SchemaError, match=r"^at is .*: a whole number from -1 to 10 is needed$"):
-        number(found, "at", -1, 10)
+        number(result, "at", -1, 10)
 
 
 def test_a_number_at_either_end_of_its_range() -> None:
-    found = {"least": -1, "most": 10}
-    assert (number(found, "least", -1, 10), number(found, "most", -1, 10)) == (-1, 10)
+    result = {"least": -1, "most": 10}
+    assert (number(result, "least", -1, 10), number(result, "most", -1, 10)) == (-1, 10)
     with pytest.raises(SchemaError, match=r"^missing is missing: a whole number"):
-        number(found, "missing", 0, 1)
+        number(result, "missing", 0, 1)
 
 
 @pytest.mark.parametrize("value", [1, None, ["a"], {"a": 1}, True, "\ud800", "x" * 32768])
 def test_a_text_is_one_that_can_be_written_again(value: object) -> None:
-    found = read_object(json.dumps({"said": value}).encode(), "value")
+    result = read_object(json.dumps({"said": value}).encode(), "value")
     with pytest.raises(SchemaError, match=r"^said is "):
-        text(found, "said")
+        text(result, "said")
 
 
 def test_a_text_and_a_flag() -> None:
-    found = read_object('{"said": "ja, größer", "on": false}'.encode(), "value")
-    assert text(found, "said") == "ja, größer"
-    assert flag(found, "on") is False
+    result = read_object('{"said": "ja, größer", "on": false}'.encode(), "value")
+    assert text(result, "said") == "ja, größer"
+    assert flag(result, "on") is False
     for other in (0, "false", None):
         with pytest.raises(SchemaError, match=r"^on is "):
             flag({"on": other}, "on")
     with pytest.raises(SchemaError, match=r"^off is missing"):
-        flag(found, "off")
+        flag(result, "off")
 
 
 @pytest.mark.parametrize("depth", range(900, 1000))

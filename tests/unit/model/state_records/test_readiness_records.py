@@ -121,10 +121,10 @@ def test_a_null_value_takes_back_what_was_there() -> None:
 
 
 def test_fields_that_are_not_known_are_passed_over() -> None:
-    found = json.loads(encode(_GROUP))
-    found["later"] = {"more": 1}
-    found["partitions"][0]["later"] = []
-    assert decode(key(_GROUP), json.dumps(found).encode())[1] == _GROUP
+    decoded = json.loads(encode(_GROUP))
+    decoded["later"] = {"more": 1}
+    decoded["partitions"][0]["later"] = []
+    assert decode(key(_GROUP), json.dumps(decoded).encode())[1] == _GROUP
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_other_keys_are_refused(wrong: bytes | None) -> None:
 def test_a_field_out_of_its_range_costs_the_record(
     value: Value, place: tuple[str | int, ...], wrong: object
 ) -> None:
-    found: Any = json.loads(encode(value))
-    inner = found
+    decoded: Any = json.loads(encode(value))
+    inner = decoded
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = wrong
     with pytest.raises(SchemaError):
-        decode(key(value), json.dumps(found).encode())
+        decode(key(value), json.dumps(decoded).encode())
 
 
 _JSON = st.recursive(
@@ -215,11 +215,11 @@ _FIELDS = sorted({*_FURTHEST, *json.loads(encode(_GROUP)), *json.loads(encode(_T
 def test_nothing_but_schema_errors_comes_of_nonsense(
     kind: str, changed: dict[str, object], row: dict[str, object]
 ) -> None:
-    found = json.loads(encode(_GROUP)) | {"intervalMs": 1, "writer": "one"} | _FURTHEST | changed
+    decoded = json.loads(encode(_GROUP)) | {"intervalMs": 1, "writer": "one"} | _FURTHEST | changed
     if changed.get("partitions") is None:
-        found["partitions"] = [_ROW.fields() | row]
+        decoded["partitions"] = [_ROW.fields() | row]
     try:
-        _, value = decode(RecordKey("groups", kind, "0").encode(), json.dumps(found).encode())
+        _, value = decode(RecordKey("groups", kind, "0").encode(), json.dumps(decoded).encode())
     except SchemaError:
         return
     assert value is not None

@@ -6,43 +6,43 @@ from bridge.model.state_records.unreadable import Unreadable
 
 
 def test_each_is_named_once_and_counted_by_topic() -> None:
-    found = Unreadable(["a"])
-    found.add("a", 3, "no key: it is null")
-    found.add("b", 0, "short")
-    assert found.drain_lines() == [
+    result = Unreadable(["a"])
+    result.add("a", 3, "no key: it is null")
+    result.add("b", 0, "short")
+    assert result.drain_lines() == [
         "a-0 at offset 3: the record can't be read and is left out: no key: it is null",
         "b-0 at offset 0: the record can't be read and is left out: short",
     ]
     for offset in (3, 4):
-        found.add("a", offset, "again")
-    assert found.drain_lines() == ["a-0 at offset 4: the record can't be read and is left out: again"]
-    assert found.drain_lines() == []
-    assert found.counts == {"a": 2, "b": 1}
+        result.add("a", offset, "again")
+    assert result.drain_lines() == ["a-0 at offset 4: the record can't be read and is left out: again"]
+    assert result.drain_lines() == []
+    assert result.counts == {"a": 2, "b": 1}
 
 
 def test_a_topic_that_was_made_anew_has_other_records() -> None:
-    found = Unreadable(["a"])
-    found.add("a", 5, "x")
-    found.restarted("a")
-    found.add("a", 0, "y")
-    assert (len(found.drain_lines()), found.counts) == (2, {"a": 2})
+    result = Unreadable(["a"])
+    result.add("a", 5, "x")
+    result.restarted("a")
+    result.add("a", 0, "y")
+    assert (len(result.drain_lines()), result.counts) == (2, {"a": 2})
 
 
 def test_a_topic_full_of_them_does_not_fill_the_log() -> None:
-    found = Unreadable(["a"])
+    result = Unreadable(["a"])
     for offset in range(1000):
-        found.add("a", offset, "x")
-    lines = found.drain_lines()
+        result.add("a", offset, "x")
+    lines = result.drain_lines()
     assert (len(lines), lines[-1]) == (11, "a-0: 990 more records can't be read")
-    found.add("a", 1000, "x")
-    assert len(found.drain_lines()) == 1
-    assert found.counts == {"a": 1001}
+    result.add("a", 1000, "x")
+    assert len(result.drain_lines()) == 1
+    assert result.counts == {"a": 1001}
 
 
 def test_batches_that_cant_be_decoded_count() -> None:
-    found = Unreadable(["a"])
-    found.add_batches("a", 0)
-    assert (found.drain_lines(), found.counts) == ([], {"a": 0})
-    found.add_batches("a", 2)
-    assert found.drain_lines() == ["a-0: 2 batch(es) can't be decoded and are left out"]
-    assert found.counts == {"a": 2}
+    result = Unreadable(["a"])
+    result.add_batches("a", 0)
+    assert (result.drain_lines(), result.counts) == ([], {"a": 0})
+    result.add_batches("a", 2)
+    assert result.drain_lines() == ["a-0: 2 batch(es) can't be decoded and are left out"]
+    assert result.counts == {"a": 2}

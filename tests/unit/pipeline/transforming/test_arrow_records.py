@@ -47,7 +47,7 @@ def test_a_batch_says_what_the_records_do_and_becomes_what_is_left_of_them(
     kept = data.draw(st.lists(st.booleans(), min_size=len(there), max_size=len(there)))
     left = checked(batch, batch.filter(pa.array(kept)))
     back = as_records(pa.ipc.read_record_batch(left.serialize(), SCHEMA))
-    wanted = [each for each, stays in zip(there, kept, strict=True) if stays]
-    assert back.columns[0].tolist() == [at for at, _ in wanted]
-    if wanted:
-        assert plain_records(bytes(back.chunk(Compression(NONE), 0).data)) == [each for _, each in wanted]
+    expected = [each for each, stays in zip(there, kept, strict=True) if stays]
+    assert back.columns[0].tolist() == [at for at, _ in expected]
+    if expected:
+        assert plain_records(bytes(back.chunk(Compression(NONE), 0).data)) == [each for _, each in expected]

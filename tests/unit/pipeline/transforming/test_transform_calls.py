@@ -46,21 +46,21 @@ def outcomes(
         calls = Calls(told)
         place = replace(copied(3), transforms=tuple(range(len(transforms))))
         try:
-            found = []
+            collected = []
             for at in range(times):
                 given = records(values, 100 + at * len(values))
-                found += [each async for each in calls.through(place, given)]
-            return found
+                collected += [each async for each in calls.through(place, given)]
+            return collected
         finally:
             await calls.close()
 
     return asyncio.run(through())
 
 
-def left(found: Sequence[Outcome]) -> dict[int, bytes | None]:
+def left(results: Sequence[Outcome]) -> dict[int, bytes | None]:
     return {
         int(offset): plain.value
-        for each in found
+        for each in results
         for some in each.records.values()
         for offset, plain in zip(
             some.columns[0], plain_records(bytes(some.chunk(Compression(NONE), 0).data)), strict=True
@@ -68,37 +68,37 @@ def left(found: Sequence[Outcome]) -> dict[int, bytes | None]:
     }
 
 
-def failed(found: Sequence[Outcome]) -> dict[int, str]:
-    assert all(each.end == each.first + 1 for each in found if each.failed)
-    return {each.first: each.failed for each in found if each.failed}
+def failed(results: Sequence[Outcome]) -> dict[int, str]:
+    assert all(each.end == each.first + 1 for each in results if each.failed)
+    return {each.first: each.failed for each in results if each.failed}
 
 
-def whole(found: Sequence[Outcome], count: int) -> bool:
+def whole(results: Sequence[Outcome], count: int) -> bool:
     """Whether they follow each other, and nothing is left."""
-    ends = [100, *(each.end for each in found)]
-    return ends[-1] == 100 + count and [each.first for each in found] == ends[:-1]
+    ends = [100, *(each.end for each in results)]
+    return ends[-1] == 100 + count and [each.first for each in results] == ends[:-1]
 
 
 def test_records_go_through_one_after_the_other() -> None:
-    found = outcomes([b"a", None, b"c", b"d"], own("upper"), own("even"), times=2)
-    assert left(found) == {100: b"A", 102: b"C", 104: b"A", 106: b"C"}
-    assert whole(found, 8)
+    result = outcomes([b"a", None, b"c", b"d"], own("upper"), own("even"), times=2)
+    assert left(result) == {100: b"A", 102: b"C", 104: b"A", 106: b"C"}
+    assert whole(result, 8)
 
 
 def test_all_may_be_dropped() -> None:
-    found = outcomes([b"a", b"b"], own("nothing"), own("upper"))
-    assert left(found) == {}
-    assert whole(found, 2)
+    result = outcomes([b"a", b"b"], own("nothing"), own("upper"))
+    assert left(result) == {}
+    assert whole(result, 2)
 
 
 def test_a_transform_does_not_inherit_our_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MIRROR_BRIDGE_AUTH_TOKEN", "MIRROR_BRIDGE_READ_TOKEN", "mirror_bridge_auth_token"):
         monkeypatch.setenv(name, "t0ken-4711")
     monkeypatch.setenv("OF_THE_OPERATOR", "kept")
-    (found,) = left(outcomes([b"a"], own("inherits"))).values()
-    assert found is not None
-    assert b"OF_THE_OPERATOR=kept" in found
-    assert b"t0ken-4711" not in found
+    (result,) = left(outcomes([b"a"], own("inherits"))).values()
+    assert result is not None
+    assert b"OF_THE_OPERATOR=kept" in result
+    assert b"t0ken-4711" not in result
 
 
 VALUES = [b"value %d" % number for number in range(30)]
@@ -119,11 +119,11 @@ POISONED = [*VALUES[:2], b"poison", *VALUES[3:5]]
 )
 def test_the_records_that_a_transform_fails_with_are_found(function: str, why: str) -> None:
     timeout = 0.3 if function == "hangs" else 5.0
-    found = outcomes(POISONED, own("upper"), own(function, mark="POISON"), timeout=timeout)
-    assert list(failed(found)) == [102]
-    assert all(said.startswith(why) for said in failed(found).values()), failed(found)
-    assert left(found) == {100 + at: value.upper() for at, value in enumerate(VALUES[:5]) if at != 2}
-    assert whole(found, 5)
+    result = outcomes(POISONED, own("upper"), own(function, mark="POISON"), timeout=timeout)
+    assert list(failed(result)) == [102]
+    assert all(message.startswith(why) for message in failed(result).values()), failed(result)
+    assert left(result) == {100 + at: value.upper() for at, value in enumerate(VALUES[:5]) if at != 2}
+    assert whole(result, 5)
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ def test_the_records_that_a_transform_fails_with_are_found(function: str, why: s
     ],
 )
 def test_what_breaks_the_contract_is_named(function: str, why: str) -> None:
-    found = outcomes([b"a", b"b"], own(function))
+    result = outcomes([b"a", b"b"], own(function))
     if function == "turns_round":  # of a single record nobody can tell
-        assert left(found) == {100: b"a", 101: b"b"}
+        assert left(result) == {100: b"a", 101: b"b"}
     else:
-        assert [said.startswith(why) for said in failed(found).values()] == [True, True]
+        assert [message.startswith(why) for message in failed(result).values()] == [True, True]
 
 
 def test_what_is_slow_as_a_whole_only_goes_through_in_parts() -> None:
     began = time.monotonic()
-    found = outcomes(VALUES, own("slow", per_record="0.02"), timeout=0.4, times=2)
-    assert len(left(found)) == 60
-    assert failed(found) == {}
+    result = outcomes(VALUES, own("slow", per_record="0.02"), timeout=0.4, times=2)
+    assert len(left(result)) == 60
+    assert failed(result) == {}
     assert time.monotonic() - began < 15
 
 
@@ -212,14 +212,14 @@ def test_masks_of_plain_records_take_no_process() -> None:
     async def through() -> list[Outcome]:
         calls = Calls(spec(transforms=(MASK,)))
         await calls.start()
-        found = [each async for each in calls.through(replace(copied(3), transforms=(0,)), records(PLAIN))]
+        result = [each async for each in calls.through(replace(copied(3), transforms=(0,)), records(PLAIN))]
         assert children() == before
         await calls.close()
-        return found
+        return result
 
-    found = asyncio.run(through())
-    assert left(found) == {100: b'{"email":"","n":1}', 101: None, 102: b'{"n":2}'}
-    assert [each.records.keys() for each in found] == [{copied(3).target_topic}]
+    outcome = asyncio.run(through())
+    assert left(outcome) == {100: b'{"email":"","n":1}', 101: None, 102: b'{"n":2}'}
+    assert [each.records.keys() for each in outcome] == [{copied(3).target_topic}]
     (raw,) = parse(batch_of([Plain(NOW, b"key", value, (("h", b"1"),)) for value in PLAIN], 100))
     untouched = outcomes([None, b'{"n":2}', b"{}"], MASK)
     assert [(plain.key, plain.headers) for plain in plain_records(whole_bytes(untouched))] == [
@@ -227,22 +227,22 @@ def test_masks_of_plain_records_take_no_process() -> None:
     ]
 
 
-def whole_bytes(found: Sequence[Outcome]) -> bytes:
-    (some,) = found[0].records.values()
+def whole_bytes(results: Sequence[Outcome]) -> bytes:
+    (some,) = results[0].records.values()
     return bytes(some.chunk(Compression(NONE), 0).data)
 
 
 def test_what_is_not_plain_goes_through_the_process_and_comes_out_in_its_place() -> None:
     odd = [*PLAIN, b'{"email":1,"email":2}', b'{"a":{"email":"x"}}']
-    found = outcomes(odd, MASK, times=2)
-    assert list(left(found).values())[:5] == [
+    result = outcomes(odd, MASK, times=2)
+    assert list(left(result).values())[:5] == [
         b'{"email":"","n":1}',
         None,
         b'{"n":2}',
         b'{"email":0}',
         b'{"a":{"email":"x"}}',
     ]
-    assert whole(found, 10)
+    assert whole(result, 10)
     broken = outcomes([*PLAIN, b"not JSON"], MASK)
     assert list(failed(broken)) == [103]
     assert failed(broken)[103].startswith("transform mask: it failed with ")

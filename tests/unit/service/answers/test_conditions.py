@@ -50,10 +50,10 @@ async def health(at: ServiceHarness) -> tuple[str, list[tuple[str, str]]]:
     (each,) = body["connectors"]
     status = (await at.client.get("/v1/connectors/c/status")).json()
     assert status["conditions"] == each["conditions"]
-    found = [(one["condition"], one["detail"]) for one in each["conditions"]]
+    result = [(one["condition"], one["detail"]) for one in each["conditions"]]
     text = PAGE.read_text("utf-8")
-    assert all(f"| `{name}` |" in text for name, _ in found), found
-    return body["status"], found
+    assert all(f"| `{name}` |" in text for name, _ in result), result
+    return body["status"], result
 
 
 def test_before_there_is_a_task_it_is_starting_for_a_minute_and_no_longer() -> None:
@@ -108,7 +108,7 @@ def test_a_task_that_another_service_looks_after_is_not_missing() -> None:
             at.clock.ms += 1000
             at.service.table.poll("c", 0, session(2))
         for age_ms, status in ((1_000, "ok"), (7_000, "degraded")):
-            says(at, elsewhere={1: (int(time.time() * 1000) - age_ms, 2_000)})
+            says(at, other_tasks={1: (int(time.time() * 1000) - age_ms, 2_000)})
             assert (await health(at))[0] == status
 
     working(test)
@@ -291,7 +291,7 @@ def test_every_condition_of_the_docs_is_one_that_the_code_says() -> None:
         (root / name).read_text("utf-8")
         for name in (
             "bridge/service/answers/conditions.py",
-            "bridge/service/state/halts.py",
+            "bridge/service/state/not_running.py",
             "bridge/pipeline/launch.py",
             "bridge/pipeline/supervisor.py",
             "bridge/service/rounds/connector_runner.py",
@@ -344,4 +344,4 @@ def test_what_is_remembered_of_forgotten_connectors_is_bounded() -> None:
     for number in range(2 * MOST_FORGOTTEN):
         snapshots.summary(f"c{number}", number + 1, Summary())
         snapshots.forget(f"c{number}")
-    assert len(snapshots._forgotten) == MOST_FORGOTTEN
+    assert len(snapshots.forgotten) == MOST_FORGOTTEN

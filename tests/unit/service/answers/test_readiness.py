@@ -57,7 +57,7 @@ class Flow:
 
     async def answers(self) -> tuple[dict[str, str], list[tuple[str, str]]]:
         """Of each group on every surface, which agree; and the reasons of group `zero`."""
-        client, found = self.at.client, {}
+        client, result = self.at.client, {}
         page = (await client.get("/v1/groups?connector=g")).json()
         for each in page["groups"]:
             (full,) = (await client.get(f"/v1/groups/{each['group']}")).json()["reports"]
@@ -68,17 +68,17 @@ class Flow:
             assert [each[name] for name in same] == [full[name] for name in same]
             for reason in each["reasons"]:
                 assert any(reason["detail"] in line for line in explained), explained
-            found[each["group"]] = each["readiness"]
+            result[each["group"]] = each["readiness"]
         flow = (await client.get("/v1/readiness")).json()
-        counts = {name: list(found.values()).count(name) for name in flow["flows"][0] if name in _ANSWERS}
+        counts = {name: list(result.values()).count(name) for name in flow["flows"][0] if name in _ANSWERS}
         assert {name: flow["flows"][0][name] for name in counts} == counts
         metrics = (await client.get("/metrics")).text
         for name, count in counts.items():
             line = f'mirror_bridge_groups_by_readiness{{connector="g",readiness="{name}"}} {count:.1f}'
             assert line in metrics
-        assert (flow["readiness"] == "ready") == (set(found.values()) - {"moved"} == {"ready"})
+        assert (flow["readiness"] == "ready") == (set(result.values()) - {"moved"} == {"ready"})
         (zero,) = (each for each in page["groups"] if each["group"] == "zero")
-        return found, [(each["reason"], each["detail"]) for each in zero["reasons"]]
+        return result, [(each["reason"], each["detail"]) for each in zero["reasons"]]
 
 
 _ANSWERS = {"ready", "ready_as_of", "not_ready", "cannot_tell"}
@@ -110,8 +110,8 @@ def test_a_stopped_connector_can_not_tell_and_health_is_not_ok() -> None:
         made.table.stop_connector("g", session(1))
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
-        found, ((code, text),) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "connector_stopped")
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "connector_stopped")
         assert text.startswith("connector g is stopped or deleted: start it in Connect")
         assert await _health(made.at) == "degraded"
 
@@ -128,8 +128,8 @@ def test_a_paused_connector_can_not_tell_within_two_seconds() -> None:
         assert await made.answers() == (both("ready"), []), "the tasks may poll in another worker"
         made.at.clock.ms += 500
         made.at.service.expire()
-        found, reasons = await made.answers()
-        assert found == both("cannot_tell")
+        readiness, reasons = await made.answers()
+        assert readiness == both("cannot_tell")
         assert reasons == [("connector_stopped", "connector g is paused: resume it in Connect")]
         assert await _health(made.at) == "degraded"
 
@@ -157,8 +157,8 @@ def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> 
         made.table.poll("s", 0, session(1))
         made.at.clock.ms += 2_000
         made.at.service.expire()
-        found, ((code, text),) = await made.answers()
-        assert found == {"one": "ready", "zero": "cannot_tell"}
+        readiness, ((code, text),) = await made.answers()
+        assert readiness == {"one": "ready", "zero": "cannot_tell"}
         assert (code, text.partition(":")[0]) == (
             "task_lapsed",
             "task 0 of connector g has not polled for 31 s",
@@ -166,8 +166,8 @@ def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> 
         assert await _health(made.at) == "degraded"
         made.round(as_of_ms=int(time.time() * 1000) - 100)
         made.table.poll("g", 0, session(1))
-        found, ((code, _),) = await made.answers()
-        assert (found["zero"], code) == ("cannot_tell", "not_looked_at_yet"), (
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness["zero"], code) == ("cannot_tell", "not_looked_at_yet"), (
             "no round has looked at it again"
         )
         made.at.clock.ms += 50
@@ -216,7 +216,7 @@ def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_th
     async def test(made: Flow) -> None:
         _shared(made)
         at_ms = _ago(2)
-        made.round(tasks=(0,), elsewhere={1: (at_ms, INTERVAL_MS)})
+        made.round(tasks=(0,), other_tasks={1: (at_ms, INTERVAL_MS)})
         assert await made.answers() == (both("ready"), [])
         (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
         assert one["as_of_ms"] == at_ms
@@ -227,7 +227,7 @@ def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_th
 
 
 @pytest.mark.parametrize(
-    ("looked", "code", "said"),
+    ("looked", "code", "message"),
     [
         (None, "task_lapsed", "task 1 of connector g does not run on this service"),
         (
@@ -243,18 +243,18 @@ def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_th
     ],
 )
 def test_without_a_fresh_record_of_a_task_its_groups_are_unknown(
-    looked: tuple[int, int] | None, code: str, said: str
+    looked: tuple[int, int] | None, code: str, message: str
 ) -> None:
     async def test(made: Flow) -> None:
         _shared(made)
-        elsewhere = {} if looked is None else {1: (_ago(looked[0]), looked[1])}
-        made.round(tasks=(0,), elsewhere=elsewhere)
-        found, reasons = await made.answers()
-        assert (found, reasons) == ({"zero": "ready", "one": "cannot_tell"}, [])
+        other_tasks = {} if looked is None else {1: (_ago(looked[0]), looked[1])}
+        made.round(tasks=(0,), other_tasks=other_tasks)
+        readiness, reasons = await made.answers()
+        assert (readiness, reasons) == ({"zero": "ready", "one": "cannot_tell"}, [])
         whole = (await made.at.client.get("/v1/readiness")).json()
         (why,) = whole["flows"][0]["reasons"]
         assert why["reason"] == code
-        assert why["detail"].startswith(said)
+        assert why["detail"].startswith(message)
         (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
         assert one["reasons"] == [why]
 
@@ -276,15 +276,15 @@ def test_without_the_source_what_another_service_knew_counts_as_of_then() -> Non
     async def test(made: Flow) -> None:
         _shared(made)
         at_ms, away_ms = _ago(3_600), _ago(3_500)
-        said = {"elsewhere": {1: (at_ms, INTERVAL_MS)}, "away_since_ms": {"source": away_ms}}
-        made.round(tasks=(0,), as_of_ms=at_ms + 7, **said)
-        found, ((code, _),) = await made.answers()
-        assert (found, code) == (both("ready_as_of"), "source_unreachable")
+        changes = {"other_tasks": {1: (at_ms, INTERVAL_MS)}, "away_since_ms": {"source": away_ms}}
+        made.round(tasks=(0,), as_of_ms=at_ms + 7, **changes)
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("ready_as_of"), "source_unreachable")
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", at_ms)
-        made.round(tasks=(0,), **said | {"away_since_ms": {"source": away_ms, "target": away_ms}})
-        found, _ = await made.answers()
-        assert found == both("cannot_tell")
+        made.round(tasks=(0,), **changes | {"away_since_ms": {"source": away_ms, "target": away_ms}})
+        readiness, _ = await made.answers()
+        assert readiness == both("cannot_tell")
 
     flow(test)
 
@@ -293,9 +293,9 @@ def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
     async def test(made: Flow) -> None:
         made.table.stop_task("g", 1, session(1))
         made.round(tasks=(0,))
-        found, _ = await made.answers()
-        assert found == {"zero": "ready", "one": "cannot_tell"}
-        made.round(tasks=(0,), elsewhere={1: (_ago(1), INTERVAL_MS)})
+        readiness, _ = await made.answers()
+        assert readiness == {"zero": "ready", "one": "cannot_tell"}
+        made.round(tasks=(0,), other_tasks={1: (_ago(1), INTERVAL_MS)})
         assert await made.answers() == (both("ready"), [])
 
     flow(test)
@@ -309,17 +309,19 @@ def test_what_an_instance_before_has_seen_is_an_answer_only_without_the_source()
         at_ms = _ago(3_600)
         begun = {"rounds": 0, "as_of_ms": at_ms, "tasks": ()}
         made.round(**begun)
-        found, _ = await made.answers()
-        assert found == both("cannot_tell")
+        readiness, _ = await made.answers()
+        assert readiness == both("cannot_tell")
         made.round(**begun, away_since_ms={"source": _ago(3)})
-        found, _ = await made.answers()
-        assert found == both("cannot_tell"), "the target was not asked yet"
+        readiness, _ = await made.answers()
+        assert readiness == both("cannot_tell"), "the target was not asked yet"
         made.round(**begun | {"tasks": (0, 1)}, away_since_ms={"source": _ago(3)})
-        found, ((code, _),) = await made.answers()
-        assert (found, code) == (both("ready_as_of"), "source_unreachable")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("ready_as_of"), "source_unreachable")
         made.round(**begun | {"tasks": (0, 1), "as_of_ms": _ago(-3_600)}, away_since_ms={"source": _ago(3)})
-        found, ((code, _), *_) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "outdated"), "a clock that was wrong is not believed"
+        readiness, ((code, _), *_) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "outdated"), (
+            "a clock that was wrong is not believed"
+        )
 
     flow(test)
 
@@ -330,8 +332,8 @@ def test_while_the_rounds_process_does_not_run_nothing_is_known(state: RoundsSta
         rounds = made.at.service.rounds
         assert isinstance(rounds, FakeEngine)
         rounds.state = state
-        found, ((code, _),) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "rounds_process_down")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "rounds_process_down")
         assert await _health(made.at) == "down"
 
     flow(test)
@@ -340,13 +342,13 @@ def test_while_the_rounds_process_does_not_run_nothing_is_known(state: RoundsSta
 def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
     async def test(made: Flow) -> None:
         made.round(failure="the credentials are wrong")
-        found, ((code, text),) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "connector_failed")
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "connector_failed")
         assert text == "connector g has failed: the credentials are wrong"
         made.round()
         made.snapshots.instance_status(InstanceStatus("g", 1, "it broke", 1.0, 1))
-        found, ((code, text),) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "connector_failed")
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "connector_failed")
         assert text == "connector g is restarting after an error: it broke"
 
     flow(test)
@@ -355,8 +357,8 @@ def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
 def test_what_an_earlier_instance_has_found_is_no_answer() -> None:
     async def test(made: Flow) -> None:
         made.snapshots.restarted()
-        found, ((code, _),) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "not_looked_at_yet")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "not_looked_at_yet")
 
     flow(test)
 
@@ -387,8 +389,8 @@ def test_an_answer_is_no_older_than_three_intervals(
     async def test(made: Flow) -> None:
         as_of_ms = int(time.time() * 1000) - age_ms
         made.round(as_of_ms=as_of_ms, **changes)
-        found, reasons = await made.answers()
-        assert found == both(answer)
+        readiness, reasons = await made.answers()
+        assert readiness == both(answer)
         assert [code for code, _ in reasons] == ([] if answer == "ready" else ["outdated"])
         (first, *_) = (await made.at.client.get("/v1/groups")).json()["groups"]
         assert first["as_of_ms"] == as_of_ms
@@ -399,8 +401,8 @@ def test_an_answer_is_no_older_than_three_intervals(
 def test_before_its_first_round_nothing_is_known() -> None:
     async def test(made: Flow) -> None:
         made.round(as_of_ms=None)
-        found, ((code, _),) = await made.answers()
-        assert (found, code) == (both("cannot_tell"), "not_looked_at_yet")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("cannot_tell"), "not_looked_at_yet")
 
     flow(test)
 
@@ -412,8 +414,8 @@ def test_while_the_target_does_not_answer_nothing_is_known() -> None:
     async def test(made: Flow) -> None:
         made.at.reports(report("zero", "g", ready=False, reason="target_unreachable"), connector="g")
         made.round(away_since_ms={"target": 1_795_000_060_000})
-        found, reasons = await made.answers()
-        assert (found, reasons) == (
+        readiness, reasons = await made.answers()
+        assert (readiness, reasons) == (
             both("cannot_tell"),
             [("target_unreachable", "the target cluster does not answer")],
         )
@@ -430,15 +432,15 @@ def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_la
         as_of_ms = int(time.time() * 1000) - 3_600_000
         made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
         made.copied(last_success_ms=as_of_ms)
-        found, reasons = await made.answers()
-        assert found == both("ready_as_of")
+        readiness, reasons = await made.answers()
+        assert readiness == both("ready_as_of")
         assert reasons[-1] == ("source_unreachable", "the source cluster does not answer")
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", as_of_ms)
         made.at.reports(report("zero", "g", ready=False, reason="not_mirrored_yet"), connector="g")
         made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
-        found, _ = await made.answers()
-        assert found == {"one": "ready_as_of", "zero": "not_ready"}
+        readiness, _ = await made.answers()
+        assert readiness == {"one": "ready_as_of", "zero": "not_ready"}
         assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "not_ready"
 
     flow(test)
@@ -451,22 +453,22 @@ def test_groups_are_not_ready_while_records_are_not_copied() -> None:
     async def test(made: Flow) -> None:
         made.table.stop_connector("s", session(1))
         made.table.stop_task("s", 0, session(1))
-        found, ((code, text),) = await made.answers()
-        assert (found, code) == (both("not_ready"), "copying_stopped")
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
         assert text.startswith("connector s is stopped or deleted")
         await made.at.put("/v1/connectors/s/tasks/0", {**COPY, "session": session(2), "task_count": 1})
         made.copied()
         assert await made.answers() == (both("ready"), [])
         made.copied(last_success_ms=int(time.time() * 1000) - 31_000, errors=["the target is away"])
-        found, ((code, text),) = await made.answers()
-        assert (found, code, text) == (
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code, text) == (
             both("not_ready"),
             "copying_stopped",
             "connector s fails to copy: the target is away",
         )
         made.copied(failure="not authorized")
-        found, ((code, text),) = await made.answers()
-        assert (found, code, text) == (
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code, text) == (
             both("not_ready"),
             "copying_failed",
             "connector s has failed: not authorized",
@@ -511,8 +513,8 @@ def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_know
         for stuck_ms, expected in ((29_000, "ready"), (31_000, "not_ready")):
             made.round(as_of_ms=now_ms)
             made.snapshots.missing("g", 1, {place: Missing(7, -1, now_ms - stuck_ms)})
-            found, reasons = await made.answers()
-            assert found == both(expected), stuck_ms
+            readiness, reasons = await made.answers()
+            assert readiness == both(expected), stuck_ms
         text = "records of topic orders wait to be copied, and none is copied: check the connector that copies it"
         assert reasons == [("copying_stopped", text)]
         made.snapshots.missing("g", 1, {place: Missing(3)})
@@ -535,8 +537,8 @@ def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
             (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
             (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
             (flow_,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
-            found = {(each["missing_records"], each["missing_since_ms"]) for each in (listed, full, flow_)}
-            (same,) = found
+            result = {(each["missing_records"], each["missing_since_ms"]) for each in (listed, full, flow_)}
+            (same,) = result
             return (*same, *(part["missing_records"] for part in full["partitions"]))
 
         zero, one = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -544,8 +546,8 @@ def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
         made.snapshots.missing("g", 1, {zero: Missing(7, 1_795_000_000_000), one: Missing(0)})
         assert await told() == (7, 1_795_000_000_000, 7, 0)
         lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
-        said = "  At most 7 records of A were not on B then, appended since 2026-11-18T11:06:40.000+00:00."
-        assert said in lines
+        message = "  At most 7 records of A were not on B then, appended since 2026-11-18T11:06:40.000+00:00."
+        assert message in lines
         made.snapshots.missing("g", 1, {one: Missing(5, -1)})
         assert await told() == (12, None, 7, 5)
         made.snapshots.missing("g", 1, {one: Missing()})
@@ -583,8 +585,8 @@ def test_a_connector_that_finds_no_group_is_not_ready() -> None:
 def test_a_group_that_does_not_stand_on_the_target_is_not_ready(reason: str) -> None:
     async def test(made: Flow) -> None:
         made.at.reports(report("zero", "g", ready=False, reason=reason), connector="g")
-        found, ((code, _),) = await made.answers()
-        assert found == {"one": "ready", "zero": "not_ready"}
+        readiness, ((code, _),) = await made.answers()
+        assert readiness == {"one": "ready", "zero": "not_ready"}
         assert code == reason
 
     flow(test)
@@ -597,8 +599,8 @@ def test_a_group_that_does_not_stand_on_the_target_is_not_ready(reason: str) -> 
 def test_a_group_that_could_not_be_looked_at_can_not_tell(reason: str) -> None:
     async def test(made: Flow) -> None:
         made.at.reports(report("zero", "g", ready=False, reason=reason), connector="g")
-        found, ((code, _),) = await made.answers()
-        assert found == {"one": "ready", "zero": "cannot_tell"}
+        readiness, ((code, _),) = await made.answers()
+        assert readiness == {"one": "ready", "zero": "cannot_tell"}
         assert code == reason
 
     flow(test)

@@ -76,10 +76,10 @@ def test_not_ready_while_no_thread_can_take_another_configuration() -> None:
         try:
             calls = [asyncio.create_task(at.service.pools.starts.run(free.wait)) for _ in range(2)]
             await asyncio.sleep(0)
-            said = "all 1 threads are busy and 1 calls wait already"
-            assert await _ready(at) == (503, [said])
+            message = "all 1 threads are busy and 1 calls wait already"
+            assert await _ready(at) == (503, [message])
             refused = await at.put("/v1/connectors/c", START)
-            assert (refused.status_code, said in refused.text) == (503, True)
+            assert (refused.status_code, message in refused.text) == (503, True)
         finally:
             free.set()
         await asyncio.gather(*calls)
@@ -90,33 +90,33 @@ def test_not_ready_while_no_thread_can_take_another_configuration() -> None:
 
 def test_a_connector_says_what_it_waits_for() -> None:
     async def test(at: ServiceHarness) -> None:
-        async def said() -> tuple[str, list[str]]:
+        async def shown() -> tuple[str, list[str]]:
             (listed,) = (await at.client.get("/v1/connectors")).json()["connectors"]
             (in_health,) = (await at.client.get("/health")).json()["connectors"]
             status = (await at.client.get("/v1/connectors/c/status")).json()
-            found = {(each["state"], *each["waiting_for"]) for each in (listed, in_health, status)}
-            ((state, *waiting_for),) = found
+            result = {(each["state"], *each["waiting_for"]) for each in (listed, in_health, status)}
+            ((state, *waiting_for),) = result
             return state, waiting_for
 
         await at.put("/v1/connectors/c", START)
-        assert await said() == ("idle", ["a task: Connect has started none"])
+        assert await shown() == ("idle", ["a task: Connect has started none"])
         await at.put("/v1/connectors/c/tasks/0", TASK)
-        assert await said() == ("starting", ["source cluster", "target cluster"])
+        assert await shown() == ("starting", ["source cluster", "target cluster"])
         at.service.snapshots.summary("c", 1, Summary(clusters_seen=frozenset({"source"})))
-        assert await said() == ("starting", ["target cluster"])
+        assert await shown() == ("starting", ["target cluster"])
         both = frozenset({"source", "target"})
         at.service.snapshots.summary("c", 1, Summary(clusters_seen=both))
-        assert await said() == ("starting", ["its first round"])
+        assert await shown() == ("starting", ["its first round"])
         at.service.snapshots.summary("c", 1, Summary(rounds=1, clusters_seen=both))
-        assert await said() == ("running", [])
+        assert await shown() == ("running", [])
         at.clock.ms += 31_000
         at.service.expire()
-        assert await said() == ("idle", ["a task: the leases of all have expired"])
+        assert await shown() == ("idle", ["a task: the leases of all have expired"])
         await at.poll()
-        assert await said() == ("running", [])
+        assert await shown() == ("running", [])
         await at.put("/v1/connectors/c/stop", {"session": session(1)})
         await at.client.request("DELETE", "/v1/connectors/c/tasks/0", json={"session": session(1)})
-        assert await said() == ("idle", ["a start: Connect has stopped it"])
+        assert await shown() == ("idle", ["a start: Connect has stopped it"])
 
     run(test)
 

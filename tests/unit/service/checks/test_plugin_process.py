@@ -75,22 +75,22 @@ def test_the_answer_is_the_one_that_is_given_here(module: Callable[..., str]) ->
         "bridge.transforms.a.type": "python:bridge.transforms.mask_fields",
         "spark.plugins": "org.example.Evil",
     }
-    found = checked(props)
+    validated = checked(props)
     here = SOURCE.validate(GOOD | props, check_context(ANY).clients)
     sys.modules.pop(name)
-    assert found.response("c") == here.response("c")
-    assert {"replication.factor", "bridge.transforms.a.fields", "spark.plugins"} <= set(messages(found))
-    assert found.ignored
+    assert validated.response("c") == here.response("c")
+    assert {"replication.factor", "bridge.transforms.a.fields", "spark.plugins"} <= set(messages(validated))
+    assert validated.ignored
 
 
 def test_code_that_is_not_allowed_starts_no_process(module: Callable[..., str]) -> None:
     name = module(FILTER)
     context = check_context(Policy())
     nowhere = PluginProcess(Policy(), "no.such.module")
-    found = validated(
+    checked_ = validated(
         SOURCE, GOOD | {"topic.filter.class": f"python:{name}.Filter"}, context.clients, nowhere
     )
-    assert list(messages(found)) == ["topic.filter.class"]
+    assert list(messages(checked_)) == ["topic.filter.class"]
     ours = {"topic.filter.class": "python:bridge.mm2.filters.DefaultTopicFilter"}
     assert messages(validated(SOURCE, GOOD | ours, context.clients, nowhere)) == {}
 
@@ -116,11 +116,11 @@ def test_what_it_does_is_an_error_of_its_key(module: Callable[..., str], text: s
     name = module(text)
     props = {"topic.filter.class": f"python:{name}.Filter", "replication.factor": "many"}
     policy = replace(ANY, import_seconds=0.5) if "not loaded within" in why else ANY
-    found = messages(checked(props, policy))
-    assert set(found) == set(props)
-    (said,) = found["topic.filter.class"]
-    assert said.startswith(f"Invalid value python:{name}.Filter for configuration topic.filter.class: ")
-    assert why in said
+    result = messages(checked(props, policy))
+    assert set(result) == set(props)
+    (message,) = result["topic.filter.class"]
+    assert message.startswith(f"Invalid value python:{name}.Filter for configuration topic.filter.class: ")
+    assert why in message
 
 
 def test_processes_that_it_starts_end_with_it(module: Callable[..., str], tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def _lives(pid: int) -> bool:
 def test_all_that_was_loaded_together_is_named(module: Callable[..., str]) -> None:
     hangs, fine = module("while True: pass"), module("def f(batch): return batch", "fine_code")
     props = {"topic.filter.class": f"python:{hangs}.Filter", "bridge.transforms": f"python:{fine}.f"}
-    found = messages(checked(props, replace(ANY, import_seconds=0.5)))
-    assert list(found) == ["topic.filter.class", "bridge.transforms"]
-    assert f"; it, or {fine}.f, which is loaded with it" in found["topic.filter.class"][0]
-    assert f"; it, or {hangs}.Filter, which is loaded with it" in found["bridge.transforms"][0]
+    result = messages(checked(props, replace(ANY, import_seconds=0.5)))
+    assert list(result) == ["topic.filter.class", "bridge.transforms"]
+    assert f"; it, or {fine}.f, which is loaded with it" in result["topic.filter.class"][0]
+    assert f"; it, or {hangs}.Filter, which is loaded with it" in result["bridge.transforms"][0]
 
 
 def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[..., str]) -> None:
@@ -166,9 +166,9 @@ def test_conflicts_are_worked_out_there_too(module: Callable[..., str]) -> None:
     ours = props | {"topic.filter.class": f"python:{name}.Filter"}
     others = [CopiedTopics("other", props, [("orders", "orders")])]
     context = check_context(ANY)
-    found = conflicts(SOURCE, ours, others, context.plugin_process)
+    result = conflicts(SOURCE, ours, others, context.plugin_process)
     assert name not in sys.modules
-    assert found == SOURCE.conflicts(ours, others) != []
+    assert result == SOURCE.conflicts(ours, others) != []
     sys.modules.pop(name)
     hangs = props | {"topic.filter.class": f"python:{module('while True: pass', 'hanging_code')}.Filter"}
     (error,) = conflicts(SOURCE, hangs, others, PluginProcess(replace(ANY, import_seconds=0.5)))

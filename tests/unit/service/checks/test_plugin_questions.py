@@ -49,11 +49,11 @@ def test_the_doctor_says_the_same_and_loads_nothing_here(own: Callable[[str], No
     own(FILTER)
     doctor = check_context(Policy()).doctor
     assert doctor is not None
-    found = doctor(KINDS["source"], "c", PROPS, [], None)
+    result = doctor(KINDS["source"], "c", PROPS, [], None)
     assert NAME not in sys.modules
-    assert found == doctor_here(KINDS["source"], "c", PROPS, [], None)
+    assert result == doctor_here(KINDS["source"], "c", PROPS, [], None)
     del sys.modules[NAME]
-    assert "replication.factor" in found.model_dump_json()
+    assert "replication.factor" in result.model_dump_json()
 
 
 def test_errors_come_back_as_they_are(own: Callable[[str], None]) -> None:
@@ -101,8 +101,8 @@ def test_rows_come_back_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_every_error_of_ours_crosses(error: BridgeError) -> None:
-    found = unpacked(*json.loads(json.dumps(packed(error))))
-    assert (type(found), str(found), found.code) == (type(error), str(error), error.code)
+    decoded = unpacked(*json.loads(json.dumps(packed(error))))
+    assert (type(decoded), str(decoded), decoded.code) == (type(error), str(error), error.code)
 
 
 def test_an_error_that_nobody_knows_is_no_answer() -> None:

@@ -31,18 +31,18 @@ SECRET = "wonderland-9137"
 AWAY = {Side.SOURCE: f"a:9092 refuses connections, {SECRET}"}
 
 
-class Found:
+class FakeProbe:
     """A probe that finds what it is given, and remembers what it was asked."""
 
-    def __init__(self, found: Mapping[Side, str], until: threading.Event | None = None) -> None:
-        self.found, self._until = found, until
+    def __init__(self, errors: Mapping[Side, str], until: threading.Event | None = None) -> None:
+        self.errors, self._until = errors, until
         self.sides: list[Sequence[Side]] = []
 
     def __call__(self, props: Mapping[str, str], sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
         self.sides.append(sides)
         if self._until is not None:
             self._until.wait(10)
-        return self.found
+        return self.errors
 
 
 def serving(probe: Probe, seconds: float = 5.0) -> Service:
@@ -63,7 +63,7 @@ def errors(answer: ValidateResponse) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("mode", [{}, {"bridge.validate.reachability": "warn"}])
 def test_a_cluster_that_is_away_is_a_warning_that_refuses_nothing(mode: dict[str, str]) -> None:
-    answer = validated(Found(AWAY), **mode)
+    answer = validated(FakeProbe(AWAY), **mode)
     assert answer.error_count == 0
     (warning,) = answer.warnings
     assert warning.key == SERVERS
@@ -75,7 +75,7 @@ def test_a_cluster_that_is_away_is_a_warning_that_refuses_nothing(mode: dict[str
 
 
 def test_with_error_it_is_an_error_of_its_key() -> None:
-    answer = validated(Found(AWAY), **{"bridge.validate.reachability": "error"})
+    answer = validated(FakeProbe(AWAY), **{"bridge.validate.reachability": "error"})
     assert list(errors(answer)) == [SERVERS]
     assert "a:9092 refuses connections" in errors(answer)[SERVERS][0]
     assert answer.warnings == []
@@ -83,7 +83,7 @@ def test_with_error_it_is_an_error_of_its_key() -> None:
 
 
 def test_with_off_none_is_tried_nor_where_something_else_is_wrong() -> None:
-    probe = Found(AWAY)
+    probe = FakeProbe(AWAY)
     assert validated(probe, **{"bridge.validate.reachability": "off"}).warnings == []
     assert errors(validated(probe, groups="(")).keys() == {"groups"}
     assert probe.sides == []
@@ -93,7 +93,7 @@ def test_with_off_none_is_tried_nor_where_something_else_is_wrong() -> None:
 
 
 def test_only_clusters_that_the_connector_connects_to_are_tried() -> None:
-    probe = Found({})
+    probe = FakeProbe({})
     for kind in KINDS:
         assert validated(probe, kind).warnings == []
     assert [list(sides) for sides in probe.sides].count([Side.TARGET]) == 1
@@ -103,7 +103,7 @@ def test_only_clusters_that_the_connector_connects_to_are_tried() -> None:
 def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
     async def many() -> None:
         until = threading.Event()
-        service = serving(Found({}, until), seconds=0.5)
+        service = serving(FakeProbe({}, until), seconds=0.5)
         config: dict[str, str | None] = {**GOOD["group_offset"]}
         try:
             asked = [asyncio.create_task(service.checker.validate("group_offset", config)) for _ in range(8)]
@@ -130,7 +130,7 @@ def status(known: Connector, summary: Summary) -> ConnectorStatus:
 
 def test_a_start_is_never_refused_and_status_says_what_is_away_until_it_answers() -> None:
     async def start() -> None:
-        service = serving(Found(AWAY))
+        service = serving(FakeProbe(AWAY))
         config: dict[str, str | None] = {**GOOD["group_offset"], "bridge.validate.reachability": "error"}
         body = StartConnector(
             session="1795230000123-9b2f0c5e", protocol=1, kind="group_offset", config=config

@@ -50,9 +50,9 @@ class Made(Flow):
     async def begin(self) -> None:
         await super().begin()
         self.refused: dict[str, list[str]] = {}
-        self.rounds.answer = self._answer
+        self.rounds.answer = self.answer
 
-    def _answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
+    def answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
         if operation == "refresh":
             return {"found": 2}
         if operation == "give_back":
@@ -75,11 +75,11 @@ class Made(Flow):
 
     def moved(self, *groups: str) -> None:
         """What the rounds process reports after a move."""
-        found = [
+        result = [
             report(each, "g").model_copy(update={"ready": False, "reason": "moved", "moved_at_ms": 5})
             for each in groups
         ]
-        self.snapshots.groups("g", 1, [pack_report(each.group, each) for each in found])
+        self.snapshots.groups("g", 1, [pack_report(each.group, each) for each in result])
 
 
 def play(test: Callable[[Made], Awaitable[None]]) -> None:
@@ -123,13 +123,13 @@ def test_a_dry_run_ends_before_the_move() -> None:
 
 def test_the_check_is_of_what_the_round_has_found() -> None:
     async def test(made: Made) -> None:
-        def found(name: str, operation: str, arguments: Arguments) -> Arguments:
+        def respond(name: str, operation: str, arguments: Arguments) -> Arguments:
             if operation == "refresh":
                 late = report("zero", "g").model_copy(update={"ready": False, "reason": "target_ahead"})
                 made.snapshots.groups("g", 1, [pack_report("zero", late)])
-            return made._answer(name, operation, arguments)
+            return made.answer(name, operation, arguments)
 
-        made.rounds.answer = found
+        made.rounds.answer = respond
         body = error(await made.post(all=True), 409, "not_ready")
         assert body.message == "1 of 2 group(s) can't fail over now; nothing was changed"
         (line,) = body.validation_errors
@@ -249,8 +249,8 @@ def test_every_command_wants_the_token() -> None:
 def test_a_moved_group_is_no_alarm_and_counted_by_itself() -> None:
     async def test(made: Made) -> None:
         made.moved("zero")
-        found, ((code, _),) = await made.answers()
-        assert (found, code) == ({"one": "ready", "zero": "moved"}, "moved")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == ({"one": "ready", "zero": "moved"}, "moved")
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert (whole["readiness"], whole["flows"][0]["moved"], whole["flows"][0]["ready"]) == ("ready", 1, 1)
         page = (await made.at.client.get("/v1/groups?readiness=moved")).json()
@@ -263,8 +263,8 @@ def test_a_moved_group_is_no_alarm_and_counted_by_itself() -> None:
         made.table.stop_connector("g", session(1))
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
-        found, _ = await made.answers()
-        assert found == {"one": "cannot_tell", "zero": "moved"}
+        readiness, _ = await made.answers()
+        assert readiness == {"one": "cannot_tell", "zero": "moved"}
 
     play(test)
 
@@ -324,8 +324,8 @@ def returning(made: Made, config: dict[str, str] = BACK, kind: str = "checkpoint
         ),
     ]
     rows[1] = rows[1].model_copy(update=changes)
-    found = report("zero", "back").model_copy(update={"source": "B", "target": "A", "partitions": rows})
-    made.at.reports(found, connector="back")
+    result = report("zero", "back").model_copy(update={"source": "B", "target": "A", "partitions": rows})
+    made.at.reports(result, connector="back")
 
 
 def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left() -> None:

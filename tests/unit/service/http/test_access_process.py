@@ -82,8 +82,8 @@ def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Pa
         ):
             with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
                 connection.sendall(request + b"Connection: close\r\n\r\n")
-                said = connection.makefile("rb").readline()
-            assert said.split()[1] == status, (request, said)
+                status_line = connection.makefile("rb").readline()
+            assert status_line.split()[1] == status, (request, status_line)
 
 
 def test_the_token_is_not_inherited(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def resumable(
     raw = socket.create_connection(("127.0.0.1", port), timeout=10)
     with tls.wrap_socket(raw, server_hostname="127.0.0.1", session=session) as connection:
         connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-        said = connection.recv(4096)
-        if not said.startswith(b"HTTP/1.1 200"):
-            raise OSError(f"no answer: {said!r}")
+        received = connection.recv(4096)
+        if not received.startswith(b"HTTP/1.1 200"):
+            raise OSError(f"no answer: {received!r}")
         assert connection.session is not None
         return connection.session, connection.session_reused is True
 

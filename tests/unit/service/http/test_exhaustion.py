@@ -53,8 +53,8 @@ def median_ms(call: Callable[[], httpx.Response], times: int = 60) -> float:
 
 def healthy(at: Running, usual: float) -> None:
     """Health answers as quickly as it did, or in HEALTH_MS."""
-    found = median_ms(lambda: at.client.get("/health"))
-    assert found < max(HEALTH_MS, 3 * usual)
+    result = median_ms(lambda: at.client.get("/health"))
+    assert result < max(HEALTH_MS, 3 * usual)
 
 
 @pytest.fixture(scope="module")

@@ -131,11 +131,11 @@ def test_a_task_lives_from_start_to_stop() -> None:
         assert ack.status_code == 200
         rounds = at.service.rounds
         assert isinstance(rounds, FakeEngine)
-        assert rounds.told[-1][0].assignment.active == {0}
-        assert rounds.told[-1][0].assignment.task_count == 2
+        assert rounds.sent[-1][0].assignment.active == {0}
+        assert rounds.sent[-1][0].assignment.task_count == 2
         gone = await at.client.request("DELETE", "/v1/connectors/c/tasks/0", json={"session": session(1)})
         assert gone.status_code == 200
-        assert rounds.told[-1][0].assignment.active == frozenset()
+        assert rounds.sent[-1][0].assignment.active == frozenset()
         status = (await at.client.get("/v1/connectors/c/status")).json()
         assert (status["state"], status["tasks"][0]["state"]) == ("idle", "stopped")
         assert (await at.put("/v1/connectors/c/stop", {"session": session(1)})).status_code == 200
@@ -150,10 +150,10 @@ def test_a_lease_that_runs_out_is_told_to_the_rounds() -> None:
         at.service.expire()
         rounds = at.service.rounds
         assert isinstance(rounds, FakeEngine)
-        assert rounds.told[-1][0].assignment.active == frozenset()
+        assert rounds.sent[-1][0].assignment.active == frozenset()
         assert (await at.client.get("/v1/connectors/c/status")).json()["tasks"][0]["state"] == "lapsed"
         assert (await at.poll()).status_code == 200
-        assert rounds.told[-1][0].assignment.active == {0}
+        assert rounds.sent[-1][0].assignment.active == {0}
 
     run(test)
 
@@ -320,6 +320,27 @@ def test_all_errors_of_a_body_are_listed_and_nothing_is_echoed() -> None:
             "body.task_count",
         }
         assert SECRET not in answer.text
+
+    run(test)
+
+
+def test_bodies_that_others_would_wait_for() -> None:
+    """Nothing else is answered while one is parsed, or while its errors are listed."""
+
+    async def test(at: ServiceHarness) -> None:
+        path = "/v1/plugins/fake/validate"
+        many = {f"k{n}": "" for n in range(20_001)}
+        said = error(await at.put(path, {"config": many}), 413, "too_large").message
+        assert said == "The request body has more than 20000 names and texts"
+        some = dict(list(many.items())[:2_001])
+        ((entry,), config) = (await at.put(path, {"config": some})).json()["configs"], {"config": some}
+        assert entry["value"]["errors"] == [
+            "the configuration has 2001 settings; the limit of one configuration is 2000"
+        ]
+        assert error(await at.put("/v1/connectors/c", {**START, **config}), 400, "bad_config")
+        wrong = {"config": {str(n): n for n in range(201)}}
+        (listed,) = error(await at.put(path, wrong), 422, "body_rejected").validation_errors
+        assert (listed.key, listed.message) == ("body", "201 fields are not of the contract's form")
 
     run(test)
 
@@ -502,7 +523,7 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
     async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         at.reports(report("a-group"))
-        said = Summary(
+        summary = Summary(
             groups=1,
             exact=3,
             pending=2,
@@ -513,7 +534,7 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
             unreadable_records={"t": 7},
             last_success_ms=1,
         )
-        at.service.snapshots.summary("c", 1, said)
+        at.service.snapshots.summary("c", 1, summary)
         await at.poll()
         status = (await at.client.get("/v1/connectors/c/status")).json()
         assert (status["checkpoints"], status["unreadable_records"]) == (6, {"t": 7})

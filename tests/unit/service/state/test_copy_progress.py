@@ -12,7 +12,8 @@ from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps
 from bridge.service.http.app import create_app
-from bridge.service.ipc.messages import Frame, pack_progress, read_frame, unpack_progress
+from bridge.service.ipc.frames import Frame, read_frame
+from bridge.service.ipc.messages import pack_progress, unpack_progress
 from bridge.service.metrics import copy_metrics
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state import copy_progress
@@ -30,8 +31,8 @@ def row(
 
 
 def totals(**changes: object) -> CopyTotals:
-    said = {"source": "A", "target": "B", "state": "copying", "partitions": 3, "lag": 10, "records": 21}
-    return CopyTotals.model_validate(said | {"bytes": 2100} | changes)
+    fields = {"source": "A", "target": "B", "state": "copying", "partitions": 3, "lag": 10, "records": 21}
+    return CopyTotals.model_validate(fields | {"bytes": 2100} | changes)
 
 
 def gap(number: int) -> GapReport:
@@ -62,11 +63,11 @@ def test_a_report_crosses_the_pipe() -> None:
 
 
 def snapshot(*reports: CopyReport) -> CopySnapshot:
-    found = CopySnapshot()
+    result = CopySnapshot()
     for each in reports:
-        found.update(each)
-    assert found.order == sorted(found.rows)
-    return found
+        result.update(each)
+    assert result.order == sorted(result.rows)
+    return result
 
 
 def test_reports_of_a_slow_reader_are_joined_and_large_ones_cut_and_the_outcome_is_the_same(
@@ -75,7 +76,7 @@ def test_reports_of_a_slow_reader_are_joined_and_large_ones_cut_and_the_outcome_
     monkeypatch.setattr(copy_progress, "PORTION", 3)
     chance = random.Random(5)
     for _ in range(200):
-        said, known = [], set[int]()
+        sent, known = [], set[int]()
         for number in range(chance.randint(1, 6)):
             whole = number == 0 or chance.random() < 0.2
             known = set() if whole else known
@@ -88,11 +89,11 @@ def test_reports_of_a_slow_reader_are_joined_and_large_ones_cut_and_the_outcome_
             known |= {each.partition for each in rows}
             places = [TopicPartition("orders", each) for each in gone]
             gaps = [gap(number)] if chance.random() < 0.3 else None
-            said.append(CopyReport(totals(records=number), rows, places, gaps, whole))
-        waiting = said[0]
-        for each in said[1:]:
+            sent.append(CopyReport(totals(records=number), rows, places, gaps, whole))
+        waiting = sent[0]
+        for each in sent[1:]:
             waiting = joined(waiting, each)
-        assert snapshot(*portions(waiting)) == snapshot(*[piece for each in said for piece in portions(each)])
+        assert snapshot(*portions(waiting)) == snapshot(*[piece for each in sent for piece in portions(each)])
 
 
 def test_the_uplink_sends_what_waits_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,17 +117,17 @@ def test_the_uplink_sends_what_waits_in_one(monkeypatch: pytest.MonkeyPatch) -> 
         publisher.progress(CopyReport(totals(records=30), [row(1, position=11)]))
         await writer.flush()
         pipe.reader.feed_eof()
-        found = CopySnapshot()
+        result = CopySnapshot()
         sent = 0
         while (read := await read_frame(pipe.reader)) is not None:
             assert read[0] is Frame.PROGRESS
             name, generation, piece = unpack_progress(read[1])
             assert (name, generation) == ("c", 7)
-            found.update(piece)
+            result.update(piece)
             sent += 1
         assert sent == 2
-        assert [each.position for each in found.partitions()] == [10, 11, 10]
-        assert (found.totals, list(found.gaps)) == (totals(records=30), [gap(1), gap(2)])
+        assert [each.position for each in result.partitions()] == [10, 11, 10]
+        assert (result.totals, list(result.gaps)) == (totals(records=30), [gap(1), gap(2)])
 
     asyncio.run(test())
 
@@ -147,15 +148,15 @@ def test_progress_comes_in_pages_after_the_sums() -> None:
             assert answer.status_code == 200
             return CopyProgress.model_validate_json(answer.content)
 
-        found, cursor = [], ""
+        collected, cursor = [], ""
         while True:
             page = await ask(limit=5, next=cursor)
             assert (page.totals, page.total, page.connector) == (totals(), 22, "c")
-            found += [(each.topic, each.partition) for each in page.partitions]
+            collected += [(each.topic, each.partition) for each in page.partitions]
             if page.next is None:
                 break
             cursor = page.next
-        assert found == [(each.topic, each.partition) for each in rows], "10 comes after 9"
+        assert collected == [(each.topic, each.partition) for each in rows], "10 comes after 9"
         one = (await ask(topic="b/ö", limit=1)).partitions[0]
         assert one.model_dump() == {
             **rows[11]._asdict(),
@@ -193,9 +194,9 @@ def test_a_connector_that_copies_nothing_and_one_that_nobody_knows() -> None:
 def test_gaps_are_listed_newest_first_and_counted_whole() -> None:
     async def test(at: ServiceHarness) -> None:
         await told(at, CopyReport(totals(gaps={"truncated": 150}), gaps=[gap(n) for n in range(50, 150)]))
-        found = Gaps.model_validate_json((await at.client.get("/v1/connectors/c/gaps?limit=3")).content)
-        assert (found.total, found.kinds) == (150, {"truncated": 150})
-        assert [each.upstream_from for each in found.gaps] == [149, 148, 147]
+        body = Gaps.model_validate_json((await at.client.get("/v1/connectors/c/gaps?limit=3")).content)
+        assert (body.total, body.kinds) == (150, {"truncated": 150})
+        assert [each.upstream_from for each in body.gaps] == [149, 148, 147]
         generation = at.service.table.connector("c").generation
         at.service.snapshots.summary(
             "c", generation, Summary(rounds=1, errors=("away",), gaps=("gap in t-0",))

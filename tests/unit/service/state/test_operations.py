@@ -79,9 +79,9 @@ def test_refresh_over_http() -> None:
         rounds = at.service.rounds
         assert isinstance(rounds, FakeEngine)
         rounds.answer = lambda *_: {"found": 2, "added": ["g"]}
-        found = (await at.client.post(path)).json()
-        assert found.pop("seconds") >= 0
-        assert found == {
+        refreshed = (await at.client.post(path)).json()
+        assert refreshed.pop("seconds") >= 0
+        assert refreshed == {
             "name": "c",
             "kind": "fake",
             "found": 2,

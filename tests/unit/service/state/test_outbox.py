@@ -385,11 +385,14 @@ def test_records_cross_the_pipe_unchanged_and_read_as_the_contract_says(
     assert unpack_records(pack_records(name, 7, packed)) == (name, 7, packed)
     for record, packed_one in zip(records, packed, strict=True):
         assert packed_one[AFFINITY] == record.affinity
-        said = Record.model_validate_json(packed_one[TEXT], strict=True)
-        assert (said.source_partition, said.source_offset) == (record.source_partition, record.source_offset)
-        assert (said.topic, said.partition, said.timestamp) == (record.topic, 0, record.timestamp)
-        assert b64decode(said.key or "") == record.key
-        assert b64decode(said.value or "") == record.value
+        parsed = Record.model_validate_json(packed_one[TEXT], strict=True)
+        assert (parsed.source_partition, parsed.source_offset) == (
+            record.source_partition,
+            record.source_offset,
+        )
+        assert (parsed.topic, parsed.partition, parsed.timestamp) == (record.topic, 0, record.timestamp)
+        assert b64decode(parsed.key or "") == record.key
+        assert b64decode(parsed.value or "") == record.value
         shuffled = list(json.loads(packed_one[TEXT])["source_partition"].items())
         random.Random(7).shuffle(shuffled)
         assert partition_digest(dict(shuffled)) == partition_digest(record.source_partition)

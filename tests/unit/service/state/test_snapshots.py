@@ -17,16 +17,14 @@ from bridge.protocol.messages import GroupReport
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import Answers, ConnectorView
 from bridge.service.ipc.desired_state import Desired
+from bridge.service.ipc.frames import Frame, frame, read_frame
 from bridge.service.ipc.messages import (
-    Frame,
     InstanceStatus,
-    frame,
     pack_desired,
     pack_groups,
     pack_instance_status,
     pack_report,
     pack_summary,
-    read_frame,
     unpack_desired,
     unpack_groups,
     unpack_instance_status,
@@ -46,7 +44,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 )
 def test_groups_cross_the_pipe_unchanged(name: str, groups: list[tuple[str, bool, int]]) -> None:
     reports = {group: report(group, name, parts) if there else None for group, there, parts in groups}
-    packed = [pack_report(group, said) for group, said in reports.items()]
+    packed = [pack_report(group, report_) for group, report_ in reports.items()]
     got_name, generation, got = unpack_groups(pack_groups(name, 7, packed))
     assert (got_name, generation) == (name, 7)
     assert {item.group: None if item.blob is None else unpack_report(item.blob) for item in got} == reports
@@ -55,10 +53,10 @@ def test_groups_cross_the_pipe_unchanged(name: str, groups: list[tuple[str, bool
 def test_the_other_messages_cross_unchanged() -> None:
     desired = (Desired("ñ", "fake", {"a": None, "b": "\x00"}, 3, Assignment(4, frozenset({1, 3}))),)
     assert unpack_desired(pack_desired(desired)) == desired
-    said = Summary(
+    summary = Summary(
         groups=1, reasons={"x": 2}, clusters_seen=frozenset({"source"}), errors=("e",), failure="f"
     )
-    assert unpack_summary(pack_summary("c", 2, said)) == ("c", 2, said)
+    assert unpack_summary(pack_summary("c", 2, summary)) == ("c", 2, summary)
     note = InstanceStatus("c", 1, "broke", 2.0, 3)
     assert unpack_instance_status(pack_instance_status(note)) == note
 
@@ -194,14 +192,14 @@ def test_sums_that_are_kept_are_those_over_all_groups_and_partitions(
     """Answers are counted, and records that are missing added up, as reports come, not when somebody asks."""
     kept = Snapshots()
     for number, (group, what, missing) in enumerate(changes):
-        found = report(
+        result = report(
             group,
             ready=what != "behind",
             reason="target_ahead" if what == "behind" else None,
             task=int(what == "another task"),
             moved_at_ms=5 if what == "moved" else None,
         )
-        kept.groups("c", 1, [pack_report(group, None if what == "gone" else found)])
+        kept.groups("c", 1, [pack_report(group, None if what == "gone" else result)])
         row = None if what == "gone" else Missing(missing, 1_000 + number)
         kept.missing("c", 1, {TopicPartition(group, 0): row})
         if restarted and number == 20:

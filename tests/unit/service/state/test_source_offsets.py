@@ -110,7 +110,7 @@ def test_the_question_of_a_newer_instance_takes_the_place_of_an_older_ones() -> 
     run(test)
 
 
-@pytest.mark.parametrize("wrong", [[{}], [{"source_partition": {}}], "x", [None], told(10_001)])
+@pytest.mark.parametrize("wrong", [[{}], [{"source_partition": {}}], "x", [None], told(2_001)])
 def test_what_is_no_answer_is_refused(wrong: object) -> None:
     async def test(at: ServiceHarness) -> None:
         await started(at)
@@ -122,14 +122,14 @@ def test_what_is_no_answer_is_refused(wrong: object) -> None:
 
 
 def test_an_instance_waits_for_all_it_has_asked_for_and_may_give_up() -> None:
-    said: list[tuple[str, int, list[SourcePartition]]] = []
+    sent: list[tuple[str, int, list[SourcePartition]]] = []
 
     async def test() -> None:
         requests = OffsetRequests(
-            lambda name, generation, partitions: said.append((name, generation, [*partitions]))
+            lambda name, generation, partitions: sent.append((name, generation, [*partitions]))
         )
         assert await requests.request("c", 1, []) == []
-        assert said == []
+        assert sent == []
         asked = asyncio.create_task(requests.request("c", 1, places(3)))
         await asyncio.sleep(0)
         requests.received(pack_stored_offsets("c", 2, [(each, None) for each in places(3)]))
@@ -143,7 +143,7 @@ def test_an_instance_waits_for_all_it_has_asked_for_and_may_give_up() -> None:
         requests.received(pack_stored_offsets("c", 1, [(places(1)[0], None)]))
 
     asyncio.run(test())
-    assert said == [("c", 1, places(3)), ("c", 1, places(1)), ("c", 1, [])]
+    assert sent == [("c", 1, places(3)), ("c", 1, places(1)), ("c", 1, [])]
 
 
 def test_from_an_instance_to_a_poll_and_back_through_both_processes(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def costs(partition: Partition, offsets: list[int]) -> list[tuple[int, int]]:
     """Reads and time searches of each translation but the first; every one is exact."""
     memory = PartitionMemory()
     delta = partition.target.start - partition.source.start
-    found = []
+    collected = []
     for offset in offsets:
         partition.reads = partition.times = 0
         source, target = partition.source.bounds(), partition.target.bounds()
         verdict = partition.translate(bracket(offset, source, target, memory))
         assert (verdict.judgement, verdict.offset) == (Judgement.EXACT, offset + delta), verdict
-        found.append((partition.reads, partition.times))
-    return found[1:]
+        collected.append((partition.reads, partition.times))
+    return collected[1:]
 
 
 @pytest.mark.parametrize(

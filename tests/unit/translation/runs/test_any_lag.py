@@ -59,18 +59,18 @@ class Copy:
         """The verdict on a group with so much lag, and the bytes of the target that it takes to read: of headers, which
         tell the markers of commits."""
         offset, _ = self.at(self.records - lag)
-        found = self.known.translate(offset, "t", self.bounds)
+        verdict = self.known.translate(offset, "t", self.bounds)
         run = self.known.held(offset)
         if run is None or not looseness(run):
-            assert found is not None
-            return found, 0
+            assert verdict is not None
+            return verdict, 0
         markers = range(run.downstream_start, run.downstream_end)
         empty = [(at, at + 1) for at in markers if at % (self.commit + 1) == self.commit]
         places = RunScan(run)
         places.learn(Scanned(run.downstream_start, run.downstream_end, empty, 1))
-        found = self.known.translate(offset, "t", self.bounds, scans={run: places})
-        assert found is not None
-        return found, run.size + MARKER_BYTES * run.extra
+        verdict = self.known.translate(offset, "t", self.bounds, scans={run: places})
+        assert verdict is not None
+        return verdict, run.size + MARKER_BYTES * run.extra
 
 
 def test_a_million_records_behind_nothing_is_read_twice() -> None:
@@ -80,9 +80,9 @@ def test_a_million_records_behind_nothing_is_read_twice() -> None:
     for lag in copy.lags():
         for record in {copy.records - lag, max(0, copy.records - lag - 50)}:
             offset, place = copy.at(record)
-            found = copy.known.translate(offset, "t", copy.bounds)
-            assert found is not None
-            assert (found.judgement, found.offset, found.bound) == (Judgement.EXACT, place, 0), lag
+            verdict = copy.known.translate(offset, "t", copy.bounds)
+            assert verdict is not None
+            assert (verdict.judgement, verdict.offset, verdict.bound) == (Judgement.EXACT, place, 0), lag
     assert max(run.size for run in copy.runs) <= ANCHOR_BYTES
     assert copy.bytes / 12.288 < 20_000  # a GB
 
@@ -102,8 +102,8 @@ def test_any_lag_is_exact_for_64_mib_of_the_target_at_most(
     copy = Copy(1_000_000, commit=commit, transaction=transaction)
     most = 0
     for lag in copy.lags():
-        found, size = copy.judged(lag)
-        assert (found.judgement, found.offset) == (Judgement.EXACT, copy.at(copy.records - lag)[1]), lag
+        verdict, size = copy.judged(lag)
+        assert (verdict.judgement, verdict.offset) == (Judgement.EXACT, copy.at(copy.records - lag)[1]), lag
         most = max(most, size)
     assert most <= ANCHOR_BYTES
     assert bool(most) == read
@@ -115,8 +115,8 @@ def test_a_large_commit_of_small_transactions_is_exact_too(transaction: int) -> 
     """A backlog is copied so. While a commit had 16 runs at most a group 10,000 behind read 3,750 records twice."""
     copy = Copy(400_000, commit=200_000, transaction=transaction)
     for lag in [*range(0, 170_000, 1777), 10, 100, 1000, 10_000]:
-        found, _ = copy.judged(lag)
-        assert (found.judgement, found.offset) == (Judgement.EXACT, copy.at(copy.records - lag)[1]), lag
+        verdict, _ = copy.judged(lag)
+        assert (verdict.judgement, verdict.offset) == (Judgement.EXACT, copy.at(copy.records - lag)[1]), lag
     assert copy.bytes < 1_500_000
 
 
@@ -131,12 +131,12 @@ def test_where_a_source_has_more_holes_than_lists_have_room_for_it_is_a_256th_of
     copy = Copy(600_000, commit=200, transaction=transaction, hole=hole)
     loose = []
     for lag in [*range(10_000, 600_000, 10_000), *copy.lags()]:
-        found, _ = copy.judged(lag)
+        verdict, _ = copy.judged(lag)
         _, place = copy.at(copy.records - lag)
-        assert found.offset is not None
-        assert found.bound is not None
-        assert found.offset <= place <= found.offset + found.bound, lag
-        assert found.bound <= lag / 256
-        loose += [lag] * (found.judgement is not Judgement.EXACT)
+        assert verdict.offset is not None
+        assert verdict.bound is not None
+        assert verdict.offset <= place <= verdict.offset + verdict.bound, lag
+        assert verdict.bound <= lag / 256
+        loose += [lag] * (verdict.judgement is not Judgement.EXACT)
     assert loose
     assert min(loose) > 170_000

@@ -24,18 +24,18 @@ from bridge.translation.runs.holes import (
 
 STRETCHES = st.lists(
     st.builds(CopySpan, st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12
-).map(lambda found: [*found[:-1], CopySpan(found[-1].copies)])
+).map(lambda spans: [*spans[:-1], CopySpan(spans[-1].copies)])
 
 
 def pairs(some: list[CopySpan]) -> list[tuple[int, int]]:
     """Where each record and its copy stand."""
-    found: list[tuple[int, int]] = []
+    collected: list[tuple[int, int]] = []
     upstream = downstream = 0
     for each in some:
-        found += ((upstream + at, downstream + at) for at in range(each.copies))
+        collected += ((upstream + at, downstream + at) for at in range(each.copies))
         upstream += each.copies + each.skipped
         downstream += each.copies + each.extra
-    return found
+    return collected
 
 
 @given(STRETCHES)
@@ -92,7 +92,7 @@ def test_what_is_too_long_leaves_out_the_target_first(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("encoded", "message"),
     [
         ("", "begin with nothing"),
         ("0301", "begin with 03"),
@@ -103,9 +103,9 @@ def test_what_is_too_long_leaves_out_the_target_first(monkeypatch: pytest.Monkey
         ("0103030205" + "02" + "ff" * 9 + "01", "too large"),
     ],
 )
-def test_what_is_no_list_is_named(told: str, said: str) -> None:
-    with pytest.raises(SchemaError, match=said):
-        Holes(bytes.fromhex(told))
+def test_what_is_no_list_is_named(encoded: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        Holes(bytes.fromhex(encoded))
 
 
 @given(st.binary(max_size=60))

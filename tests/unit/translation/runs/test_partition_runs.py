@@ -49,8 +49,8 @@ class Topic:
         return changes
 
     def read(self) -> list[OffsetRun]:
-        found = read_runs([LogRecord(0, 0, *pair) for pair in self.live.items()])
-        return list(found[COPY].runs) if found else []
+        runs = read_runs([LogRecord(0, 0, *pair) for pair in self.live.items()])
+        return list(runs[COPY].runs) if runs else []
 
     @property
     def size(self) -> int:
@@ -403,9 +403,9 @@ def test_what_the_target_holds_no_more_is_one_run() -> None:
     known = ConsistentRuns(runs)
     bounds = LogBounds(log_start, runs[-1].downstream_end)
     for offset in range(0, runs[0].upstream_end, 999):
-        found = known.translate(offset, "t", bounds)
-        assert found is not None
-        assert (found.judgement, found.offset) == (Judgement.EXACT, log_start)
+        verdict = known.translate(offset, "t", bounds)
+        assert verdict is not None
+        assert (verdict.judgement, verdict.offset) == (Judgement.EXACT, log_start)
 
 
 def test_what_was_copied_of_two_leader_epochs_stays_apart() -> None:
@@ -461,8 +461,8 @@ def test_copies_of_one_partition_to_two_topics_keep_their_own_runs() -> None:
         *PartitionRuns().commit([Segment(0, 0, 7, 200)], 200, COPIED),
         *PartitionRuns().commit([Segment(0, 0, 0, 50)], 50, other),
     ]
-    found = read_runs([LogRecord(0, 0, *pair) for pair in changes])
-    assert {copy.target_topic: runs.position for copy, runs in found.items()} == {
+    copied_runs = read_runs([LogRecord(0, 0, *pair) for pair in changes])
+    assert {copy.target_topic: runs.position for copy, runs in copied_runs.items()} == {
         "A.orders": 200,
         "orders": 50,
     }
@@ -470,11 +470,11 @@ def test_copies_of_one_partition_to_two_topics_keep_their_own_runs() -> None:
 
 def nameless(changes: Sequence[Change]) -> list[LogRecord]:
     """As version 0 has written them."""
-    found = []
+    collected = []
     for key, value in changes:
         named = RunKey.decode(key)
-        found.append(LogRecord(0, 0, RunKey(named.source, "", named.upstream_start).encode(), value))
-    return found
+        collected.append(LogRecord(0, 0, RunKey(named.source, "", named.upstream_start).encode(), value))
+    return collected
 
 
 def test_runs_of_version_0_are_read_on_and_written_anew_when_they_change() -> None:

@@ -29,7 +29,7 @@ LOG = Bounds(10, 500)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "parsed"),
     [
         ("earliest", EARLIEST),
         ("latest", LATEST),
@@ -40,8 +40,8 @@ LOG = Bounds(10, 500)
         ("1970-01-02", Destination(ResetTo.TIMESTAMP, 86_400_000)),
     ],
 )
-def test_what_may_be_said(text: str, found: Destination) -> None:
-    assert destination(text) == found
+def test_what_may_be_said(text: str, parsed: Destination) -> None:
+    assert destination(text) == parsed
 
 
 @pytest.mark.parametrize("text", ["", "Earliest", "-1", "1.5", "yesterday", "२", "2026-13-01"])
@@ -57,7 +57,7 @@ def run(position: int, *, topic_id: str = "s", handed_back: bool = False) -> Off
 
 
 @pytest.mark.parametrize(
-    ("wanted", "to", "outcome"),
+    ("destination", "to", "outcome"),
     [
         (EARLIEST, 10, ResetOutcome.AGAIN),
         (LATEST, 500, ResetOutcome.SKIPPED),
@@ -67,8 +67,8 @@ def run(position: int, *, topic_id: str = "s", handed_back: bool = False) -> Off
         (Destination(ResetTo.TIMESTAMP, 77), 350, ResetOutcome.AGAIN),
     ],
 )
-def test_where_a_partition_goes_on(wanted: Destination, to: int, outcome: ResetOutcome) -> None:
-    (row,) = plan({ONE: run(400)}, {ONE: wanted, TWO: wanted}, {"t": "s"}, {ONE: LOG}, {ONE: 350})
+def test_where_a_partition_goes_on(destination: Destination, to: int, outcome: ResetOutcome) -> None:
+    (row,) = plan({ONE: run(400)}, {ONE: destination, TWO: destination}, {"t": "s"}, {ONE: LOG}, {ONE: 350})
     assert (row.position, row.to, row.outcome) == (400, to, outcome)
     assert row.changes is (outcome is not ResetOutcome.UNCHANGED)
 

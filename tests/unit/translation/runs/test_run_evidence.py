@@ -70,16 +70,16 @@ def test_the_same_without_the_source() -> None:
     known = ConsistentRuns(RUNS)
     for offset in range(100, 500):
         assert known.translate(offset, "t", TARGET) == known.translate(offset, "t", TARGET, "s", SOURCE)
-    found = known.translate(501, "t", TARGET)
-    assert found is not None
-    assert (found.offset, found.bound) == (1091, 256)
+    verdict = known.translate(501, "t", TARGET)
+    assert verdict is not None
+    assert (verdict.offset, verdict.bound) == (1091, 256)
 
 
 def test_before_the_first_run_where_it_covers() -> None:
     known = ConsistentRuns([run(100, 1000, 20, covered=60)])
-    found = known.translate(60, "t", TARGET)
-    assert found is not None
-    assert (found.judgement, found.offset) == (EXACT, 1000)
+    verdict = known.translate(60, "t", TARGET)
+    assert verdict is not None
+    assert (verdict.judgement, verdict.offset) == (EXACT, 1000)
     assert known.translate(59, "t", TARGET) is None
 
 
@@ -102,9 +102,9 @@ def test_an_offset_that_has_expired_on_the_source() -> None:
 def test_below_the_targets_log_start_the_target_holds_nothing(
     offset: int, start: int, expected: tuple[Judgement, int, int]
 ) -> None:
-    found = ConsistentRuns(RUNS).translate(offset, "t", LogBounds(start, 2000))
-    assert found is not None
-    assert (found.judgement, found.offset, found.bound) == expected
+    verdict = ConsistentRuns(RUNS).translate(offset, "t", LogBounds(start, 2000))
+    assert verdict is not None
+    assert (verdict.judgement, verdict.offset, verdict.bound) == expected
 
 
 def test_runs_say_nothing_of_other_topics() -> None:
@@ -118,9 +118,9 @@ def test_runs_say_nothing_of_other_topics() -> None:
 def test_no_answer_past_the_targets_end() -> None:
     known = ConsistentRuns(RUNS)
     assert known.translate(110, "t", LogBounds(0, 1009)) is None
-    found = known.translate(110, "t", LogBounds(0, 1010))
-    assert found is not None
-    assert found.offset == 1010
+    verdict = known.translate(110, "t", LogBounds(0, 1010))
+    assert verdict is not None
+    assert verdict.offset == 1010
 
 
 def test_a_source_that_was_cut_back_means_other_records() -> None:
@@ -131,7 +131,7 @@ def test_a_source_that_was_cut_back_means_other_records() -> None:
 def test_a_later_run_that_stands_lower_takes_those_above_it_back() -> None:
     known = ConsistentRuns([*RUNS, run(300, 1025, 10, covered=245)])
     answers = {at: known.translate(at, "t", TARGET) for at in (110, 135, 220, 305)}
-    assert {at: found and (found.offset, found.bound) for at, found in answers.items()} == {
+    assert {at: each and (each.offset, each.bound) for at, each in answers.items()} == {
         110: (1010, 0),
         135: (1020, 5),  # of the run that is left, up to the later one
         220: (1020, 5),

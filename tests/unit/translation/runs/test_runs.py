@@ -109,7 +109,7 @@ def test_a_later_schema_may_add_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("0002" + KEY[4:], VALUE, "version 2 of the key is not known; known: 0, 1"),
         (KEY, "0001" + VALUE[4:], "version 1 of the value is not known; known: 0"),
@@ -121,8 +121,8 @@ def test_a_later_schema_may_add_fields() -> None:
         (KEY, VALUE[:-2], "targetTopicId of the value: 2 bytes needed, 1 there"),
     ],
 )
-def test_what_cant_be_read_is_named(key: str, value: str, said: str) -> None:
-    with pytest.raises(SchemaError, match=said):
+def test_what_cant_be_read_is_named(key: str, value: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
         OffsetRun.decode(bytes.fromhex(key), bytes.fromhex(value))
 
 

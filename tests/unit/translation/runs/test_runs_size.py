@@ -62,15 +62,15 @@ class Topic:
     def commit(self, flow: Flow) -> None:
         dice = self.random
         self.epoch += dice.random() < flow.epochs
-        found = list(self._segments(flow, dice.randint(1, 2 * flow.commit)))
-        for key, value in self.owner.commit(found, self.upstream, COPIED):
+        result = list(self._segments(flow, dice.randint(1, 2 * flow.commit)))
+        for key, value in self.owner.commit(result, self.upstream, COPIED):
             if value is None:
                 self.live.pop(key, None)
             else:
                 self.live[key] = len(key) + len(value)
         self.downstream += 1
-        self.segments += len(found)
-        self.gb += (sum(each.size for each in found) + MARKER_BYTES) / 1e9
+        self.segments += len(result)
+        self.gb += (sum(each.size for each in result) + MARKER_BYTES) / 1e9
 
     def _segments(self, flow: Flow, left: int) -> Iterator[Segment]:
         dice, covered = self.random, self.upstream

@@ -73,8 +73,12 @@ class BridgeClient implements AutoCloseable {
         return call("PUT", path(task), body, settings.requestTimeoutMs);
     }
 
-    /** {@code batch}: number of the last batch that was read, null before the first; {@code offsets}: stored offsets. */
-    Call poll(TaskAddress task, long waitMs, int maxRecords, Long batch, List<Map<String, Object>> offsets) {
+    /**
+     * {@code batch}: number of the last batch that was read, null before the first; {@code offsets}: stored offsets;
+     * {@code measured}: number of the last measurements that were read, null where none are wanted.
+     */
+    Call poll(TaskAddress task, long waitMs, int maxRecords, Long batch, List<Map<String, Object>> offsets,
+        Long measured) {
         Map<String, Object> body = body("session", task.session);
         body.put("wait_ms", waitMs);
         body.put("max_records", maxRecords);
@@ -82,6 +86,9 @@ class BridgeClient implements AutoCloseable {
             body.put("batch", batch);
         }
         body.put("offsets", offsets);
+        if (measured != null) {
+            body.put("measured", measured);
+        }
         return call("POST", path(task) + "/poll", body, waitMs + settings.requestTimeoutMs);
     }
 

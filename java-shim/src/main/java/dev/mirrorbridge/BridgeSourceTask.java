@@ -17,6 +17,7 @@ public class BridgeSourceTask extends SourceTask {
     private final AckQueue acks = new AckQueue();
     private volatile WrittenBytes bytes = new WrittenBytes(Map.of());
     private volatile TaskSession session;
+    private volatile TaskMetrics metrics;
 
     @Override
     public String version() {
@@ -32,8 +33,9 @@ public class BridgeSourceTask extends SourceTask {
             Integer.parseInt(config.remove(COUNT)), null);
         bytes = new WrittenBytes(config);
         Settings settings = BridgeSourceConnector.settings(config, Definition.load(kind));
+        metrics = TaskMetrics.of(kind, config, context);
         session = new TaskSession(kind, address, config, settings, client(settings), pacer(),
-            new Backoff(new Random()), acks, new StoredOffsets(() -> context.offsetStorageReader()));
+            new Backoff(new Random()), acks, new StoredOffsets(() -> context.offsetStorageReader()), metrics);
     }
 
     /** Null rather than an empty list, after a second at most. */
@@ -47,6 +49,7 @@ public class BridgeSourceTask extends SourceTask {
     public void commitRecord(SourceRecord record, RecordMetadata metadata) {
         if (bytes.are(record, metadata)) {
             acks.add(record, metadata);
+            metrics.written(record);
         }
     }
 
@@ -57,6 +60,9 @@ public class BridgeSourceTask extends SourceTask {
 
     @Override
     public void stop() {
+        if (metrics != null) {
+            metrics.close();
+        }
         if (session != null) {
             session.stop();
         }

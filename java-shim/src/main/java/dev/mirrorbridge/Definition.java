@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Type;
@@ -25,6 +26,8 @@ final class Definition {
     final ConfigDef configDef = new ConfigDef();
     private final Set<String> secrets = new HashSet<>();
     private final List<Map<?, ?>> forbidden = new ArrayList<>();
+    private final Pattern secretNames;
+    private final List<?> plainNames;
 
     Definition(Map<?, ?> exported) {
         kind = (String) exported.get("kind");
@@ -35,6 +38,9 @@ final class Definition {
         for (Object rule : rules == null ? List.of() : (List<?>) rules) {
             forbidden.add((Map<?, ?>) rule);
         }
+        Map<?, ?> names = (Map<?, ?>) exported.get("secret_names");
+        secretNames = Pattern.compile((String) names.get("pattern"), Pattern.CASE_INSENSITIVE);
+        plainNames = (List<?>) names.get("but_not");
     }
 
     static Definition load(String kind) {
@@ -67,8 +73,10 @@ final class Definition {
         return values;
     }
 
+    /** Whether a key is a secret by its definition, or named like one: client properties have no definition. */
     boolean isSecret(String key) {
-        return secrets.contains(key);
+        return secrets.contains(key)
+            || secretNames.matcher(key).find() && plainNames.stream().noneMatch(end -> key.endsWith((String) end));
     }
 
     private void define(Map<?, ?> key) {

@@ -3,7 +3,6 @@ package dev.mirrorbridge;
 import java.net.URI;
 import java.util.Map;
 import java.util.TreeSet;
-import java.util.regex.Pattern;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Range;
@@ -22,11 +21,6 @@ final class Settings {
         .define(URL, Type.STRING, DEFAULT_URL, new BridgeUrl(), Importance.HIGH, "")
         .define(TOKEN, Type.PASSWORD, null, Importance.HIGH, "")
         .define(REQUEST_TIMEOUT, Type.LONG, 5000L, Range.atLeast(1), Importance.LOW, "");
-
-    /** Keys that carry secrets whatever the connector calls them (client prefixes are free). */
-    private static final Pattern SECRET = Pattern.compile(
-        ".*(password|secret|token|credential|jaas|user\\.info|keystore\\.key|private\\.key).*",
-        Pattern.CASE_INSENSITIVE);
 
     final URI url;
     final String token;
@@ -68,8 +62,7 @@ final class Settings {
         }
         TreeSet<String> secrets = new TreeSet<>();
         props.forEach((key, value) -> {
-            boolean secret = definition.isSecret(key) || SECRET.matcher(key).matches();
-            if (secret && value != null && !value.isBlank()) {
+            if (definition.isSecret(key) && value != null && !value.isBlank()) {
                 secrets.add(key);
             }
         });

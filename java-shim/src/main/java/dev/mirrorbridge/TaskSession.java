@@ -38,6 +38,7 @@ final class TaskSession {
     private final Backoff backoff;
     private final AckQueue acks;
     private final StoredOffsets stored;
+    private final TaskMetrics metrics;
     private final Link link;
     private final IdleWatch idle;
     /** When the next call may be made. */
@@ -58,7 +59,7 @@ final class TaskSession {
     private volatile Call ack;
 
     TaskSession(String kind, TaskAddress address, Map<String, String> config, Settings settings, BridgeClient client,
-        Pacer pacer, Backoff backoff, AckQueue acks, StoredOffsets stored) {
+        Pacer pacer, Backoff backoff, AckQueue acks, StoredOffsets stored, TaskMetrics metrics) {
         this.kind = kind;
         this.address = address;
         this.config = config;
@@ -68,6 +69,7 @@ final class TaskSession {
         this.backoff = backoff;
         this.acks = acks;
         this.stored = stored;
+        this.metrics = metrics;
         this.link = new Link(LOG, "Task " + address + " at " + settings);
         this.idle = new IdleWatch(idleMs -> client.idleTask(this.address, idleMs), () -> serving && !fenced);
         this.notBefore = pacer.nowMs();
@@ -170,7 +172,8 @@ final class TaskSession {
             return sessions.ask(client);
         }
         known = true;
-        return registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.drain())
+        return registered
+            ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.drain(), metrics.seen())
             : client.startTask(address, kind, config);
     }
 
@@ -219,6 +222,7 @@ final class TaskSession {
         try {
             records = RecordCodec.records(answer.body);
             stored.read((List<?>) answer.body.get("offsets_of"));
+            metrics.read((Map<?, ?>) answer.body.get("measured"));
             batch = (Long) answer.body.get("batch");
         } catch (RuntimeException notOfTheContract) {
             return lost(Answer.away("an answer that is not of the contract's form"));
@@ -239,6 +243,7 @@ final class TaskSession {
         serving = false;
         known = false;
         address = address.in(null);
+        metrics.forget();
         return timesUnknown++ == 0 ? List.of() : lost(answer);
     }
 

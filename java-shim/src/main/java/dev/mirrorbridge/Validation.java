@@ -1,6 +1,8 @@
 package dev.mirrorbridge;
 
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -84,6 +86,9 @@ final class Validation {
                 }
             } else if (kind == Answer.Kind.CREDENTIALS) {
                 errors.add(new String[] {Settings.TOKEN, credentials(settings, answer)});
+            } else if ("too_large".equals(answer.body.get("error_code"))) {
+                errors.add(new String[] {largest(), "The service at " + settings
+                    + " does not take a configuration as large as this one: " + answer.words});
             }
         } catch (ClassCastException | NullPointerException notOfTheContract) {
             kind = Answer.Kind.AWAY;
@@ -94,6 +99,11 @@ final class Validation {
             LOG.warn("{}: the service at {} could not validate the configuration ({}); only the local checks were made",
                 props.get("name"), settings, answer.words.isEmpty() ? "not the contract's form" : answer.words);
         }
+    }
+
+    /** The key with the longest value. */
+    private String largest() {
+        return Collections.max(props.entrySet(), Comparator.comparingInt(entry -> entry.getValue().length())).getKey();
     }
 
     static String credentials(Settings settings, Answer answer) {

@@ -12,6 +12,12 @@ import org.apache.kafka.common.config.ConfigException;
 
 /** The exported validators, with the messages of Kafka's own for the same error (those of 4.3, in any worker). */
 final class Validators {
+    /**
+     * Characters. Java compiles a long literal in quadratic time, and a megabyte would hold a thread of the worker for
+     * minutes: what is longer is left to the service, which has limits.
+     */
+    private static final int LONGEST_PATTERN = 10_000;
+
     private Validators() {
     }
 
@@ -99,6 +105,9 @@ final class Validators {
     /** Stock joins the list to one pattern, so that "(a,b)" works there; what compiles joined is right here too. */
     private static void patterns(String name, List<?> values) {
         list(name, values, true, List.of());
+        if (values.stream().anyMatch(value -> ((String) value).length() > LONGEST_PATTERN)) {
+            return;
+        }
         try {
             Pattern.compile(String.join("|", values.toArray(new String[0])));
         } catch (PatternSyntaxException joined) {

@@ -83,7 +83,9 @@ class ContractTest {
     void whatTheShimSendsHasTheFieldsOfTheSamples() throws Exception {
         try (FakeService service = FakeService.start()) {
             FastPacer pacer = new FastPacer();
-            BridgeSourceTask task = Tasks.started(pacer, Tasks.config(service.url()));
+            Map<String, String> config = Tasks.config(service.url());
+            config.put(BridgeSourceTask.KIND, "source");
+            BridgeSourceTask task = Tasks.started(pacer, config);
             task.poll();
             RecordCodec.records(sample("PollResponse")).forEach(record -> task.commitRecord(record,
                 record.timestamp() == null ? null : new RecordMetadata(new TopicPartition("t", 0), 17, 0, 0,

@@ -5,8 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.ConfigKey;
@@ -130,6 +134,22 @@ class DefinitionTest {
             .forEach(key -> assertEquals(ConfigDef.Type.PASSWORD, key.type, key.name));
     }
 
+    /** The service's list: tests/unit/connectors/config/test_secret_names.py reads the same names. */
+    @ParameterizedTest
+    @ValueSource(strings = {"group_offset", "checkpoint", "heartbeat", "source"})
+    void keysAreNamedLikeSecretsAsForTheService(String kind) throws IOException {
+        Path file = Path.of("..", "tests", "contract", "secret_names.json");
+        Map<?, ?> names = (Map<?, ?>) Json.read(Files.readString(file));
+        Definition definition = Definition.load(kind);
+        for (Object key : (List<?>) names.get("secret")) {
+            assertTrue(definition.isSecret((String) key), (String) key);
+            assertTrue(definition.isSecret(((String) key).toUpperCase(Locale.ROOT)), (String) key);
+        }
+        for (Object key : (List<?>) names.get("plain")) {
+            assertFalse(definition.isSecret((String) key), (String) key);
+        }
+    }
+
     @Test
     void theShimsOwnDefaultsAreTheExportedOnes() {
         Map<String, ConfigKey> keys = Definition.load("group_offset").configDef.configKeys();
@@ -152,7 +172,8 @@ class DefinitionTest {
     }
 
     private static Definition definition(String members) {
-        String json = "{'kind':'test','keys':[{'name':'k'," + members + "}]}";
+        String json = "{'kind':'test','keys':[{'name':'k'," + members + "}],"
+            + "'secret_names':{'pattern':'password','but_not':[]}}";
         return new Definition((Map<?, ?>) Json.read(json.replace('\'', '"')));
     }
 }

@@ -77,6 +77,16 @@ class ValidationTest {
         assertFalse(errors.toString().contains("s3cr3t"));
     }
 
+    @Test
+    void aConfigurationThatTheServiceDoesNotTakeIsAnErrorOfItsLargestKey() {
+        String words = "The request body has 2000000 bytes; the limit is 1048576 bytes";
+        service.answers = request -> FakeService.error(413, "too_large", words);
+        props.put("topics", "x".repeat(2_000));
+        Map<String, List<String>> errors = errors();
+        assertEquals(List.of("topics"), List.copyOf(errors.keySet()));
+        assertTrue(errors.toString().contains(words));
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"", "<html>", "{}", "{\"configs\":[7]}", "{\"configs\":[{}]}"})
     void whateverElseComesPassesOnTheLocalChecksWithOneWarning(String body) {
@@ -108,7 +118,8 @@ class ValidationTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"bridge.auth.token", "source.cluster.sasl.jaas.config", "target.consumer.ssl.key.password",
-        "admin.sasl.oauthbearer.client.credentials.client.secret"})
+        "admin.sasl.oauthbearer.client.credentials.client.secret", "target.cluster.ssl.keystore.certificate.chain",
+        "bridge.transforms.mask.passphrase", "value.converter.basic.auth.user.info"})
     void secretsAreNotSentOverPlainHttpToAnotherHost(String key) {
         props.put("bridge.url", "http://bridge.example:" + service.port());
         Tasks.allow("*");

@@ -22,7 +22,13 @@ def load_properties(path: Path) -> dict[str, str]:
         text = path.read_bytes().decode("latin-1")
     except OSError as error:
         raise PropertiesProblem(f"can't read {path}: {error.strerror}") from None
-    return dict(_pair(line, f"{path}, line {number}") for number, line in _logical_lines(text))
+    return parse_properties(text, str(path))
+
+
+def parse_properties(text: str, where: str) -> dict[str, str]:
+    """The properties of a text; of a key that is given twice the last value counts. `where`: the file, for errors.
+    Raises PropertiesProblem."""
+    return dict(_pair(line, f"{where}, line {number}") for number, line in _logical_lines(text))
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

@@ -36,7 +36,7 @@ SILENT_ROUNDS = 3_600.0
 """and when both clusters have answered all our rounds for so many seconds."""
 
 
-class Keeping:
+class RoundRecords:
     """The readiness topic (`store`) between rounds. What could not be written waits for the end of the next round."""
 
     def __init__(self, connector: str, options: GroupOptions, target: Cluster, interval: float) -> None:
@@ -75,7 +75,7 @@ class Keeping:
             if record is not None and record.task_count == assignment.task_count
         }
 
-    def elsewhere(self, assignment: Assignment) -> dict[int, tuple[int, int]]:
+    def other_tasks(self, assignment: Assignment) -> dict[int, tuple[int, int]]:
         """Returns the tasks that other services run: the time of their last round, and the interval to the next
         (ms)."""
         others = [task for task in range(assignment.task_count) if task not in assignment.active]

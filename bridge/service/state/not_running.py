@@ -9,33 +9,33 @@ from bridge.service.state.task_table import Connector, Task
 _PAUSED = "Connect has paused it, or is still writing its records; check its status in Connect"
 
 
-class Halt(NamedTuple):
+class NotRunning(NamedTuple):
     condition: str
     detail: str
 
 
-def halt(connector: Connector) -> Halt:
+def why_not_running(connector: Connector) -> NotRunning:
     """Why a connector has no running task."""
     idle = [task for task in connector.tasks.values() if task.idle and task.index < connector.task_count]
     if idle and not connector.stopped:
-        return Halt(
+        return NotRunning(
             "paused", f"connector {connector.name} is alive, but Connect does not poll its tasks: {_PAUSED}"
         )
     if connector.stopped and connector.tasks and not all(task.stopped for task in connector.tasks.values()):
-        return Halt("paused", f"connector {connector.name} is paused: resume it in Connect")
+        return NotRunning("paused", f"connector {connector.name} is paused: resume it in Connect")
     if connector.stopped:
-        return Halt(
+        return NotRunning(
             "stopped",
             f"connector {connector.name} is stopped or deleted: start it in Connect, or, if it was deleted, "
             f"remove it here with DELETE /v1/connectors/{connector.name}",
         )
     if connector.tasks:
-        return Halt(
+        return NotRunning(
             "not_polled",
             f"Connect does not poll connector {connector.name}: check the status of its tasks in Connect, "
             "and its worker",
         )
-    return Halt(
+    return NotRunning(
         "no_task", f"Connect has started no task of connector {connector.name}: check its status in Connect"
     )
 

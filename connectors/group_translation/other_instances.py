@@ -10,11 +10,11 @@ from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.values import Reason, TopicPartition
 from bridge.protocol.messages import GroupReport
 from connectors.base import Assignment, Missing, Publisher
-from connectors.group_translation.keeping import Keeping
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.records import committed_of, written_of
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import Rounds
+from connectors.group_translation.round_records import RoundRecords
 
 _NOT_SEEN = {Reason.SOURCE_NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED}
 """Reasons of groups that could not be read when all others were."""
@@ -24,18 +24,18 @@ _PORTION = 100
 """Groups after which other tasks of the event loop have a turn."""
 
 
-class Elsewhere:
+class OtherInstances:
     """Publishes reports and missing records that other instances of the connector have written to the topic."""
 
-    def __init__(self, keeping: Keeping, publisher: Publisher, reports: Reports) -> None:
-        self._keeping, self._publisher, self._reports = keeping, publisher, reports
+    def __init__(self, records: RoundRecords, publisher: Publisher, reports: Reports) -> None:
+        self._records, self._publisher, self._reports = records, publisher, reports
         self._shown: set[str] = set()
         self._missing: dict[TopicPartition, Missing] = {}
         self._assignment: Assignment | None = None
 
     def show(self, assignment: Assignment) -> None:
         """Publishes what is new in the topic about groups of tasks that don't run here."""
-        store, reports = self._keeping.store, self._reports
+        store, reports = self._records.store, self._reports
         names: Collection[str] = store.drain_changed()
         if assignment != self._assignment:
             names = {*store.names(GroupRecord), *self._shown}
@@ -59,7 +59,7 @@ class Elsewhere:
     def show_missing(self, own: Collection[TopicPartition], *, others: bool) -> None:
         """Publishes the missing records of partitions that are not among this instance's own. `others`: whether another
         instance looks at some. To be called before its own are published."""
-        now = self._keeping.missing(own) if others else {}
+        now = self._records.missing(own) if others else {}
         changed: dict[TopicPartition, Missing | None] = {
             tp: missing for tp, missing in now.items() if self._missing.get(tp) != missing
         }
@@ -78,7 +78,7 @@ class Elsewhere:
     ) -> None:
         """Takes over the groups of these tasks, which this instance has not looked at, as the topic has them: rounds
         without the source go on from there."""
-        store, count = self._keeping.store, assignment.task_count
+        store, count = self._records.store, assignment.task_count
         names = [name for name in store.names(GroupRecord) if task_of(name, count) in tasks]
         for at in range(0, len(names), _PORTION):
             records: dict[str, GroupRecord] = {}

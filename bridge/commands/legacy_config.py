@@ -1,0 +1,179 @@
+"""Makes a source connector's configuration of the options and files of `kafka-mirror-maker.sh`, MirrorMaker 1. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from connectors.config.mirror_options import STOCK
+
+HANDLER = "handler"
+"""The name that the message handler has among transforms."""
+_CONNECTION = re.compile(
+    r"bootstrap\.servers|security\.(protocol|providers)|(ssl|sasl)\..*|client\.dns\.lookup"
+)
+_OLD_PROPERTIES = {
+    "zookeeper.connect": "give bootstrap.servers: the consumer of ZooKeeper's time is gone since Kafka 2",
+    "zk.connect": "give bootstrap.servers: the consumer of ZooKeeper's time is gone since Kafka 2",
+    "groupid": "its name is group.id",
+    "metadata.broker.list": "its name is bootstrap.servers",
+    "broker.list": "its name is bootstrap.servers",
+    "autooffset.reset": "its name is auto.offset.reset",
+    "compression.codec": "its name is compression.type",
+    "request.required.acks": "its name is acks",
+}
+_OLD_RESETS = {"smallest": "earliest", "largest": "latest"}
+_BYTES = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
+_REFRESH_MS = "300000"
+"""Java's default of metadata.max.age.ms, by which MirrorMaker 1 finds new topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyOptions:
+    """As they were given; None for those that were not."""
+
+    include: str | None
+    whitelist: str | None
+    num_streams: int
+    abort_on_send_failure: str
+    message_handler: str | None
+    message_handler_args: str | None
+    rebalance_listener: str | None
+    rebalance_listener_args: str | None
+    new_consumer: bool
+    blacklist: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The two files."""
+
+    consumer: Mapping[str, str]
+    producer: Mapping[str, str]
+
+
+def problems(options: LegacyOptions, clients: Clients) -> list[str]:
+    """Returns everything that can't be done, at once."""
+    return [*_of_options(options), *_of_clients(clients)]
+
+
+def _of_options(options: LegacyOptions) -> Iterator[str]:
+    if not options.include and not options.whitelist:
+        yield "--include is missing: a Java regex of the topics to mirror"
+    if options.blacklist is not None:
+        yield "--blacklist went with the old consumer: give --include with what is left, (?!…) for what is not"
+    if options.abort_on_send_failure.lower() not in ("true", "false"):
+        yield f"--abort.on.send.failure is {options.abort_on_send_failure}; it must be true or false"
+    if options.num_streams < 1:
+        yield f"--num.streams is {options.num_streams}; it must be 1 at least"
+    for name, given in (
+        ("--consumer.rebalance.listener", options.rebalance_listener),
+        ("--rebalance.listener.args", options.rebalance_listener_args),
+    ):
+        if given is not None:
+            yield f"{name} can't be honoured: partitions are assigned by layouts, and nobody rebalances; leave it out"
+    handler = options.message_handler
+    if handler is not None and not handler.startswith("python:"):
+        yield (
+            f"--message.handler is {handler}: Java classes can't be loaded here; it takes python:module.function "
+            "(docs/transforms.md)"
+        )
+    if options.message_handler_args is not None and handler is None:
+        yield "--message.handler.args needs --message.handler"
+
+
+def _of_clients(clients: Clients) -> Iterator[str]:
+    if not clients.consumer.get("group.id"):
+        yield "--consumer.config has no group.id: positions of kafka-mirror-maker are the group's committed offsets"
+    for option, props in (("consumer", clients.consumer), ("producer", clients.producer)):
+        if not props.get("bootstrap.servers"):
+            yield f"--{option}.config has no bootstrap.servers"
+        for key, instead in _OLD_PROPERTIES.items():
+            if key in props:
+                yield f"--{option}.config has {key}: {instead}"
+    reset = clients.consumer.get("auto.offset.reset", "")
+    if reset in _OLD_RESETS:
+        yield f"--consumer.config has auto.offset.reset={reset}: it is called {_OLD_RESETS[reset]}"
+
+
+def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
+    """Yields what of the options does nothing, or does it under another name."""
+    if options.new_consumer:
+        yield "--new.consumer does nothing: there is no other consumer"
+    if options.whitelist is not None:
+        ignored = options.include is not None
+        yield "--whitelist is ignored: --include is given" if ignored else "--whitelist is called --include"
+    if "producer.type" in clients.producer:
+        yield "producer.type does nothing: records are written in transactions"
+    if clients.consumer.get("enable.auto.commit", "false").strip().lower() == "true":
+        yield "enable.auto.commit does nothing: offsets are committed every --offset.commit.interval.ms"
+    yield from (
+        f"{key} does nothing: records are copied as bytes" for key in _BYTES if _foreign(clients, key)
+    )
+    if "auto.offset.reset" not in clients.consumer:
+        yield "auto.offset.reset is latest, as with kafka-mirror-maker: give earliest to copy what new topics hold"
+
+
+def _foreign(clients: Clients, key: str) -> bool:
+    given = {**clients.consumer, **clients.producer}.get(key, "")
+    return bool(given) and "ByteArray" not in given
+
+
+def connector_config(
+    options: LegacyOptions, clients: Clients, source_id: str, target_id: str
+) -> dict[str, str]:
+    """Returns the configuration for options without problems. The clusters' ids are their aliases: MirrorMaker 1 has
+    none, and two of it that mirror in opposite directions see by them that they do."""
+    refresh_ms = int(clients.consumer.get("metadata.max.age.ms", _REFRESH_MS))
+    abort = options.abort_on_send_failure.lower() == "true"
+    config = {
+        "name": clients.consumer["group.id"],
+        "connector.class": "BridgeMirrorSourceConnector",
+        "source.cluster.alias": source_id,
+        "target.cluster.alias": target_id,
+        "replication.policy.class": f"{STOCK}LegacyReplicationPolicy",
+        "topics": pattern(options.include or options.whitelist or ""),
+        "topics.exclude": "__.*",
+        "refresh.topics.interval.seconds": str(max(1, refresh_ms // 1000)),
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "emit.offset-syncs.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+        "replication.factor": "-1",
+        "source.consumer.auto.offset.reset": "latest",
+        "source.record.policy": "fail" if abort else "report",
+        "spark.master": f"local[{options.num_streams}]",
+        **dict(_properties(clients.consumer, "source", "consumer", ("group.id", "enable.auto.commit"))),
+        **dict(_properties(clients.producer, "target", "producer", ("producer.type",))),
+    }
+    dotted = [alias for alias in (source_id, target_id) if "." in alias]
+    if dotted:
+        config["replication.policy.aliases"] = ",".join(dotted)
+    if options.message_handler is not None:
+        config |= {
+            "bridge.transforms": HANDLER,
+            f"bridge.transforms.{HANDLER}.type": options.message_handler,
+        }
+    if options.message_handler_args is not None:
+        config[f"bridge.transforms.{HANDLER}.args"] = options.message_handler_args
+    return config
+
+
+def connection(clients: Clients) -> dict[str, str]:
+    """Returns what is needed to connect to both clusters."""
+    consumer = _properties(clients.consumer, "source", "consumer")
+    return dict((*consumer, *_properties(clients.producer, "target", "producer")))
+
+
+def pattern(text: str) -> str:
+    """Returns the regex that MirrorMaker 1 makes of --include: commas mean |, blanks nothing, and quotes go."""
+    return text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+
+
+def _properties(
+    props: Mapping[str, str], side: str, role: str, left_out: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    for key, value in props.items():
+        if key not in (*left_out, *_BYTES, "producer.type", "metadata.max.age.ms"):
+            yield f"{side}.{'cluster' if _CONNECTION.fullmatch(key) else role}.{key}", value

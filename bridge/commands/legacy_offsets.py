@@ -1,0 +1,84 @@
+"""Keeps the committed offsets of MirrorMaker 1's consumer group: copying begins there, and tells how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from bridge.commands.views import Copying
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.values import Committed, GroupState, Side, TopicPartition
+from connectors.ports import Cluster, Clusters
+
+log = logging.getLogger(__name__)
+
+_FREE = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
+
+
+class GroupOffsets(Copying):
+    """The Publisher of a copy that goes on where the group has come to, and commits for it how far it has come."""
+
+    def __init__(self, group: str, interval: float) -> None:
+        """`interval` in seconds."""
+        super().__init__()
+        self._group, self._interval = group, interval
+        self._clusters: Clusters | None = None
+        self._cluster: Cluster | None = None
+        self._committed: dict[TopicPartition, int] = {}
+
+    async def begin(self, clusters: Clusters, props: Mapping[str, str]) -> None:
+        """Reads what the group has committed. Raises KafkaFailure, also for a group that has members: they copy."""
+        self._clusters, source = clusters, clusters.open(Side.SOURCE, props)
+        self._cluster = source
+        state = (await source.group_states([self._group]))[self._group]
+        if state not in _FREE:
+            text = (
+                f"group {self._group} is {state} on the source: another mirror uses it. Stop kafka-mirror-maker first, "
+                "or give another group.id"
+            )
+            raise KafkaFailure(KafkaFault.FENCED, text, retriable=False)
+        found = (await source.committed([self._group]))[self._group]
+        if isinstance(found, KafkaFailure):
+            raise found
+        self._committed = {tp: each.offset for tp, each in found.items()}
+
+    async def stored_offsets(
+        self, partitions: Sequence[Mapping[str, str | int]]
+    ) -> Sequence[Mapping[str, int] | None]:
+        places = [TopicPartition(str(each["topic"]), int(each["partition"])) for each in partitions]
+        return [{"position": self._committed[tp]} if tp in self._committed else None for tp in places]
+
+    async def run(self) -> None:
+        """Commits every interval, until cancelled."""
+        while True:
+            await asyncio.sleep(self._interval)
+            await self.commit()
+
+    async def finish(self) -> None:
+        if self._clusters is not None and self._cluster is not None:
+            await self.commit()
+            await self._clusters.release(self._cluster)
+
+    async def commit(self) -> None:
+        """Commits what has moved. What fails is tried again next time: it stands for nothing but what others are
+        shown, and where kafka-mirror-maker would go on."""
+        moved = {
+            tp: row.position
+            for tp, row in self.rows.items()
+            if row.position >= 0 and self._committed.get(tp) != row.position
+        }
+        if self._cluster is None or not moved:
+            return
+        try:
+            done = await self._cluster.alter(
+                self._group, {tp: Committed(position) for tp, position in moved.items()}
+            )
+        except KafkaFailure as failure:
+            log.warning("offsets of group %s are not committed: %s", self._group, failure)
+            return
+        for tp, failed in done.items():
+            if failed is None:
+                self._committed[tp] = moved[tp]
+            else:
+                log.warning("offset of group %s for %s-%d is not committed: %s", self._group, *tp, failed)

@@ -1,0 +1,120 @@
+"""`mirror-bridge mirror`: dedicated mode, the file and the flags of connect-mirror-maker.sh without Connect."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
+from bridge.errors import ConfigError, ConfigRejected
+
+if TYPE_CHECKING:
+    from bridge.dedicated.config.plan import MirrorPlan
+    from bridge.dedicated.config.worker_settings import WorkerSettings
+    from bridge.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def mirror(
+    config: Annotated[Path, typer.Argument(help="The file, as of connect-mirror-maker.sh: mm2.properties.")],
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--clusters",
+            help="Only flows into these clusters: --clusters B C, or B,C. All flows of the file otherwise.",
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8900].")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error [info].")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json [text].")] = None,
+) -> None:
+    """Mirror all flows of one file, in one command and without Connect: records, topics, checkpoints, group offsets,
+    heartbeats.
+
+    Health, metrics and groups are served as by `mirror-bridge serve`, of which every setting counts here
+    (MIRROR_BRIDGE_PORT and so on). Run the same file on several machines: they share the flows, and those of a
+    machine that goes away continue on the others. SIGTERM and SIGINT end it after a last commit.
+
+    Exit status 0: it was ended by a signal; 1: it can't listen; 2: something is wrong with the file or the settings.
+    """
+    flags = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
+    named = _named(clusters, more)
+    from bridge.settings import SettingsRejected, load_settings
+
+    try:
+        settings = load_settings(**{name: value for name, value in flags.items() if value is not None})
+    except SettingsRejected as error:
+        end(str(error), BAD_SETTINGS)
+    plan, workers = _planned(config, named, settings)
+    _serve(plan, workers, settings)
+
+
+def _named(clusters: Sequence[str] | None, more: Sequence[str] | None) -> list[str] | None:
+    """The clusters as stock's flag takes them, one word after the other, or with commas."""
+    if clusters is None:
+        if more:
+            end(f"unexpected argument {more[0]!r}: one file, then --clusters and names", BAD_SETTINGS)
+        return None
+    words = [word.strip() for each in (*clusters, *(more or ())) for word in each.split(",")]
+    return [word for word in words if word]
+
+
+def _planned(
+    path: Path, clusters: Sequence[str] | None, settings: Settings
+) -> tuple[MirrorPlan, Mapping[str, WorkerSettings]]:
+    """The flows that are to run, every connector checked as Connect would. Ends the command with all errors."""
+    from bridge.dedicated.config.reading import read_plan
+    from bridge.dedicated.config.running import restricted
+    from bridge.dedicated.config.worker_settings import all_worker_settings
+    from bridge.java_properties import PropertiesProblem
+    from bridge.service.wiring import check_context
+
+    try:
+        plan = read_plan(path, clients=check_context(settings.policy()).clients)
+        if clusters is not None:
+            plan = restricted(plan, clusters)
+        return plan, all_worker_settings(plan.flows)
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    except ConfigRejected as rejected:
+        _all(path, rejected.errors)
+        raise typer.Exit(BAD_SETTINGS) from None
+
+
+def _all(path: Path, errors: Sequence[ConfigError]) -> None:
+    note(f"{path} has {len(errors)} error(s):")
+    for number, error in enumerate(errors, 1):
+        _print(f"  {number}. {error.message}")
+
+
+def _print(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _serve(plan: MirrorPlan, workers: Mapping[str, WorkerSettings], settings: Settings) -> None:
+    from bridge.dedicated.node import Node
+    from bridge.service.serve import CannotListen, run
+    from bridge.service.service import Service
+
+    def beside(service: Service, url: str) -> Node:
+        for unused in plan.unused:
+            keys = ", ".join(unused.keys)
+            log.warning("without a meaning here: %s (%s)", keys, unused.reason)
+        for doubt in plan.doubts:
+            log.warning("%s: %s", doubt.key, doubt.message)
+        return Node(service, url, plan, workers)
+
+    try:
+        run(settings, beside=beside)
+    except CannotListen as error:
+        if settings.log_format == "text":
+            end(str(error), CANNOT_START)
+        logging.getLogger("bridge").critical("%s", error)
+        raise typer.Exit(CANNOT_START) from None

@@ -1,0 +1,2 @@
+"""The file of dedicated mode as a plan: clusters, flows, and the configurations of their connectors. Pure but for
+`reading`."""

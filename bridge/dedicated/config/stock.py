@@ -1,0 +1,131 @@
+"""Stock's MirrorMakerConfig: what a cluster, a worker and the connectors of a flow get of a file, and what counts
+before what (stock §1.7).
+
+Every setting is kept with the key of the file that it comes from, so that errors can name that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridge.dedicated.config import names
+from bridge.dedicated.config.plan import ROLES
+from bridge.mm2.filters import split_list
+
+File = Mapping[str, str]
+
+_PACKAGE = "org.apache.kafka.connect.mirror."
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_OF_WORKERS = (
+    *("offset.storage", "config.storage", "status.storage"),
+    *("key.converter", "value.converter", "header.converter"),
+    *("task", "worker", names.POLICY),
+)
+"""What workers get from the top level, by its beginning."""
+
+
+class Setting(NamedTuple):
+    value: str
+    key: str
+    """Of the file; empty for what stock fills in."""
+
+
+Settings = dict[str, Setting]
+
+
+def values(settings: Mapping[str, Setting]) -> dict[str, str]:
+    return {key: setting.value for key, setting in settings.items()}
+
+
+def clusters(file: File) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(split_list(file.get(names.CLUSTERS, ""))))
+
+
+def is_true(text: str) -> bool:
+    """Reads a flag as stock's driver does: as Java's Boolean.parseBoolean, where all but true is false."""
+    return text.lower() == "true"
+
+
+def cluster_pairs(file: File) -> list[tuple[str, str]]:
+    """Returns source and target of each flow that has a herder: it is enabled, or has heartbeats."""
+    everywhere = file.get(names.EMIT_HEARTBEATS, "true")
+    return [
+        (source, target)
+        for source in clusters(file)
+        for target in clusters(file)
+        if source != target
+        and (
+            is_true(file.get(f"{source}->{target}.{names.ENABLED}", "false"))
+            or is_true(file.get(f"{source}->{target}.{names.EMIT_HEARTBEATS}", everywhere))
+        )
+    ]
+
+
+def cluster_settings(file: File, cluster: str) -> Settings:
+    """Returns stock's `clusterProps`: the cluster's own, each property of clients for every role too, and the same of
+    the top level behind them."""
+    found = _stripped(file, f"{cluster}.")
+    top = {name: Setting(file[name], name) for name in names.CLIENT_NAMES if name in file}
+    for given in (dict(found), top):
+        for name in names.CLIENT_NAMES:
+            if name in given:
+                for key in (name, *(f"{role}.{name}" for role in ROLES)):
+                    found.setdefault(key, given[name])
+    return found
+
+
+def client_settings(file: File, cluster: str) -> Settings:
+    """Returns stock's `clientConfig`: all of the file, with the cluster's settings in front."""
+    return {**_beginning(file, ("",)), **cluster_settings(file, cluster)}
+
+
+def worker_settings(file: File, source: str, target: str) -> Settings:
+    """Returns stock's `workerConfig` of a flow's herder, which keeps to the target."""
+    found = cluster_settings(file, target)
+    found |= _beginning(file, _OF_WORKERS)
+    found |= _beginning(file, (names.PROVIDERS,))
+    filled_in = {
+        "client.id": f"{source}->{target}",
+        "group.id": f"{source}-mm2",
+        "offset.storage.topic": f"mm2-offsets.{source}.internal",
+        "status.storage.topic": f"mm2-status.{source}.internal",
+        "config.storage.topic": f"mm2-configs.{source}.internal",
+        **{f"{of}.converter": _BYTES for of in ("key", "value", "header")},
+    }
+    return {**_generated(filled_in), **found}
+
+
+def connector_settings(file: File, source: str, target: str, connector: str) -> Settings:
+    """Returns stock's `connectorBaseConfig` of a flow. `connector`: the simple name of its class."""
+    found = {key: Setting(value, key) for key, value in file.items() if key in names.CONNECTOR_NAMES}
+    found |= _beginning(file, (names.PROVIDERS, names.POLICY))
+    for side, cluster in zip(names.SIDES, (source, target), strict=True):
+        for key, setting in cluster_settings(file, cluster).items():
+            found[on_side(side, key)] = setting
+    filled_in = {"name": connector, "connector.class": _PACKAGE + connector}
+    filled_in |= dict(zip(names.ALIASES, (source, target), strict=True))
+    of_flow = _stripped(file, f"{source}->{target}.")
+    return {**_generated({names.ENABLED: "false"}), **_generated(filled_in), **found, **of_flow}
+
+
+def on_side(side: str, key: str) -> str:
+    """Returns the key of a connector that a cluster's key becomes."""
+    # Stock asks for the beginning alone, without a dot behind it.
+    return f"{side}.{key}" if key.startswith(ROLES) else f"{side}.cluster.{key}"
+
+
+def _stripped(file: File, prefix: str) -> Settings:
+    return {
+        key.removeprefix(prefix): Setting(value, key)
+        for key, value in file.items()
+        if key.startswith(prefix) and key != prefix
+    }
+
+
+def _beginning(file: File, prefixes: tuple[str, ...]) -> Settings:
+    return {key: Setting(value, key) for key, value in file.items() if key.startswith(prefixes)}
+
+
+def _generated(found: Mapping[str, str]) -> Settings:
+    return {key: Setting(value, "") for key, value in found.items()}

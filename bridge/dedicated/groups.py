@@ -1,0 +1,88 @@
+"""Asks a target cluster for the groups of its flows, and makes the topic that they share. Blocking calls of the
+library's admin client, each in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._group import ConsumerGroupDescription
+from confluent_kafka.cimpl import NewTopic
+
+from bridge.dedicated.sharing import Members
+from bridge.kafka.protocol.errors import of_exception
+
+_LIBRARY = logging.getLogger("librdkafka")
+_SECONDS = 20.0
+_MEANWHILE = frozenset(
+    {
+        KafkaError.TOPIC_ALREADY_EXISTS,
+        # Somebody else has to make it; whether it is there shows when the group is joined.
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+Value = TypeVar("Value")
+
+
+class TargetGroups:
+    """One target cluster."""
+
+    def __init__(self, settings: Mapping[str, str | int | float]) -> None:
+        self._settings: dict[str, Any] = {
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,
+            **settings,
+            "log_level": 2,
+        }
+        self._client: AdminClient | None = None
+
+    async def make_topic(self, topic: str, replication_factor: int) -> None:
+        """Makes a compacted topic of one partition where there is none. Raises KafkaFailure."""
+        new = NewTopic(
+            topic,
+            num_partitions=1,
+            replication_factor=replication_factor,
+            config={"cleanup.policy": "compact"},
+        )
+        await self._ask(
+            f"create topic {topic}",
+            lambda client: client.create_topics([new], request_timeout=_SECONDS)[topic],
+            _MEANWHILE,
+        )
+
+    async def members(self, group: str) -> Members:
+        """Raises KafkaFailure."""
+        found: ConsumerGroupDescription | None = await self._ask(
+            f"describe group {group}",
+            lambda client: client.describe_consumer_groups([group], request_timeout=_SECONDS)[group],
+            frozenset({KafkaError.GROUP_ID_NOT_FOUND}),
+        )
+        members = [] if found is None else found.members
+        owners = [each.client_id for each in members if each.assignment.topic_partitions]
+        return Members(owners[0] if owners else None, frozenset(each.client_id for each in members))
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(client.__exit__, None, None, None)
+
+    async def _ask(
+        self, doing: str, call: Callable[[AdminClient], Future[Value]], well: Collection[int]
+    ) -> Value | None:
+        """None where the cluster answers with one of the errors that are `well`."""
+        if self._client is None:
+            self._client = AdminClient(self._settings, logger=_LIBRARY)
+        client = self._client
+        try:
+            return await asyncio.wrap_future(call(client))
+        except KafkaException as error:
+            cause = error.args[0]
+            if isinstance(cause, KafkaError) and cause.code() in well:
+                return None
+            raise of_exception(error, doing) from None

@@ -1,0 +1,158 @@
+"""Makes this node a member of a flow's consumer group, by which Kafka gives the flow to one of the nodes.
+
+The group follows a topic of one partition: whoever is assigned that one runs the flow. With cooperative-sticky a node
+that joins takes nothing from one that runs. A node that leaves, or falls silent for the session timeout, loses the
+partition to another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from bridge.dedicated.config.worker_settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+_LIBRARY = logging.getLogger("librdkafka")
+
+LibrarySettings = Mapping[str, str | int | float]
+
+_POLL_SECONDS = 0.5
+_RELEASE_SHARE = 0.8
+"""Of rebalance.timeout.ms, for which a rebalance waits for a flow to end: after all of it the group drops this node."""
+REJOIN_SECONDS = 5.0
+"""After the flow was given up: until then the group has given it to another member."""
+_PASSING = frozenset(
+    {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
+)
+
+
+class Candidate(Protocol):
+    """Who would run the flow. All of it is called in the event loop."""
+
+    def acquired(self) -> None:
+        """Kafka has given the flow to this node."""
+
+    async def released(self) -> None:
+        """The flow goes to another node once this returns."""
+
+    def joined(self) -> None:
+        """The group counts this node, whether or not the flow is its own."""
+
+    def kept_out(self, why: str) -> None:
+        """The group can't be joined, or its coordinator does not answer."""
+
+
+class Membership:
+    """A thread of its own: the client's calls block. Makes no call of the event loop after `leave`."""
+
+    def __init__(
+        self, flow: str, settings: LibrarySettings, worker: WorkerSettings, node: str, candidate: Candidate
+    ) -> None:
+        self._flow, self._candidate = flow, candidate
+        self._topic = worker.topic
+        self._settings: dict[str, Any] = {
+            **settings,
+            "client.id": node,
+            "group.id": worker.group,
+            "session.timeout.ms": worker.session_ms,
+            "heartbeat.interval.ms": worker.heartbeat_ms,
+            "max.poll.interval.ms": worker.rebalance_ms,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "latest",
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,
+            "topic.metadata.refresh.interval.ms": 30_000,
+            # Below the level of its lines about brokers that are away, one per attempt.
+            "log_level": 2,
+            "error_cb": self._on_error,
+        }
+        self._release_seconds = _RELEASE_SHARE * worker.rebalance_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._ending, self._giving_up = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"group of {flow}", daemon=True)
+
+    def join(self) -> None:
+        self._thread.start()
+
+    def give_up(self) -> None:
+        """Leaves the group, so that another member gets the flow, and joins it again."""
+        self._giving_up.set()
+
+    async def leave(self) -> None:
+        """Releases the flow and leaves the group at once."""
+        self._ending.set()
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    # -- in the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            consumer = Consumer(self._settings, logger=_LIBRARY)
+            try:
+                consumer.subscribe(
+                    [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
+                while not (self._ending.is_set() or self._giving_up.is_set()):
+                    message = consumer.poll(_POLL_SECONDS)
+                    if message is not None and (error := message.error()) is not None:
+                        self._on_error(error)
+            except KafkaException as failed:
+                self._on_error(failed.args[0])
+            finally:
+                consumer.close()
+            if self._giving_up.is_set():
+                self._giving_up.clear()
+                self._ending.wait(REJOIN_SECONDS)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._post(self._candidate.joined)
+        for each in partitions:
+            each.offset = OFFSET_END
+        consumer.incremental_assign(partitions)
+        if partitions:
+            consumer.pause(partitions)  # nothing in the topic concerns us
+        # Where somebody has made the topic with more partitions, only one of them stands for the flow.
+        if any(each.partition == 0 for each in partitions):
+            self._post(self._candidate.acquired)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if any(each.partition == 0 for each in partitions):
+            done = asyncio.run_coroutine_threadsafe(self._candidate.released(), self._loop)
+            try:
+                done.result(self._release_seconds)
+            except TimeoutError:
+                log.warning("flow %s: it has not ended within %.0f s", self._flow, self._release_seconds)
+        consumer.incremental_unassign(partitions)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """The group has given the flow away already: nobody waits."""
+        if any(each.partition == 0 for each in partitions):
+            log.warning(
+                "flow %s: this node was silent for the session timeout, and another one may run the flow by now",
+                self._flow,
+            )
+            asyncio.run_coroutine_threadsafe(self._candidate.released(), self._loop)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            why = (
+                f"group {self._settings['group.id']} has members of another kind: a connect-mirror-maker.sh of this "
+                "flow runs; stop it on all machines, and the flow goes on here where that one has stopped"
+            )
+        elif error.code() in _PASSING:
+            why = f"the target cluster does not answer: {error.str()}"
+        else:
+            why = error.str()
+        self._post(lambda: self._candidate.kept_out(why))
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(call)

@@ -1,0 +1,106 @@
+"""Reads the source offsets that a stock connect-mirror-maker.sh has left on the target, from which its copy goes on.
+
+They stand in the topic of its Connect workers under the connector's name (stock §2). A stock mirror of the same flow
+does not run meanwhile: its workers and our nodes are never members of the flow's group at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from bridge.kafka.protocol.errors import of_exception
+from bridge.protocol.messages import StoredOffset
+
+log = logging.getLogger(__name__)
+
+_SECONDS = 30.0
+Offsets = dict[str, dict[str, Any]]
+"""By the source partition as JSON in order."""
+
+
+class StoredOffsets:
+    """The offsets of one connector, read when they are first asked for."""
+
+    def __init__(self, settings: Mapping[str, str | int | float], topic: str, connector: str) -> None:
+        """`connector`: its name in Connect."""
+        self._settings: dict[str, Any] = {
+            **settings,
+            "group.id": "mirror-bridge-reads-no-group",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": False,
+            "log_level": 2,
+        }
+        self._topic, self._connector = topic, connector
+        self._found: Offsets | None = None
+
+    async def of(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
+        """Raises KafkaFailure."""
+        if self._found is None:
+            try:
+                self._found = await asyncio.to_thread(self._read)
+            except KafkaException as error:
+                raise of_exception(error, f"read {self._topic}") from None
+            if self._found:
+                log.info(
+                    "a stock mirror has left the offsets of %d partition(s) in %s; copying goes on where it stopped, "
+                    "where no offset run says otherwise",
+                    len(self._found),
+                    self._topic,
+                )
+        return [
+            StoredOffset(source_partition=dict(each), source_offset=self._found.get(_key(each)))
+            for each in partitions
+        ]
+
+    def _read(self) -> Offsets:
+        consumer = Consumer(self._settings)
+        try:
+            # All topics: asking for one by name may create it.
+            there = consumer.list_topics(timeout=_SECONDS).topics.get(self._topic)
+            if there is None or there.error is not None:
+                return {}
+            ends = set(there.partitions)
+            consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in ends])
+            found: Offsets = {}
+            while ends:
+                message = consumer.poll(_SECONDS)
+                if message is None:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                error = message.error()
+                if error is None:
+                    put(found, self._connector, message.key(), message.value())
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ends.discard(message.partition() or 0)
+                else:
+                    raise KafkaException(error)
+            return found
+        finally:
+            consumer.close()
+
+
+def put(found: Offsets, connector: str, key: bytes | None, value: bytes | None) -> None:
+    """Adds a record of the topic; what is not this connector's, or can't be read, is passed over."""
+    try:
+        name, partition = json.loads(key or b"")
+        offset = None if value is None else json.loads(value)
+    except (ValueError, TypeError):
+        return
+    if name != connector or not isinstance(partition, dict):
+        return
+    if isinstance(offset, dict):
+        found[_key(partition)] = offset
+    else:
+        found.pop(_key(partition), None)
+
+
+def _key(partition: Mapping[str, Any]) -> str:
+    return json.dumps(dict(partition), sort_keys=True)

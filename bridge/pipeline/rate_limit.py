@@ -1,0 +1,89 @@
+"""Limits how fast a connector copies: a token bucket for each slice, and how slices share the limit. Pure.
+
+Counted are the bytes of batches as they are sent, like the bytes of the metrics. A batch is sent whole: a bucket may
+owe, and is waited for until it no longer does, so that the rate holds over times in which several batches are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BURST = 0.25
+"""Seconds of its rate that a bucket keeps while there are no records."""
+STALL = 2.0
+"""Seconds of its rate that it keeps while there are some: what commits and busy machines hold up is made up for."""
+_USED = 0.6
+"""Part of its share from which on a slice with a backlog could do with more."""
+_GROWTH = 1.5
+"""Room for what a slice without a backlog copies now."""
+_LEAST = 1 / 50
+"""Part of an equal share that every slice keeps: what it begins with when records come."""
+_NEWS = 0.1
+"""Change of a share from which on slices are told."""
+
+
+class TokenBucket:
+    """Times in seconds of any clock that does not go back, rates in bytes per second."""
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate, self._tokens, self._at = rate, 0.0, now
+
+    def set_rate(self, rate: float, now: float) -> None:
+        self._fill(now)
+        self._rate = rate
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next batch may be taken, 0 for at once."""
+        self._fill(now)
+        return max(0.0, -self._tokens / self._rate)
+
+    def take(self, size: int) -> None:
+        self._tokens -= size
+
+    def rest(self, now: float) -> None:
+        """Called when there was nothing to take."""
+        self._fill(now)
+        self._tokens = min(self._tokens, self._rate * BURST)
+
+    def _fill(self, now: float) -> None:
+        filled = self._tokens + self._rate * (now - self._at)
+        self._tokens, self._at = min(filled, self._rate * STALL), now
+
+
+class Use(NamedTuple):
+    """What a slice has done with its share: bytes per second, and whether records wait."""
+
+    rate: float
+    backlog: bool
+
+
+def equal_shares(limit: int, slices: int) -> tuple[int, ...]:
+    return (max(1, limit // slices),) * slices
+
+
+def new_shares(limit: int, shares: Sequence[int], used: Sequence[Use]) -> tuple[int, ...]:
+    """Returns the share of each slice, all together the limit. Slices without a backlog keep room for what they copy,
+    and some more; what that leaves goes in equal parts to those that have one, and of these only as much to one that
+    does not use it as an equal share. What is left even then goes to those with a backlog, or, without any, to all."""
+    equal = limit / len(shares)
+    wanted = [_wanted(each, share, equal, limit) for each, share in zip(used, shares, strict=True)]
+    given, left = [0.0] * len(shares), float(limit)
+    waiting = sorted(range(len(shares)), key=lambda slot: wanted[slot])
+    for done, slot in enumerate(waiting):
+        given[slot] = min(wanted[slot], left / (len(waiting) - done))
+        left -= given[slot]
+    lagging = [slot for slot, use in enumerate(used) if use.backlog] or list(range(len(shares)))
+    for slot in lagging:
+        given[slot] += left / len(lagging)
+    return tuple(max(1, int(each)) for each in given)
+
+
+def _wanted(use: Use, share: int, equal: float, limit: int) -> float:
+    if not use.backlog:
+        return max(_GROWTH * use.rate, _LEAST * equal)
+    return limit if use.rate >= _USED * share else equal
+
+
+def worth_telling(shares: Sequence[int], newer: Sequence[int]) -> bool:
+    return any(abs(new - old) > _NEWS * old for old, new in zip(shares, newer, strict=True))

@@ -1,0 +1,38 @@
+"""Moves shares of a connector's limit between the slices of a layout, by what their partitions have copied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridge.model.copying import Progress
+from bridge.model.values import TopicPartition
+from bridge.pipeline.layouts import Slice
+from bridge.pipeline.rate_limit import Use, new_shares, worth_telling
+
+SHARE_EVERY = 2.0
+"""Seconds between two looks at who uses what."""
+
+
+class Sharing:
+    """What the slices of one layout had copied at the last look."""
+
+    def __init__(self, limit: int, slices: Sequence[Slice]) -> None:
+        self._limit = limit
+        self._partitions = [[each.source for each in work.partitions] for work in slices]
+        self._last: tuple[float, list[int]] | None = None
+
+    def shares(
+        self, progress: Mapping[TopicPartition, Progress], shares: Sequence[int], now: float
+    ) -> Sequence[int] | None:
+        """Returns new shares, None where those of before will do. `now` in seconds."""
+        known = [[progress.get(tp) for tp in held] for held in self._partitions]
+        copied = [sum(each.bytes for each in held if each is not None) for held in known]
+        last, self._last = self._last, (now, copied)
+        if last is None or now <= last[0]:
+            return None
+        used = [
+            Use((after - before) / (now - last[0]), any(each is None or each.lag != 0 for each in held))
+            for after, before, held in zip(copied, last[1], known, strict=True)
+        ]
+        newer = new_shares(self._limit, shares, used)
+        return newer if worth_telling(shares, newer) else None

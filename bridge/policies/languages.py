@@ -1,0 +1,228 @@
+"""Regular languages over the characters of topic names, with intersection and complement, by derivatives (Brzozowski).
+
+A language is a number, equal for equal expressions. The derivative of a language by a character is what may follow that
+character: so matching, the shortest word of a language, and whether it has any, are all walks from one to the next.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+from functools import reduce
+from typing import Final, Literal, NamedTuple
+
+ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
+"""All characters that a topic's name may have."""
+MOST = 20_000
+"""Expressions that a proof may make; sensible patterns make some hundreds."""
+Kind = Literal["letters", "blank", "sequence", "union", "intersection", "repeat", "complement"]
+
+
+class TooComplex(Exception):
+    """Raised for expressions of which more follow than anybody waits for."""
+
+
+class _Expression(NamedTuple):
+    kind: Kind
+    letters: frozenset[str] = frozenset()
+    parts: tuple[int, ...] = ()
+
+
+class Languages:
+    """Makes and compares languages. The numbers of one object mean nothing to another."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._expressions: list[_Expression] = []
+        self._nullable: list[bool] = []
+        self._numbers: dict[_Expression, int] = {}
+        self._derivatives: dict[tuple[int, str], int] = {}
+        self.nothing = self.letters(())
+        self.blank = self._number(_Expression("blank"))
+        self.everything = self._number(_Expression("complement", parts=(self.nothing,)))
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def letters(self, characters: Iterable[str]) -> int:
+        """One of these characters."""
+        return self._number(_Expression("letters", frozenset(characters) & ALPHABET))
+
+    def word(self, text: str) -> int:
+        return self.sequence(*(self.letters(character) for character in text))
+
+    def sequence(self, *parts: int) -> int:
+        """Words of these languages, one after the other."""
+        return reduce(lambda rest, first: self._two(first, rest), reversed(parts), self.blank)
+
+    def _two(self, first: int, rest: int) -> int:
+        if self.nothing in (first, rest):
+            return self.nothing
+        if first == self.blank:
+            return rest
+        if rest == self.blank:
+            return first
+        expression = self._expressions[first]
+        if expression.kind == "sequence":
+            return self._two(expression.parts[0], self._two(expression.parts[1], rest))
+        return self._number(_Expression("sequence", parts=(first, rest)))
+
+    def union(self, *parts: int) -> int:
+        several = self._flat("union", parts) - {self.nothing}
+        if self.everything in several:
+            return self.everything
+        letters = [each for each in several if self._expressions[each].kind == "letters"]
+        if len(letters) > 1:
+            merged = self.letters(frozenset().union(*(self._expressions[each].letters for each in letters)))
+            several = several - set(letters) | {merged}
+        return self._joined("union", several, self.nothing)
+
+    def intersection(self, *parts: int) -> int:
+        several = self._flat("intersection", parts) - {self.everything}
+        return (
+            self.nothing
+            if self.nothing in several
+            else self._joined("intersection", several, self.everything)
+        )
+
+    def repeat(self, part: int) -> int:
+        """Any number of words of this language, one after the other; none is a number too."""
+        if part in (self.nothing, self.blank):
+            return self.blank
+        return (
+            part
+            if self._expressions[part].kind == "repeat"
+            else self._number(_Expression("repeat", parts=(part,)))
+        )
+
+    def complement(self, part: int) -> int:
+        """All texts that are no words of this language."""
+        expression = self._expressions[part]
+        if expression.kind == "complement":
+            return expression.parts[0]
+        return self._number(_Expression("complement", parts=(part,)))
+
+    def without(self, part: int, other: int) -> int:
+        return self.intersection(part, self.complement(other))
+
+    def _flat(self, kind: Kind, parts: Iterable[int]) -> set[int]:
+        several = set[int]()
+        for part in parts:
+            expression = self._expressions[part]
+            several.update(expression.parts if expression.kind == kind else (part,))
+        return several
+
+    def _joined(self, kind: Kind, several: set[int], none: int) -> int:
+        if len(several) < 2:
+            return next(iter(several), none)
+        return self._number(_Expression(kind, parts=tuple(sorted(several))))
+
+    def _number(self, expression: _Expression) -> int:
+        known = self._numbers.get(expression)
+        if known is not None:
+            return known
+        if len(self._expressions) >= self._most:
+            raise TooComplex
+        self._numbers[expression] = number = len(self._expressions)
+        self._expressions.append(expression)
+        self._nullable.append(self._holds_blank(expression))
+        return number
+
+    def _holds_blank(self, expression: _Expression) -> bool:
+        parts = [self._nullable[part] for part in expression.parts]
+        match expression.kind:
+            case "sequence" | "intersection":
+                return all(parts)
+            case "union":
+                return any(parts)
+            case "complement":
+                return not parts[0]
+        return expression.kind != "letters"
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def holds(self, language: int, text: str) -> bool:
+        return self._nullable[self.after(language, text)]
+
+    def after(self, language: int, text: str) -> int:
+        """What may follow this text in a word of the language."""
+        for character in text:
+            if language == self.nothing or character not in ALPHABET:
+                return self.nothing
+            language = self._derivative(language, character)
+        return language
+
+    def before(self, language: int, text: str) -> int:
+        """What may stand before this text in a word of the language."""
+        return self._reversed(self.after(self._reversed(language), text[::-1]))
+
+    def shortest(self, language: int) -> str | None:
+        """The shortest word, None for a language that has none."""
+        characters = self._representatives()
+        ways = {language: ""}
+        for each in (waiting := [language]):
+            if self._nullable[each]:
+                return ways[each]
+            for character in characters:
+                following = self._derivative(each, character)
+                if following != self.nothing and following not in ways:
+                    ways[following] = ways[each] + character
+                    waiting.append(following)
+        return None
+
+    def several(self, language: int) -> bool:
+        """Whether it has more than one word."""
+        word = self.shortest(language)
+        return word is not None and self.shortest(self.without(language, self.word(word))) is not None
+
+    def _derivative(self, language: int, character: str) -> int:
+        key = language, character
+        known = self._derivatives.get(key)
+        if known is None:
+            known = self._derivatives[key] = self._made_derivative(language, character)
+        return known
+
+    def _made_derivative(self, language: int, character: str) -> int:
+        kind, letters, parts = self._expressions[language]
+        match kind:
+            case "letters":
+                return self.blank if character in letters else self.nothing
+            case "sequence":
+                first, rest = parts
+                begun = self.sequence(self._derivative(first, character), rest)
+                return (
+                    self.union(begun, self._derivative(rest, character)) if self._nullable[first] else begun
+                )
+            case "union":
+                return self.union(*(self._derivative(part, character) for part in parts))
+            case "intersection":
+                return self.intersection(*(self._derivative(part, character) for part in parts))
+            case "repeat":
+                return self.sequence(self._derivative(parts[0], character), language)
+            case "complement":
+                return self.complement(self._derivative(parts[0], character))
+        return self.nothing
+
+    def _reversed(self, language: int) -> int:
+        kind, _, parts = self._expressions[language]
+        turned = [self._reversed(part) for part in parts]
+        match kind:
+            case "sequence":
+                return self.sequence(*reversed(turned))
+            case "union":
+                return self.union(*turned)
+            case "intersection":
+                return self.intersection(*turned)
+            case "repeat":
+                return self.repeat(turned[0])
+            case "complement":
+                return self.complement(turned[0])
+        return language
+
+    def _representatives(self) -> list[str]:
+        """One character of each set of those that no expression tells apart."""
+        sets = {each.letters for each in self._expressions if each.kind == "letters"}
+        classes = {
+            tuple(character in letters for letters in sets): character
+            for character in sorted(ALPHABET, reverse=True)
+        }
+        return sorted(classes.values())

@@ -1,0 +1,234 @@
+"""Names remote topics by a map: `a=b,c.*=d.$0`, proven to give each remote topic one source.
+
+An entry is the name of a topic, or a pattern for whole names; what stands behind `=` is the name on the target, in
+which `$0` is the whole name and `$1` the pattern's only group, with nothing but fixed text around it. The first entry
+that fits counts. Topics that no entry names, and heartbeats, are named as by DefaultReplicationPolicy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from bridge.errors import ConfigError, ConfigRejected
+from bridge.mm2.replication_policy import SOURCE_ALIAS, TOPIC_MAP_FILE, DefaultReplicationPolicy
+from bridge.policies.entries import Entry, Text, read_texts
+from bridge.policies.languages import Languages, TooComplex
+from bridge.policies.patterns import Unprovable, read_pattern
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_REFERENCE = re.compile(r"\$(.?)")
+_LONGEST = 249
+_MOST_PATTERNS = 100
+
+
+class TopicMap(DefaultReplicationPolicy):
+    """`replication.policy.class=python:bridge.policies.TopicMap`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._alias: str | None = None
+        self._in_file = False
+        self._languages = Languages()
+        self._names: Mapping[str, Entry] = {}
+        self._patterns: Sequence[Entry] = ()
+        self._remote: Mapping[str, Entry] = {}
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        """Raises ConfigRejected with all errors of the map at once."""
+        super().configure(props)
+        self._alias = props.get(SOURCE_ALIAS)
+        key, texts = read_texts(props)
+        self._in_file = key == TOPIC_MAP_FILE
+        try:
+            wrong = list(self._read(texts)) or list(self._ambiguous())
+        except (TooComplex, RecursionError):
+            wrong = ["that each remote topic has one source can't be proven for patterns that are so complex"]
+        if wrong:
+            raise ConfigRejected(
+                [ConfigError(key, f"Invalid value for configuration {key}: {why}") for why in wrong]
+            )
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        entry = self._entry(topic)
+        return super().format_remote_topic(source_alias, topic) if entry is None else entry.target(topic)
+
+    def topic_source(self, topic: str) -> str | None:
+        return super().topic_source(topic) if self._mapped_from(topic) is None else self._alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self._mapped_from(topic)
+        return super().upstream_topic(topic) if source is None else source
+
+    def _entry(self, topic: str) -> Entry | None:
+        if self._heartbeat(topic):
+            return None
+        named = self._names.get(topic)
+        return named or next(
+            (each for each in self._patterns if self._languages.holds(each.language, topic)), None
+        )
+
+    def _mapped_from(self, remote: str) -> str | None:
+        """The topic that is mapped to this name: at most one, as was proven."""
+        for entry in (*filter(None, [self._remote.get(remote)]), *self._patterns):
+            source = entry.source(remote)
+            if source is not None and self._entry(source) is entry:
+                return source
+        return None
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self, texts: Sequence[Text]) -> Iterator[str]:
+        """Takes the entries in; yields what is wrong with single ones."""
+        names: dict[str, Entry] = {}
+        patterns: list[Entry] = []
+        for text in texts:
+            try:
+                entry = self._made(text)
+            except Unprovable as why:
+                yield f"{text.label}: {why}"
+                continue
+            if _NAME.fullmatch(text.source) is None:
+                patterns.append(entry)
+            elif (earlier := names.get(text.source)) is not None:
+                yield f"{earlier.label} and {text.label} name one topic"
+            else:
+                covering = next((each for each in patterns if self._holds(each, text.source)), None)
+                if covering is not None:
+                    yield f"{text.label} is never used: {covering.label}, which comes first, fits its topic"
+                names[text.source] = entry
+        if len(patterns) > _MOST_PATTERNS:
+            yield f"it has {len(patterns)} patterns, and {_MOST_PATTERNS} are the most; names have no limit"
+            patterns = []
+        self._names = names
+        self._patterns = list(self._first_come(patterns))
+        self._remote = {each.left: each for each in names.values()}
+
+    def _made(self, text: Text) -> Entry:
+        """Raises Unprovable."""
+        languages, found = self._languages, _REFERENCE.findall(text.target)
+        if _NAME.fullmatch(_REFERENCE.sub("", text.target) or "x") is None or not text.target:
+            raise Unprovable("a topic's name on the target has letters, digits, '.', '_', '-', and $0 or $1")
+        if _NAME.fullmatch(text.source) is not None:
+            if set(found) - {"0"}:
+                raise Unprovable("the name of one topic has no groups; $0 is the whole name")
+            target = text.target.replace("$0", text.source)
+            return Entry(text.label, languages.nothing, text.source, "", target, "")
+        pattern = read_pattern(text.source, languages)
+        if found not in (["0"], ["1"]):
+            several = languages.several(pattern.whole)
+            why = "all topics that the pattern fits would get one name; " if several and not found else ""
+            raise Unprovable(f"{why}put $0 or $1 into the name on the target, once")
+        left, _, right = text.target.partition(f"${found[0]}")
+        if found == ["0"]:
+            return Entry(text.label, pattern.whole, "", "", left, right)
+        if pattern.group is None:
+            raise Unprovable(
+                "$1 stands for the pattern's only group, with nothing but fixed text before and behind it"
+            )
+        return Entry(text.label, pattern.whole, pattern.before, pattern.behind, left, right)
+
+    def _holds(self, entry: Entry, topic: str) -> bool:
+        return self._languages.holds(entry.language, topic)
+
+    def _first_come(self, patterns: Sequence[Entry]) -> Iterator[Entry]:
+        """Each pattern without what names and earlier patterns take. A pattern maps none of MirrorMaker's own topics,
+        and none to a name of these, or to one that topics without an entry may have."""
+        languages = self._languages
+        taken = languages.union(self._own, *map(languages.word, self._names))
+        default = languages.sequence(languages.word(self._default_prefix), languages.everything)
+        reserved = languages.union(self._own, default)
+        for each in patterns:
+            free = languages.complement(languages.before(languages.after(reserved, each.left), each.right))
+            fixed = languages.word(each.before), languages.word(each.behind)
+            language = languages.intersection(
+                languages.without(each.language, taken), languages.sequence(fixed[0], free, fixed[1])
+            )
+            yield replace(each, language=language)
+            taken = languages.union(taken, each.language)
+
+    # -- proving -----------------------------------------------------------------------------------------------------
+
+    def _ambiguous(self) -> Iterator[str]:
+        """Yields a sentence for each two entries that map to one name, and for names that mean something else."""
+        yield from self._names_ambiguous()
+        languages = self._languages
+        ranges = [self._range(each) for each in self._patterns]
+        for at, (entry, names) in enumerate(zip(self._patterns, ranges, strict=True)):
+            if languages.shortest(entry.language) is None:
+                yield (
+                    f"{entry.label} is never used: entries before it fit all of its topics, or it maps to names that "
+                    f"begin with {self._default_prefix}, as those of topics without an entry do"
+                )
+            for other, others in zip(self._patterns[:at], ranges, strict=False):
+                if (remote := languages.shortest(languages.intersection(names, others))) is not None:
+                    yield self._clash(other, entry, remote)
+
+    def _names_ambiguous(self) -> Iterator[str]:
+        prefix = self._default_prefix
+        seen: dict[str, Entry] = {}
+        for entry in self._names.values():
+            remote = entry.left
+            if self._heartbeat(entry.before) or self.is_internal_topic(entry.before):
+                yield f"{entry.label} maps a topic of MirrorMaker's own, which keeps its name"
+            if self._heartbeat(remote) or self.is_internal_topic(remote):
+                yield self._reserved(entry, remote)
+            if len(remote) > _LONGEST:
+                yield f"{entry.label}: a topic's name has {_LONGEST} characters at most"
+            if (other := seen.setdefault(remote, entry)) is not entry:
+                yield self._clash(other, entry, remote)
+            for pattern in self._patterns:
+                source = pattern.source(remote)
+                if source is not None and self._holds(pattern, source):
+                    yield self._clash(pattern, entry, remote)
+            if (
+                remote.startswith(prefix)
+                and (rest := remote.removeprefix(prefix))
+                and self._entry(rest) is None
+            ):
+                yield self._clash_with_default(entry, remote)
+
+    # What stands in a file may be none of the reader's business: of its entries errors name the lines.
+
+    def _clash(self, one: Entry, other: Entry, remote: str) -> str:
+        names = f": {one.source(remote)} and {other.source(remote)} would both come to {remote}"
+        return f"{one.label} and {other.label} map to one name{'' if self._in_file else names}"
+
+    def _clash_with_default(self, entry: Entry, remote: str) -> str:
+        other = remote.removeprefix(self._default_prefix)
+        names = f": {entry.source(remote)} and {other} would both come to {remote}"
+        return (
+            f"{entry.label} and the default names of topics without an entry, <alias>{self.separator}<topic>, map to "
+            f"one name{'' if self._in_file else names}"
+        )
+
+    def _reserved(self, entry: Entry, remote: str) -> str:
+        names = f", {entry.source(remote)} to {remote}"
+        return f"{entry.label} maps to a name of MirrorMaker's own{'' if self._in_file else names}"
+
+    def _range(self, entry: Entry) -> int:
+        """All names that the entry maps to."""
+        languages = self._languages
+        middle = languages.before(languages.after(entry.language, entry.before), entry.behind)
+        return languages.sequence(languages.word(entry.left), middle, languages.word(entry.right))
+
+    @property
+    def _default_prefix(self) -> str:
+        """What names of topics without an entry begin with."""
+        return f"{self._alias or ''}{self.separator}"
+
+    @property
+    def _own(self) -> int:
+        """Names of MirrorMaker's own: see _heartbeat and is_internal_topic."""
+        languages = self._languages
+        word, everything = languages.word, languages.everything
+        return languages.union(
+            word("heartbeats"),
+            languages.sequence(word("mm2"), everything, word(f"{self._internal_separator}internal")),
+            *(
+                languages.sequence(everything, word(end))
+                for end in (f"{self.separator}heartbeats", self._checkpoints_suffix)
+            ),
+            *(languages.sequence(word(start), everything) for start in ("__", ".")),
+        )

@@ -1,0 +1,53 @@
+"""Names that keys had before: in KIP-382's draft, in MirrorMaker 1, and in MirrorMaker 2 before Kafka 4.
+
+Each is an error that names the key to use: a name that nobody reads would change what is copied, in silence.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+_SIDES = ("source", "target")
+_NEW_NAMES = {
+    "topics.blacklist": "topics.exclude",
+    "topics.whitelist": "topics",
+    "whitelist": "topics",
+    "blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "groups.whitelist": "groups",
+    "config.properties.blacklist": "config.properties.exclude",
+    "emit.heartbeats": "emit.heartbeats.enabled",
+    "emit.checkpoints": "emit.checkpoints.enabled",
+    "refresh.topics": "refresh.topics.enabled",
+    "refresh.groups": "refresh.groups.enabled",
+    "sync.topic.configs": "sync.topic.configs.enabled",
+    "sync.topic.acls": "sync.topic.acls.enabled",
+    **{f"{side}.cluster.broker.list": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+    **{f"{side}.cluster.brokers.list": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+    **{f"{side}.cluster.brokers": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+    **{f"{side}.broker.list": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+}
+_NO_LONGER = {
+    "rename.topics": (
+        "topics keep their names with replication.policy.class="
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy; without it they are renamed"
+    ),
+    "readahead.queue.capacity": "how much is read ahead follows from how fast the target takes it; leave it out",
+    "heartbeat.retention.ms": "the heartbeats topic is compacted, and keeps the newest of each flow; leave it out",
+    "checkpoint.retention.ms": "the checkpoints topic is compacted, and keeps the newest of each group; leave it out",
+    "message.handler": "give bridge.transforms=python:module.function",
+    "num.streams": "give spark.master=local[N], or spark.default.parallelism=N",
+    "abort.on.send.failure": "give source.record.policy: fail for true, report for false",
+    "offset.commit.interval.ms": "positions are committed with the records: give transaction.interval.ms",
+}
+_REMOTE_ADMIN = "remote.admin."
+OLD_NAMES = MappingProxyType({**{old: f"its name is {new}" for old, new in _NEW_NAMES.items()}, **_NO_LONGER})
+"""By old name, what to do instead."""
+
+
+def instead(key: str) -> str | None:
+    """Returns what to give in place of an old name; None for a name that is none."""
+    if key.startswith(_REMOTE_ADMIN) and key != _REMOTE_ADMIN:
+        name = key.removeprefix(_REMOTE_ADMIN)
+        return f"its name is source.admin.{name} or target.admin.{name}"
+    return OLD_NAMES.get(key)

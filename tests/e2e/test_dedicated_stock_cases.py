@@ -1,0 +1,155 @@
+"""Stock's DedicatedMirrorIntegrationTest by the names of its cases (stock §4.5), with the same properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.local import Cluster, MirrorNode
+from tests.e2e.dedicated import WAIT, dedicated_stack, health, mm2, running, runs, some, wait_values
+from tests.support import admin, create_topic, eventually, produce, unique
+
+MESSAGES = 10
+CONVOLUTED = "B- ._~:/?#[]@!$&'()*+;=\"<>%{}|\\^`618"
+"""Stock's own, made so that no character of it passes a URL by chance."""
+PLAIN = "B-_618"
+"""What is left of it: aliases are parts of topic names here, of which stock checks none."""
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Cluster]]:
+    with dedicated_stack(tmp_path_factory.mktemp("stock-cases")) as stack:
+        stack.start_clusters()
+        yield {name: stack.cluster(name) for name in ("A", "B")}
+
+
+def properties(a: str, b: str, mark: str) -> dict[str, str]:
+    """Of all three cases. Stock's own `topics` begin with ^; its patterns are searched for as a whole anyway."""
+    return {
+        "dedicated.mode.enable.internal.rest": "false",
+        "listeners": "http://localhost:0",
+        f"{a}->{b}.topics": f"^{mark}.*",
+        f"{b}->{a}.enabled": "false",
+    }
+
+
+def connectors(node: MirrorNode) -> dict[str, Any]:
+    return {each["name"]: each for each in health(node)["connectors"]}
+
+
+def wait_running(node: MirrorNode, *names: str) -> None:
+    """awaitMirrorMakerStart, awaitConnectorTasksStart."""
+
+    def there() -> None:
+        found = connectors(node)
+        for name in names:
+            assert [task["state"] for task in found[name]["tasks"]] == ["active"], found
+            assert found[name]["state"] == "running", found[name]
+
+    eventually(there, WAIT, what=f"{names} run", watched=[node.process])
+
+
+def replicate(clusters: Mapping[str, Cluster], topic: str, *nodes: MirrorNode) -> None:
+    """awaitTopicCreation, writeToTopic, awaitTopicContent."""
+    create_topic(clusters["A"].bootstrap, topic)
+    there = admin(clusters["B"].bootstrap)
+    eventually(
+        lambda: f"A.{topic}" in there.list_topics(timeout=10).topics,
+        WAIT,
+        what=f"A.{topic}",
+        watched=[node.process for node in nodes],
+    )
+    produce(clusters["A"].bootstrap, topic, some(MESSAGES))
+    wait_values(clusters["B"], f"A.{topic}", [each.value for each in some(MESSAGES)], *nodes)
+
+
+def test_single_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
+    """DedicatedMirrorIntegrationTest.testSingleNodeCluster."""
+    mark = unique("test-topic")
+    given = properties("A", "B", mark) | {"B->A.emit.heartbeats.enabled": "false"}
+    file = mm2(tmp_path / "mm2.properties", clusters, ["A->B"], given)
+    with running(tmp_path, file) as node:
+        names = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
+        wait_running(node, *(f"A->B.{name}" for name in names))
+        replicate(clusters, f"{mark}-1", node)
+        assert {each["flow"] for each in health(node)["flows"]} == {"A->B"}
+
+
+def test_cluster_with_emit_offset_disabled(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
+    """DedicatedMirrorIntegrationTest.testClusterWithEmitOffsetDisabled: no offset syncs, and no checkpoints. Aliases of
+    its own: the clusters are those of the other cases."""
+    mark, aliases = unique("test-topic"), {"A": clusters["A"], "nosync": clusters["B"]}
+    given = properties("A", "nosync", mark) | {
+        "emit.offset-syncs.enabled": "false",
+        "sync.group.offsets.enabled": "false",
+        # The copy of A.heartbeats would be this alias's for good, and refused to the next case.
+        "heartbeats.replication.enabled": "false",
+    }
+    file = mm2(tmp_path / "mm2.properties", aliases, ["A->nosync"], given)
+    # As with stock, nothing may be said of the topic then.
+    lines = [line for line in file.read_text().splitlines(True) if not line.startswith("offset-syncs.topic")]
+    file.write_text("".join(lines))
+    with running(tmp_path, file) as node:
+        wait_running(node, "A->nosync.MirrorSourceConnector", "A->nosync.MirrorHeartbeatConnector")
+        assert "A->nosync.MirrorCheckpointConnector" not in connectors(node)
+        replicate(clusters, f"{mark}-1", node)
+        topics = admin(clusters["A"].bootstrap).list_topics(timeout=10).topics
+        assert "mm2-offset-syncs.nosync.internal" not in topics
+
+
+def written(file: Path, clusters: Mapping[str, Cluster], target: str, mark: str, refresh: str) -> Path:
+    """The file of testMultiNodeCluster; `refresh` is what changes."""
+    flow, aliases = f"A->{target}", {"A": clusters["A"], target: clusters["B"]}
+    given = {
+        "dedicated.mode.enable.internal.rest": "true",
+        f"{target}.exactly.once.source.support": "enabled",
+        "A.consumer.isolation.level": "read_committed",
+        f"{flow}.offset-syncs.topic.location": "target",
+        f"{target}->A.emit.heartbeats.enabled": "false",
+        "A.scheduled.rebalance.max.delay.ms": "1000",
+        f"{target}.scheduled.rebalance.max.delay.ms": "1000",
+        "refresh.topics.interval.seconds": refresh,
+    }
+    return mm2(file, aliases, [flow], properties("A", target, mark) | given)
+
+
+def test_multi_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
+    """DedicatedMirrorIntegrationTest.testMultiNodeCluster: three nodes, topics that come later, and a file that changes
+    from one node to the next. Stock's alias is hostile to URLs; here it is refused in a sentence."""
+    file = tmp_path / "mm2.properties"
+    refused = MirrorNode(
+        tmp_path, written(file, clusters, CONVOLUTED, unique("test-topic"), "1"), name="refused"
+    )
+    refused.launch()
+    eventually(lambda: refused.process.exit_status is not None, WAIT, what="the end")
+    assert refused.process.exit_status == 2
+    assert "takes only letters, digits, '.', '_' and '-'" in refused.process.log.read_text()
+    refused.close()
+    mark, flow = unique("test-topic"), f"A->{PLAIN}"
+    written(file, clusters, PLAIN, mark, "1")
+    with ExitStack() as closing:
+        nodes = [closing.enter_context(running(tmp_path, file, name=f"node-{n}")) for n in range(3)]
+        eventually(
+            lambda: [flow] in [sorted(runs(node)) for node in nodes],
+            WAIT,
+            what="the flow runs",
+            watched=[node.process for node in nodes],
+        )
+        for number in range(3):
+            replicate(clusters, f"{mark}-{number}", *nodes)
+        written(file, clusters, PLAIN, mark, "2")
+        for node in nodes:
+            node.stop()
+            others = [each for each in nodes if each is not node]
+            eventually(
+                lambda others=others: sum(len(runs(each)) for each in others) == 1,  # type: ignore[misc]
+                WAIT,
+                what="another node runs the flow",
+                watched=[each.process for each in others],
+            )
+            node.start()
+        replicate(clusters, f"{mark}-later", *nodes)

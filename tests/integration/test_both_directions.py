@@ -1,0 +1,60 @@
+"""LegacyReplicationPolicy: names stay, and the second of two directions is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.local import Cluster, eventually
+from bridge.model.copying import PipelineState
+from bridge.model.values import TopicPartition
+from tests.integration.test_copying import varied
+from tests.support import create_topic, produce, unique
+from tests.support.pipeline import CopyFlow
+
+
+@dataclass
+class Legacy(CopyFlow):
+    def remote(self, topic: str) -> str:
+        return topic
+
+
+def directions(one: Cluster, other: Cluster) -> tuple[Legacy, Legacy]:
+    """A topic on both, there and back."""
+    there, back = Legacy(one, other), Legacy(other, one)
+    topic = unique("legacy")
+    for cluster in (one, other):
+        create_topic(cluster.bootstrap, topic, 1)
+    for flow, opposite in ((there, back), (back, there)):
+        flow.topics.append(topic)
+        flow.settings = {"opposite_layouts": opposite.state_topics[1]}
+    return there, back
+
+
+def test_the_opposite_direction_is_refused_while_the_first_runs_and_not_after(
+    source: Cluster, target: Cluster
+) -> None:
+    there, back = directions(source, target)
+    topic = there.topics[0]
+    produce(source.bootstrap, topic, varied(50))
+    with there.pipeline() as running:
+        running.wait_position({TopicPartition(topic, 0): 50})
+        status = back.copy()
+        assert (status.state, status.failure_code) == (PipelineState.FAILED, "copy_taken")
+        assert status.failure is not None
+        assert (
+            f"connector {there.spec.name} copies {topic} to {topic} in the opposite direction"
+            in status.failure
+        )
+        assert running.status.state is PipelineState.COPYING
+        assert back.state(back.spec.layout_topic) == [] or all(
+            b'"source"' not in (each.key or b"") or each.value is None
+            for each in back.state(back.spec.layout_topic)
+        )
+    # The first has stopped in good order, and what is new on the other side may come back.
+    with back.pipeline() as returning:
+
+        def returned() -> None:
+            assert returning.status.progress[TopicPartition(topic, 0)].position >= 50, returning.status
+
+        eventually(returned, 60.0, what="what the other side has is copied back")
+        assert there.copy().failure_code == "copy_taken"

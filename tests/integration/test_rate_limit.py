@@ -1,0 +1,117 @@
+"""`bridge.copy.max.bytes.per.second`, measured at the target's logs: on Spark, over layouts, and where slices idle."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from bridge.local import Cluster
+from bridge.model.copying import Copied, PipelineState, PipelineStatus
+from bridge.model.values import TopicPartition
+from bridge.pipeline.layout_records import read_layouts
+from tests.integration.test_driver import driven, until
+from tests.support import Record, bounds, eventually, produce
+from tests.support.pipeline import CopyFlow
+
+LIMIT = 400_000
+SECONDS = 12.0
+SETTINGS = {"max_rate": LIMIT, "transaction_interval": 0.25, "batch_size": 2048}
+"""Some commits, as what is measured is what is committed, and each has an offset of its own; and small batches, as each
+is sent whole."""
+
+
+def backlog(flow: CopyFlow, topics: Sequence[str], records: int) -> None:
+    made = [Record(b"%0300d" % number) for number in range(records)]
+    for topic in topics:
+        produce(flow.source.bootstrap, topic, made, batch_size=4096)
+
+
+def there(flow: CopyFlow, topics: Sequence[str]) -> tuple[float, int]:
+    """Now, and how many offsets the copies have."""
+    before = time.monotonic()
+    ends = sum(bounds(flow.target.bootstrap, flow.remote(topic))[0][1] for topic in topics)
+    return (before + time.monotonic()) / 2, ends
+
+
+async def records_per_second(flow: CopyFlow, topics: Sequence[str]) -> float:
+    first = await asyncio.to_thread(there, flow, topics)
+    await asyncio.sleep(SECONDS)  # what is measured is time
+    last = await asyncio.to_thread(there, flow, topics)
+    return (last[1] - first[1]) / (last[0] - first[0])
+
+
+def bytes_of_a_record(status: PipelineStatus) -> float:
+    """As the limit counts them: with what batches cost."""
+    progress = status.progress.values()
+    return sum(each.bytes for each in progress) / sum(each.records for each in progress)
+
+
+async def _over_layouts(flow: CopyFlow, topics: Sequence[str], partitions: Sequence[Copied]) -> None:
+    async with driven(flow.spec, partitions[:2]) as pipeline:
+        await until(lambda: sum(each.records for each in pipeline.status.progress.values()) > 200, pipeline)
+        began = await asyncio.to_thread(there, flow, topics)
+        before = await records_per_second(flow, topics)
+        layout = pipeline.status.layout
+        pipeline.assign(partitions)
+        await until(lambda: pipeline.status.layout > layout and len(pipeline.status.progress) == 3, pipeline)
+        after = await records_per_second(flow, topics)
+        ended = await asyncio.to_thread(there, flow, topics)
+        size = bytes_of_a_record(pipeline.status)
+        rates = [before * size, after * size, (ended[1] - began[1]) / (ended[0] - began[0]) * size]
+        print(
+            "bytes per second before, after and over the change of layout:", [round(each) for each in rates]
+        )
+        assert all(abs(each - LIMIT) <= 0.05 * LIMIT for each in rates[:2]), rates
+        assert rates[2] <= 1.05 * LIMIT, rates
+
+
+def test_slices_on_spark_copy_at_the_limit_before_and_after_a_layout_that_changes(
+    source: Cluster, target: Cluster
+) -> None:
+    flow = CopyFlow(source, target, SETTINGS)
+    topics = [flow.topic() for _ in range(3)]
+    backlog(flow, topics, 25_000)
+    asyncio.run(_over_layouts(flow, topics, flow.partitions()))
+
+
+def test_what_idle_slices_leave_goes_to_the_busy_one(source: Cluster, target: Cluster) -> None:
+    flow = CopyFlow(source, target, SETTINGS)
+    topics = [flow.topic() for _ in range(4)]
+    backlog(flow, topics[:1], 60_000)
+    backlog(flow, topics[1:], 1)
+    with flow.pipeline(slots=4) as running:
+
+        def shared() -> None:
+            newest = read_layouts(flow.state(flow.spec.layout_topic), flow.spec).newest
+            assert max(newest.rates, default=0) > 0.9 * LIMIT, newest
+            assert sum(newest.rates) <= LIMIT
+
+        eventually(shared, 60.0, what="the busy slice has the share of the others")
+        size = bytes_of_a_record(running.status)
+        found = asyncio.run(records_per_second(flow, topics)) * size
+        print("bytes per second of one slice of four:", round(found))
+        assert abs(found - LIMIT) <= 0.05 * LIMIT
+    assert running.status.state is PipelineState.STOPPED
+
+
+def test_a_limited_copy_ends_with_all_that_is_there(source: Cluster, target: Cluster) -> None:
+    """And what waits for the limit is not held back: it is committed as always, and a stop does not wait for it."""
+    flow = CopyFlow(source, target, {**SETTINGS, "max_rate": 50_000, "transaction_interval": 0.1})
+    topic = flow.topic()
+    backlog(flow, [topic], 450)
+    began = time.monotonic()
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    assert time.monotonic() - began > 2.0
+    flow.assert_copied()
+    flow.assert_runs_true()
+    backlog(flow, [topic], 5_000)
+    with flow.pipeline() as running:
+        eventually(
+            lambda: running.status.progress[TopicPartition(topic, 0)].position > 470,
+            30.0,
+            what="some are copied",
+        )
+        began = time.monotonic()
+    assert time.monotonic() - began < 10.0
+    assert running.status.state is PipelineState.STOPPED

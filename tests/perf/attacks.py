@@ -1,0 +1,139 @@
+"""Clients that use up what a service has: `python -m tests.perf.attacks KIND HOST PORT`, until it is killed.
+
+Each sends the same bytes again and again over a few connections, so that the attack itself takes little of the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+
+CONNECTIONS = 4
+SLOW_CLIENTS = 500
+SESSION = "1795000000001-a"
+_BODY = 1_000_000
+
+Requests = Iterator[bytes]
+
+
+def request(method: str, path: str, body: object = None) -> bytes:
+    data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n"
+    return head.encode() + data
+
+
+def same(method: str, path: str, body: object = None) -> Callable[[], Requests]:
+    sent = request(method, path, body)
+    return lambda: (sent for _ in count())
+
+
+def config(**more: str) -> dict[str, str]:
+    return {
+        "name": "attack",
+        "source.cluster.alias": "A",
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": "127.0.0.1:1",
+        "target.cluster.bootstrap.servers": "127.0.0.1:1",
+        "bridge.validate.reachability": "off",
+        **more,
+    }
+
+
+def validation(**more: str) -> Callable[[], Requests]:
+    return same("PUT", "/v1/plugins/group_offset/validate", {"config": config(**more)})
+
+
+def starts() -> Requests:
+    """Tasks that start again and again, each time with another configuration."""
+    for number in count():
+        body = {
+            "session": f"{1_795_000_000_001 + number}-a",
+            "kind": "group_offset",
+            "task_count": 1,
+            "config": config(topics="t" * 200_000, groups=str(number)),
+        }
+        yield request("PUT", f"/v1/connectors/c{number % 20}/tasks/0", body)
+
+
+ATTACKS: dict[str, Callable[[], Requests]] = {
+    "validations of many keys": validation(**{f"k{n:07d}": "" for n in range(_BODY // 14)}),
+    "validations of known prefixes": validation(
+        **{f"source.cluster.k{n:07d}": "v" for n in range(_BODY // 32)}
+    ),
+    "validations of one value": validation(topics="t" * _BODY),
+    "validations of many patterns": validation(
+        topics=",".join(f"a{n}.*[0-9]{{1,{n % 90 + 1}}}" for n in range(20_000))
+    ),
+    "validations": validation(),
+    "starts": starts,
+    "acknowledgements": same(
+        "POST",
+        "/v1/connectors/c/tasks/0/ack",
+        {
+            "session": SESSION,
+            "acked": [{"source_partition": {"p": n}, "timestamp": n} for n in range(10_000)],
+        },
+    ),
+    "stored offsets": same(
+        "POST",
+        "/v1/connectors/c/tasks/0/poll",
+        {
+            "session": SESSION,
+            "wait_ms": 0,
+            "offsets": [
+                {"source_partition": {"p": n}, "source_offset": {"offset": n}} for n in range(10_000)
+            ],
+        },
+    ),
+    "altered offsets": same(
+        "POST",
+        "/v1/connectors/c/offsets",
+        {"config": {}, "offsets": [{"source_partition": {}, "source_offset": None}] * 15_000},
+    ),
+    "garbage": same(
+        "PUT", "/v1/plugins/group_offset/validate", {"config": {str(n): n for n in range(60_000)}}
+    ),
+    "large answers": same("GET", "/v1/plugins"),
+    "documents": same("GET", "/v1/openapi.json"),
+    "metrics": same("GET", "/metrics"),
+    "slow clients": same("GET", "/health/live"),
+}
+
+
+async def talk(host: str, port: int, requests: Requests) -> None:
+    """Sends one request after the other, and reads the answers' bytes."""
+    while True:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
+            for each in requests:
+                writer.write(each)
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0] or 0)
+                await reader.readexactly(length)
+        await asyncio.sleep(0.01)
+
+
+async def drip(host: str, port: int) -> None:
+    """Sends a byte now and then."""
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(host, port)
+            for byte in b"GET /health/live HTTP/1.1\r\nX: " + b"x" * 10_000:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)
+
+
+async def attack(kind: str, host: str, port: int) -> None:
+    if kind == "slow clients":
+        await asyncio.gather(*(drip(host, port) for _ in range(SLOW_CLIENTS)))
+    await asyncio.gather(*(talk(host, port, ATTACKS[kind]()) for _ in range(CONNECTIONS)))
+
+
+if __name__ == "__main__":
+    asyncio.run(attack(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,284 @@
+"""`mirror-bridge legacy`: what becomes of each option and property of kafka-mirror-maker.sh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bridge.cli import app
+from bridge.commands.legacy_config import (
+    Clients,
+    LegacyOptions,
+    connection,
+    connector_config,
+    pattern,
+    problems,
+    remarks,
+)
+from bridge.commands.legacy_offsets import GroupOffsets
+from bridge.errors import KafkaFailure
+from bridge.kafka.config.settings import StaticClientCheck
+from bridge.model.copying import Progress
+from bridge.model.values import Committed, GroupState, TopicPartition
+from connectors.source.connector import KIND
+from connectors.source.take_over import _start
+from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
+
+OPTIONS = LegacyOptions("orders", None, 1, "true", None, None, None, None, new_consumer=False)
+CONSUMER = {"bootstrap.servers": "a:9092", "group.id": "mirror"}
+PRODUCER = {"bootstrap.servers": "b:9092"}
+MIRROR_MAKER_1 = [
+    *(
+        "--consumer.config",
+        "--producer.config",
+        "--new.consumer",
+        "--num.streams",
+        "--whitelist",
+        "--include",
+    ),
+    *("--offset.commit.interval.ms", "--consumer.rebalance.listener", "--rebalance.listener.args"),
+    *("--message.handler", "--message.handler.args", "--abort.on.send.failure", "--help", "--version"),
+]
+"""All options of kafka.tools.MirrorMaker in Kafka 3.x."""
+
+
+def clients(consumer: Mapping[str, str] | None = None, producer: Mapping[str, str] | None = None) -> Clients:
+    return Clients({**CONSUMER, **(consumer or {})}, {**PRODUCER, **(producer or {})})
+
+
+def config(options: LegacyOptions = OPTIONS, given: Clients | None = None) -> dict[str, str]:
+    return connector_config(options, given or clients(), "id-of-a", "id-of-b")
+
+
+def test_the_command_has_every_option() -> None:
+    from typer.main import get_command
+
+    command = get_command(app).commands["legacy"]  # type: ignore[attr-defined]
+    known = {name for each in command.params for name in each.opts} | {"--help"}
+    assert set(MIRROR_MAKER_1) <= known
+
+
+def test_a_configuration_is_valid_and_mirrors_as_mirror_maker_1() -> None:
+    found = config()
+    assert KIND.validate(found, StaticClientCheck()).errors == ()
+    wanted = {
+        "name": "mirror",
+        "source.cluster.alias": "id-of-a",
+        "target.cluster.alias": "id-of-b",
+        "source.cluster.bootstrap.servers": "a:9092",
+        "target.cluster.bootstrap.servers": "b:9092",
+        "replication.policy.class": "org.apache.kafka.connect.mirror.LegacyReplicationPolicy",
+        "topics": "orders",
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "emit.offset-syncs.enabled": "false",
+        "refresh.topics.interval.seconds": "300",
+        "source.consumer.auto.offset.reset": "latest",
+        "source.record.policy": "fail",
+        "spark.master": "local[1]",
+    }
+    assert {key: found.get(key) for key in wanted} == wanted
+    assert "source.consumer.group.id" not in found
+
+
+@pytest.mark.parametrize(
+    ("consumer", "producer", "key", "value"),
+    [
+        ({"auto.offset.reset": "earliest"}, {}, "source.consumer.auto.offset.reset", "earliest"),
+        ({"isolation.level": "read_uncommitted"}, {}, "source.consumer.isolation.level", "read_uncommitted"),
+        ({"metadata.max.age.ms": "20000"}, {}, "refresh.topics.interval.seconds", "20"),
+        ({"security.protocol": "SSL"}, {}, "source.cluster.security.protocol", "SSL"),
+        ({"ssl.truststore.location": "/x"}, {}, "source.cluster.ssl.truststore.location", "/x"),
+        ({}, {"sasl.mechanism": "PLAIN"}, "target.cluster.sasl.mechanism", "PLAIN"),
+        ({}, {"compression.type": "zstd"}, "target.producer.compression.type", "zstd"),
+        ({}, {"batch.size": "65536"}, "target.producer.batch.size", "65536"),
+        ({"fetch.max.bytes": "5"}, {}, "source.consumer.fetch.max.bytes", "5"),
+    ],
+)
+def test_properties_of_the_files_become_those_of_the_clients(
+    consumer: Mapping[str, str], producer: Mapping[str, str], key: str, value: str
+) -> None:
+    assert config(given=clients(consumer, producer))[key] == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "value"),
+    [
+        ({"num_streams": 4}, "spark.master", "local[4]"),
+        ({"abort_on_send_failure": "FALSE"}, "source.record.policy", "report"),
+        ({"include": None, "whitelist": "bills"}, "topics", "bills"),
+        ({"whitelist": "bills"}, "topics", "orders"),
+        ({"message_handler": "python:m.f"}, "bridge.transforms.handler.type", "python:m.f"),
+        (
+            {"message_handler": "python:m.f", "message_handler_args": "x=1"},
+            "bridge.transforms.handler.args",
+            "x=1",
+        ),
+    ],
+)
+def test_options_do_what_their_names_say(changes: Mapping[str, object], key: str, value: str) -> None:
+    assert config(replace(OPTIONS, **changes))[key] == value  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [("a,b", "a|b"), ("'a.*'", "a.*"), ('"a|b"', "a|b"), (" a , b ", "a|b"), ("(?!x).*", "(?!x).*")],
+)
+def test_an_include_is_read_as_mirror_maker_1_reads_it(given: str, made: str) -> None:
+    assert pattern(given) == made
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"include": None}, "--include is missing"),
+        ({"blacklist": "x"}, "--blacklist went with the old consumer: give --include"),
+        ({"abort_on_send_failure": "yes"}, "--abort.on.send.failure is yes; it must be true or false"),
+        ({"num_streams": 0}, "--num.streams is 0; it must be 1 at least"),
+        ({"rebalance_listener": "a.B"}, "--consumer.rebalance.listener can't be honoured"),
+        ({"rebalance_listener_args": "x"}, "--rebalance.listener.args can't be honoured"),
+        (
+            {"message_handler": "a.B"},
+            "--message.handler is a.B: Java classes can't be loaded here; it takes python:",
+        ),
+        ({"message_handler_args": "x"}, "--message.handler.args needs --message.handler"),
+    ],
+)
+def test_what_an_option_cannot_do_is_said(changes: Mapping[str, object], why: str) -> None:
+    (said,) = problems(replace(OPTIONS, **changes), clients())  # type: ignore[arg-type]
+    assert said.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("group.id", "", "--consumer.config has no group.id"),
+        ("bootstrap.servers", "", "--consumer.config has no bootstrap.servers"),
+        ("zookeeper.connect", "z:2181", "--consumer.config has zookeeper.connect: give bootstrap.servers"),
+        ("zk.connect", "z:2181", "--consumer.config has zk.connect: give bootstrap.servers"),
+        ("groupid", "x", "--consumer.config has groupid: its name is group.id"),
+        (
+            "metadata.broker.list",
+            "x",
+            "--consumer.config has metadata.broker.list: its name is bootstrap.servers",
+        ),
+        ("broker.list", "x", "--consumer.config has broker.list: its name is bootstrap.servers"),
+        ("autooffset.reset", "x", "--consumer.config has autooffset.reset: its name is auto.offset.reset"),
+        ("compression.codec", "x", "--consumer.config has compression.codec: its name is compression.type"),
+        ("request.required.acks", "x", "--consumer.config has request.required.acks: its name is acks"),
+        (
+            "auto.offset.reset",
+            "smallest",
+            "--consumer.config has auto.offset.reset=smallest: it is called earliest",
+        ),
+    ],
+)
+def test_a_property_that_is_missing_or_has_another_name_is_said(key: str, value: str, why: str) -> None:
+    (said,) = problems(OPTIONS, clients({key: value}))
+    assert said.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("changes", "consumer", "producer", "remark"),
+    [
+        ({"new_consumer": True}, {}, {}, "--new.consumer does nothing"),
+        ({"whitelist": "x"}, {}, {}, "--whitelist is ignored: --include is given"),
+        ({"whitelist": "x", "include": None}, {}, {}, "--whitelist is called --include"),
+        ({}, {}, {"producer.type": "sync"}, "producer.type does nothing"),
+        ({}, {"enable.auto.commit": "true"}, {}, "enable.auto.commit does nothing"),
+        ({}, {"key.deserializer": "a.B"}, {}, "key.deserializer does nothing: records are copied as bytes"),
+    ],
+)
+def test_what_does_nothing_is_named(
+    changes: Mapping[str, object], consumer: Mapping[str, str], producer: Mapping[str, str], remark: str
+) -> None:
+    given = clients({"auto.offset.reset": "earliest", **consumer}, producer)
+    (said,) = remarks(replace(OPTIONS, **changes), given)  # type: ignore[arg-type]
+    assert said.startswith(remark)
+
+
+def test_the_default_of_new_topics_is_said() -> None:
+    (said,) = remarks(OPTIONS, clients())
+    assert said.startswith("auto.offset.reset is latest, as with kafka-mirror-maker")
+
+
+def test_no_property_of_a_file_is_ignored_in_silence() -> None:
+    """What no client here has is an error or a named setting, as with any connector."""
+    found = config(given=clients({"exclude.internal.topics": "false", "no.such": "1"}, {"retries": "3"}))
+    result = KIND.validate(found, StaticClientCheck())
+    named = {each.key for each in result.ignored} | {error.key for error in result.errors}
+    assert {
+        "source.consumer.exclude.internal.topics",
+        "source.consumer.no.such",
+        "target.producer.retries",
+    } <= named
+
+
+def test_connections_need_no_more_than_the_files_say() -> None:
+    found = connection(clients({"security.protocol": "SSL"}))
+    assert found["source.cluster.security.protocol"] == "SSL"
+    assert found["target.cluster.bootstrap.servers"] == "b:9092"
+
+
+def run(folder: Path, *options: str) -> str:
+    for name, props in (("consumer", CONSUMER), ("producer", PRODUCER)):
+        (folder / name).write_text("".join(f"{key}={value}\n" for key, value in props.items()))
+    files = ["--consumer.config", str(folder / "consumer"), "--producer.config", str(folder / "producer")]
+    done = CliRunner().invoke(app, ["legacy", *files, *options], env={"COLUMNS": "200"})
+    assert "Traceback" not in done.output
+    assert done.exit_code == 2
+    return done.output
+
+
+def test_all_that_is_wrong_is_said_at_once_before_anything_is_reached(tmp_path: Path) -> None:
+    said = run(tmp_path, "--abort.on.send.failure", "x", "--message.handler", "a.B", "--blacklist", "y")
+    for each in (
+        "--include is missing",
+        "--abort.on.send.failure is x",
+        "--message.handler is a.B",
+        "--blacklist",
+    ):
+        assert each in said
+
+
+def test_the_version_is_printed() -> None:
+    done = CliRunner().invoke(app, ["legacy", "--version"])
+    assert (done.exit_code, done.output.startswith("mirror-bridge ")) == (0, True)
+
+
+TP = TopicPartition("orders", 0)
+
+
+def test_copying_goes_on_where_the_group_has_come_to_and_commits_for_it() -> None:
+    source = FakeCluster()
+    source.topic("orders", Log(), Log(), Log())
+    clusters = FakeClusters(source, FakeCluster())
+    source.offsets = {"mirror": {TP: Committed(0), TopicPartition("orders", 1): Committed(7)}}
+    offsets = GroupOffsets("mirror", 60.0)
+
+    async def life() -> None:
+        await offsets.begin(clusters, {})
+        wanted: list[Mapping[str, str | int]] = [
+            {"cluster": "A", "topic": "orders", "partition": number} for number in range(3)
+        ]
+        stored = await offsets.stored_offsets(wanted)
+        assert [_start(each) for each in stored] == [0, 7, None]
+        offsets.rows = {TP: Progress("orders", 0, "orders", 5)}
+        await offsets.finish()
+
+    asyncio.run(life())
+    assert source.altered == [("mirror", {TP: Committed(5)})]
+    assert clusters.released == [source]
+
+
+def test_a_group_that_has_members_is_refused() -> None:
+    source = FakeCluster()
+    source.states = {"mirror": GroupState.STABLE}
+    clusters = FakeClusters(source, FakeCluster())
+    with pytest.raises(KafkaFailure, match="Stop kafka-mirror-maker first"):
+        asyncio.run(GroupOffsets("mirror", 60.0).begin(clusters, {}))

@@ -1,0 +1,275 @@
+"""Plans of whole files: the KIP's sample, stock's own, which connectors a flow has, what a restricted node runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bridge.dedicated.config.plan import MirrorPlan
+from bridge.dedicated.config.running import restricted
+from bridge.errors import ConfigRejected
+from tests.unit.dedicated.config.files import BOTH, config, errors, planned
+
+SOURCE, CHECKPOINT, HEARTBEAT, GROUPS = (
+    f"Mirror{of}Connector" for of in ("Source", "Checkpoint", "Heartbeat", "GroupOffset")
+)
+
+STOCKS_SAMPLE = """
+# specify any number of cluster aliases
+clusters = A, B
+
+# connection information for each cluster
+A.bootstrap.servers = A_host1:9092, A_host2:9092, A_host3:9092
+B.bootstrap.servers = B_host1:9092, B_host2:9092, B_host3:9092
+
+# enable and configure individual replication flows
+A->B.enabled = true
+A->B.topics = .*
+B->A.enabled = true
+B->A.topics = .*
+
+replication.factor=1
+checkpoints.topic.replication.factor=1
+heartbeats.topic.replication.factor=1
+offset-syncs.topic.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+config.storage.replication.factor=1
+
+# replication.policy.separator = _
+# sync.topic.acls.enabled = false
+# emit.heartbeats.interval.seconds = 5
+"""
+"""The settings of connect-mirror-maker.properties as Kafka ships it."""
+READMES_SAMPLE = """
+clusters = us-west, us-east
+us-west.bootstrap.servers = host1:9092
+us-east.bootstrap.servers = host2:9092
+topics = .*
+groups = group1, group2
+emit.checkpoints.interval.seconds = 10
+us-west.offset.storage.topic = mm2-offsets
+us-west->us-east.enabled = true
+us-west->us-east.emit.heartbeats = false
+"""
+"""As in KIP-382's walk-through and the README of its code; the last key has the name of the draft."""
+KIPS_DRAFT = """
+clusters = us-west, us-east
+cluster.us-west.broker.list = us-west-host1:9091
+cluster.us-east.broker.list = us-east-host1:9091
+connector.us-west->us-east.enabled = true
+connector.us-west->us-east.topics = .*
+connector.us-west->us-east.topics.blacklist = .*\\\\.internal
+"""
+"""In the words of the KIP's table of properties."""
+
+
+def names(plan: MirrorPlan) -> dict[str, list[str]]:
+    return {flow.name: [each.name for each in flow.connectors] for flow in plan.flows}
+
+
+def test_stocks_sample() -> None:
+    plan = planned(STOCKS_SAMPLE)
+    assert list(plan.clusters) == ["A", "B"]
+    whole = [SOURCE, CHECKPOINT, HEARTBEAT]
+    assert names(plan) == {"A->B": whole, "B->A": whole}
+    assert plan.doubts == ()
+    (unused,) = plan.unused
+    assert unused.keys == tuple(f"{of}.storage.replication.factor" for of in ("offset", "status"))
+    assert "no Connect worker" in unused.reason
+    found = config(plan, "A->B")
+    assert found["source.cluster.bootstrap.servers"] == "A_host1:9092, A_host2:9092, A_host3:9092"
+    assert (found["source.cluster.alias"], found["target.cluster.alias"]) == ("A", "B")
+    assert (found["replication.factor"], found["offset-syncs.topic.replication.factor"]) == ("1", "1")
+    assert config(plan, "B->A", CHECKPOINT)["checkpoints.topic.replication.factor"] == "1"
+    assert plan.clusters["B"].of_role("consumer") == {
+        "bootstrap.servers": "B_host1:9092, B_host2:9092, B_host3:9092"
+    }
+    assert [flow.worker["group.id"] for flow in plan.flows] == ["A-mm2", "B-mm2"]
+
+
+def test_the_sample_of_the_kip() -> None:
+    plan = planned(READMES_SAMPLE)
+    assert names(plan) == {"us-west->us-east": [SOURCE, CHECKPOINT], "us-east->us-west": [HEARTBEAT]}
+    assert [(doubt.key, doubt.message) for doubt in plan.doubts] == [
+        (
+            "us-west->us-east.emit.heartbeats",
+            "us-west->us-east.emit.heartbeats is an old name and is read as "
+            "us-west->us-east.emit.heartbeats.enabled: write that",
+        )
+    ]
+    assert plan.unused == ()
+    assert plan.flows[1].worker["offset.storage.topic"] == "mm2-offsets"
+    checkpoints = config(plan, "us-west->us-east", CHECKPOINT)
+    assert (checkpoints["groups"], checkpoints["emit.checkpoints.interval.seconds"]) == (
+        "group1, group2",
+        "10",
+    )
+
+
+def test_the_draft_of_the_kip() -> None:
+    plan = planned(KIPS_DRAFT)
+    assert names(plan)["us-west->us-east"] == [SOURCE, CHECKPOINT, HEARTBEAT]
+    found = config(plan, "us-west->us-east")
+    assert found["source.cluster.bootstrap.servers"] == "us-west-host1:9091"
+    assert found["target.cluster.bootstrap.servers"] == "us-east-host1:9091"
+    assert found["topics.exclude"] == ".*\\.internal"
+    assert len(plan.doubts) == 5
+
+
+def test_an_old_name_beside_the_new_one_is_an_error() -> None:
+    assert errors(
+        {**BOTH, "topics.blacklist": "a", "topics.exclude": "b", "A->B.rename.topics": "false"}
+    ) == {
+        "topics.blacklist": "Invalid value a for configuration topics.blacklist: topics.exclude is given too, and both "
+        "mean the same; remove topics.blacklist",
+        "A->B.rename.topics": "Invalid value false for configuration A->B.rename.topics: topics are renamed by the "
+        "replication policy; use "
+        "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "connectors"),
+    [
+        ({}, [SOURCE, CHECKPOINT, HEARTBEAT]),
+        ({"A->B.enabled": "TRUE"}, [SOURCE, CHECKPOINT, HEARTBEAT]),
+        ({"A->B.enabled": "false"}, [HEARTBEAT]),
+        ({"A->B.emit.heartbeats.enabled": "false"}, [SOURCE, CHECKPOINT]),
+        ({"emit.checkpoints.enabled": "false"}, [SOURCE, HEARTBEAT]),
+        ({"sync.group.offsets.enabled": "true"}, [SOURCE, CHECKPOINT, HEARTBEAT]),
+        # MirrorGroupOffsetConnector commits what no checkpoint connector could.
+        (
+            {"A->B.sync.group.offsets.enabled": "true", "A->B.emit.checkpoints.enabled": "false"},
+            [SOURCE, GROUPS, HEARTBEAT],
+        ),
+        (
+            {"A->B.sync.group.offsets.enabled": "true", "emit.offset-syncs.enabled": "false"},
+            [SOURCE, GROUPS, HEARTBEAT],
+        ),
+        (
+            {"emit.offset-syncs.enabled": "false", "translation.evidence": "timestamps"},
+            [SOURCE, CHECKPOINT, HEARTBEAT],
+        ),
+    ],
+)
+def test_which_connectors_a_flow_has(changes: Mapping[str, str], connectors: list[str]) -> None:
+    plan = planned({**BOTH, **changes})
+    assert names(plan)["A->B"] == connectors
+    assert plan.doubts == ()
+
+
+def test_a_top_level_enabled_counts_for_all_flows_as_in_stock() -> None:
+    plan = planned({**BOTH, "enabled": "true", "B->A.emit.heartbeats.enabled": "false"})
+    assert [(flow.name, flow.copies) for flow in plan.flows] == [("A->B", True)]
+    plan = planned({**BOTH, "enabled": "true"})
+    assert [(flow.name, flow.copies) for flow in plan.flows] == [("A->B", True), ("B->A", True)]
+
+
+def test_a_flow_without_offset_syncs_has_no_checkpoints_and_says_so() -> None:
+    """DedicatedMirrorIntegrationTest.testClusterWithEmitOffsetDisabled: source and heartbeat connector run."""
+    plan = planned({**BOTH, "emit.offset-syncs.enabled": "false"})
+    assert names(plan)["A->B"] == [SOURCE, HEARTBEAT]
+    assert [(doubt.key, doubt.message) for doubt in plan.doubts] == [
+        (
+            "emit.offset-syncs.enabled",
+            "emit.offset-syncs.enabled is false: A->B has no checkpoints, as in MirrorMaker; "
+            "A->B.translation.evidence = timestamps gives them without offset syncs",
+        )
+    ]
+
+
+def test_own_keys_and_tasks_reach_every_flow() -> None:
+    file = {**BOTH, "tasks.max": "3", "source.gap.policy": "fail", "spark.master": "local[2]"}
+    found = config(planned(file), "A->B")
+    assert "tasks.max" not in found
+    assert (found["spark.default.parallelism"], found["source.gap.policy"]) == ("3", "fail")
+    assert found["spark.master"] == "local[2]"
+    assert config(planned(file), "A->B", CHECKPOINT)["tasks.max"] == "3"
+    own = {**file, "A->B.spark.default.parallelism": "5", "A->B.source.gap.policy": "report"}
+    found = config(planned(own), "A->B")
+    assert (found["spark.default.parallelism"], found["source.gap.policy"]) == ("5", "report")
+
+
+def test_clients_of_a_cluster_by_role() -> None:
+    file = {
+        **BOTH,
+        "A.consumer.fetch.max.wait.ms": "100",
+        "A.admin.request.timeout.ms": "20000",
+        "A.security.protocol": "SSL",
+        "B.producer.compression.type": "zstd",
+    }
+    plan = planned(file)
+    assert plan.clusters["A"].of_role("consumer") == {
+        "bootstrap.servers": "a:9092",
+        "security.protocol": "SSL",
+        "fetch.max.wait.ms": "100",
+    }
+    found = config(plan, "A->B")
+    assert found["source.consumer.fetch.max.wait.ms"] == "100"
+    assert found["source.admin.request.timeout.ms"] == "20000"
+    assert found["target.producer.compression.type"] == "zstd"
+
+
+FAN = {
+    "clusters": "A, B, C",
+    **{f"{alias}.bootstrap.servers": f"{alias}:1" for alias in "ABC"},
+    "A->B.enabled": "true",
+    "A->C.enabled": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "flows"),
+    [
+        (["B"], {"A->B": True, "C->B": False, "B->A": False}),
+        (
+            ["B", "C"],
+            {"A->B": True, "A->C": True, "B->A": False, "B->C": False, "C->A": False, "C->B": False},
+        ),
+        (["A"], {"B->A": False, "C->A": False}),
+        (
+            [],
+            dict.fromkeys(("A->B", "A->C", "B->A", "B->C", "C->A", "C->B"), False)
+            | {"A->B": True, "A->C": True},
+        ),
+    ],
+)
+def test_a_node_runs_the_flows_into_its_clusters_and_heartbeats_into_their_sources(
+    chosen: list[str], flows: dict[str, bool]
+) -> None:
+    plan = restricted(planned(FAN), chosen)
+    assert {flow.name: flow.copies for flow in plan.flows} == flows
+    for flow in plan.flows:
+        assert HEARTBEAT in [each.name for each in flow.connectors]
+        assert flow.copies or len(flow.connectors) == 1
+
+
+def test_heartbeats_that_are_off_stay_off_where_a_node_is_restricted() -> None:
+    plan = restricted(planned({**FAN, "B->A.emit.heartbeats.enabled": "false"}), ["B"])
+    assert {flow.name for flow in plan.flows} == {"A->B", "C->B"}
+
+
+def test_both_ways_a_restricted_node_takes_heartbeats_alone_of_the_flow_back() -> None:
+    plan = restricted(planned({**BOTH, "B->A.enabled": "true"}), ["B"])
+    assert names(plan) == {"A->B": [SOURCE, CHECKPOINT, HEARTBEAT], "B->A": [HEARTBEAT]}
+    assert [flow.copies for flow in plan.flows] == [True, False]
+
+
+def test_clusters_that_the_file_does_not_have() -> None:
+    with pytest.raises(ConfigRejected) as rejected:
+        restricted(planned(FAN), ["B", "D", "b"])
+    assert [error.message for error in rejected.value.errors] == [
+        "Invalid value D for --clusters: the file's clusters are A, B, C",
+        "Invalid value b for --clusters: the file's clusters are A, B, C",
+    ]
+
+
+def test_a_cluster_without_a_flow_into_it() -> None:
+    off = {"emit.heartbeats.enabled": "false"}
+    with pytest.raises(ConfigRejected) as rejected:
+        restricted(planned({**FAN, **off}), ["A"])
+    assert [error.message for error in rejected.value.errors] == [
+        "No source->target replication flows. None of the file's flows has A as its target"
+    ]
