@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import stat
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,8 @@ class Planted:
         self._lock = threading.Lock()
         self.places: defaultdict[str, set[str]] = defaultdict(set)
         """By secret, where it was seen."""
+        self._read: set[tuple[object, ...]] = set()
+        """Files and processes as they were searched: what has not changed is not read again."""
 
     def search(self, where: str, data: bytes | str) -> None:
         for form in set(self._any.findall(data.encode() if isinstance(data, str) else data)):
@@ -34,18 +37,26 @@ class Planted:
             for place, _, names in os.walk(folder):
                 for path in (Path(place, name) for name in names):
                     with suppress(OSError):
-                        if path.is_file():
+                        known = path.stat()
+                        version = (path, known.st_ino, known.st_size, known.st_mtime_ns)
+                        if stat.S_ISREG(known.st_mode) and version not in self._read:
                             self.search(f"file {path}", path.read_bytes())
+                            self._read.add(version)
 
     def search_processes(self) -> None:
         """Command lines and environments of all processes but this one."""
         for each in processes():
             if each == os.getpid():
                 continue
-            for what in ("cmdline", "environ"):
-                with suppress(OSError):
+            with suppress(OSError):
+                # A process that has become another program has another command line.
+                command = Path(f"/proc/{each}/cmdline").read_bytes()
+                if (each, command) in self._read:
+                    continue
+                for what in ("cmdline", "environ"):
                     data = Path(f"/proc/{each}/{what}").read_bytes()
                     self.search(f"{what} of {' '.join(_words(each)[-3:])}", data)
+                self._read.add((each, command))
 
     @contextmanager
     def watching(self, *folders: Path) -> Iterator[None]:
