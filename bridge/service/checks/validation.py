@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotAnswered, NotFound, Overloaded
@@ -31,6 +34,9 @@ _Checked = tuple[str, frozenset[tuple[str, str | None]]]
 """Kind and configuration of a check."""
 LEAST_SECRET = 4
 """Shorter values are not hidden in error texts: `a` would hide every a."""
+LATE_SECONDS = 60.0
+"""How long the result of a check that took too long waits for the next attempt."""
+MOST_LATE = 32
 
 
 class Checker:
@@ -50,6 +56,8 @@ class Checker:
         self._pools = pools
         self._open = set[_Checked]()
         self._hanging = set[_Checked]()
+        self._late: dict[_Checked, tuple[float, ValidatedConfig]] = {}
+        """Results that nobody waited for any more, and until when they hold."""
         self._copied = copied
         self._sizes = sizes
         self.reachability = Reachability(context.probe)
@@ -134,17 +142,29 @@ class Checker:
 
     async def _judged(self, pool: BoundedPool, kind: Kind, config: Config) -> ValidatedConfig:
         """Validates a configuration in a thread. Raises Overloaded, and NotAnswered on a timeout: at once while a check
-        of the same configuration still hangs, so that a connector that restarts again and again takes one thread."""
+        of the same configuration still hangs, so that a connector that restarts again and again takes one thread.
+
+        The next attempt gets the result of a check that has ended too late. Otherwise a connector would never start on
+        a machine so busy that each check takes too long.
+        """
         key = kind.kind, frozenset(config.items())
+        until, late = self._late.pop(key, (0.0, ValidatedConfig(())))
+        if time.monotonic() < until:
+            return late
         if key in self._hanging:
             raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
+        given_up = threading.Event()
 
         def judge() -> ValidatedConfig:
             self._open.add(key)
             try:
-                return validated(kind, config, self._context.clients, self._context.plugin_process)
-            except ConfigRejected as rejected:
-                return ValidatedConfig(()).with_errors(rejected.errors)
+                try:
+                    judged = validated(kind, config, self._context.clients, self._context.plugin_process)
+                except ConfigRejected as rejected:
+                    judged = ValidatedConfig(()).with_errors(rejected.errors)
+                if given_up.is_set():
+                    self._keep(key, judged)
+                return judged
             finally:
                 self._open.discard(key)
                 self._hanging.discard(key)
@@ -152,10 +172,17 @@ class Checker:
         try:
             return await pool.run(judge)
         except NotAnswered:
+            given_up.set()
             self._hanging.add(key)
             if key not in self._open:  # it has ended in the meantime
                 self._hanging.discard(key)
             raise
+
+    def _keep(self, key: _Checked, judged: ValidatedConfig) -> None:
+        self._late[key] = time.monotonic() + LATE_SECONDS, judged
+        while len(self._late) > MOST_LATE:
+            with suppress(KeyError, RuntimeError):  # the event loop takes entries out
+                del self._late[next(iter(self._late))]
 
 
 def _invalid(side: Side, config: Config, why: str) -> str:

@@ -137,6 +137,20 @@ def test_validations_and_starts_that_hang_hold_up_nothing_else(at: Running, usua
     at.eventually(lambda: released(fifo, at))
 
 
+def test_a_start_whose_check_takes_too_long_gets_its_result_at_the_next_attempt(
+    tmp_path: Path, fifo: Path
+) -> None:
+    """Before, each attempt began anew, and on a busy machine none of them ended in time."""
+    settings = {"MIRROR_BRIDGE_CHECK_SECONDS": "0.2", "MIRROR_BRIDGE_IMPORT_SECONDS": "0.2"}
+    with service(tmp_path, settings) as running:
+        body = {"session": session(1), "kind": "fake", "config": {"wait.for": str(fifo)}}
+        answer = running.client.put("/v1/connectors/slow", json=body)
+        assert (answer.status_code, answer.json()["error_code"]) == (503, "not_answered")
+        running.eventually(lambda: released(fifo, running))
+        # The file would be waited for again.
+        assert running.client.put("/v1/connectors/slow", json=body).status_code == 200
+
+
 def test_a_service_ends_though_threads_hang(tmp_path: Path, fifo: Path) -> None:
     with service(
         tmp_path, {"MIRROR_BRIDGE_CHECK_SECONDS": "0.2", "MIRROR_BRIDGE_IMPORT_SECONDS": "0.2"}
