@@ -80,7 +80,10 @@ class Rights:
             async with asyncio.timeout(_PATIENCE):
                 if (troubled or self.denied) and now >= self._due:
                     self._due = now + _LOOK
-                    self.changed = await self._ask(self._partitions) != self.denied
+                    partitions = self._partitions
+                    denied = await self._ask(partitions)
+                    if partitions is self._partitions:  # else a new layout has asked for others meanwhile
+                        self.changed = denied != self.denied
                 if self._syncs is not None and now >= self._syncs_due:
                     self._syncs_due = now + _LOOK_AT_SYNCS
                     await self._look_at_syncs(self._syncs)

@@ -123,9 +123,16 @@ class Watcher:
         await self.rights.close()
 
     async def run(self) -> None:
-        """Reads until cancelled."""
+        """Reads until cancelled. What no look expects is an error as long as it lasts: without this task the driver
+        would show a copy that stands still and knows no error."""
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception as error:
+                log.exception("progress can't be read")
+                self._own_errors["look"] = f"progress can't be read: {type(error).__name__}: {error}"
+            else:
+                self._own_errors.pop("look", None)
             await asyncio.sleep(_LOOK)
 
     async def look(self, *, ends: bool = False) -> None:
@@ -209,14 +216,18 @@ class Watcher:
                 return
 
     async def _ask_ends(self) -> None:
-        tps = [each.source for each in self._partitions]
+        # A new layout may come while the cluster is asked; its partitions are asked for at the next look.
+        partitions = self._partitions
+        tps = [each.source for each in partitions]
         if not tps:
             return
         await self._source.metadata(sorted({tp.topic for tp in tps}))
         logs = await bounds(self._source, tps, committed_only=self._spec.committed_only)
-        for copied in self._partitions:
+        for copied in partitions:
             each = logs[copied.source]
-            if isinstance(each, Bounds) and (now := self._copies.end(copied.id, each.end)) is not None:
+            if copied.id not in self._ids or not isinstance(each, Bounds):
+                continue
+            if (now := self._copies.end(copied.id, each.end)) is not None:
                 self.progress[copied.source] = now
         for each in logs.values():
             if isinstance(each, KafkaFailure):

@@ -189,7 +189,7 @@ class Supervisor:
         if watcher.ended and not self._over():
             self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
-            self._assigned = await watcher.with_current_ids(self._assigned or [])
+            await self._assign_current_ids(watcher)
         if job.done():
             self._job = None
             ends = job.result()
@@ -198,6 +198,13 @@ class Supervisor:
             elif not self._over():
                 self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
                 await self._until(self._over, _FIRST_PAUSE)
+
+    async def _assign_current_ids(self, watcher: Watcher) -> None:
+        """Raises KafkaFailure."""
+        assigned = self._assigned
+        current = await watcher.with_current_ids(assigned or [])
+        if self._assigned is assigned:  # what was assigned meanwhile has ids of its own
+            self._assigned = current
 
     async def _make(
         self, jobs: Jobs, source: NetworkClient, target: NetworkClient, partitions: Sequence[Copied]

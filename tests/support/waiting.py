@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     """Waits until the condition holds. Raises AssertionError when it does not in time."""
     end = asyncio.get_running_loop().time() + seconds
     while not holds():
