@@ -39,7 +39,7 @@ test: shim jars ## Run everything but benchmarks: lint, the shim's tests, all of
 
 test-unit: setup ## Run the tests that need no Kafka
 	$(BIN)/pytest -m "not integration and not e2e and not perf and not soak" $(call without,integration e2e perf) \
-		--numprocesses=auto --dist=worksteal $(PYTEST_ARGS)
+		--numprocesses=$(LANES) --dist=worksteal $(PYTEST_ARGS)
 
 soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"
 	$(BIN)/python -m tests.support.soak $(FORMS)

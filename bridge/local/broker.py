@@ -18,7 +18,7 @@ from bridge.local.security import Security
 from bridge.local.server import Server
 from bridge.local.waiting import Watched
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _FIRST_ANSWER_SECONDS = 5.0
 
 _DEFAULTS = {

@@ -16,7 +16,7 @@ from bridge.local.errors import LocalStackError
 from bridge.local.groups import GROUPS
 from bridge.local.waiting import Watched, eventually
 
-STOP_SECONDS = 15.0
+STOP_SECONDS = 30.0
 
 
 class ManagedProcess:

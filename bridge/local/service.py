@@ -14,7 +14,7 @@ from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
 from bridge.local.server import Server
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 class BridgeService(Server):
