@@ -29,10 +29,10 @@ from bridge.pipeline.progress_table import ProgressTable
 log = logging.getLogger(__name__)
 
 GAPS_SHOWN = 100
-_LOOK = 0.5
+LOOK = 0.5
 """Seconds between looks at the state topics."""
 _AWAY = Changes(log, "does not answer", "answers again")
-_ENDS_EVERY = 2.0
+ENDS_EVERY = 2.0
 """Seconds between questions for the source's log ends."""
 
 
@@ -133,7 +133,7 @@ class Watcher:
                 self._own_errors["look"] = f"progress can't be read: {type(error).__name__}: {error}"
             else:
                 self._own_errors.pop("look", None)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(LOOK)
 
     async def look(self, *, ends: bool = False) -> None:
         """Reads what is new. What can't be read is an error for the time being. `ends`: the source's log ends too, how
@@ -142,7 +142,7 @@ class Watcher:
             await self._try("runs", Side.TARGET, self._read_runs())
             await self._try("gaps", Side.TARGET, self._read_gaps())
             await self._try("reports", Side.TARGET, self._read_reports())
-            if ends or time.monotonic() - self._asked > _ENDS_EVERY:
+            if ends or time.monotonic() - self._asked > ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
             await self.rights.look(troubled=bool(self.errors))
