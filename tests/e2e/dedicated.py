@@ -79,7 +79,7 @@ def running(directory: Path, file: Path, *arguments: str, name: str = "") -> Ite
 
 
 def health(node: MirrorNode) -> Any:
-    answer = httpx.get(f"{node.url}/health", timeout=10.0)
+    answer = httpx.get(f"{node.url}/health", timeout=10)
     answer.raise_for_status()
     return answer.json()
 

@@ -33,7 +33,7 @@ FULL_CLASS = f"org.apache.kafka.connect.mirror.{CLASS}"
 """As KIP-1292's JSON has it."""
 LEASE_MS = 5000
 SHIFT = 7
-WAIT = 30.0
+WAIT = 60.0
 """Far above what anything here takes on an idle machine: the machine may be busy, a time that counts is measured."""
 
 
@@ -67,7 +67,7 @@ class ServiceClient:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def get(self, path: str) -> Json:
-        answer = httpx.get(f"{self.url}{path}", timeout=10.0, verify=self._verify, headers=self._headers)
+        answer = httpx.get(f"{self.url}{path}", timeout=30.0, verify=self._verify, headers=self._headers)
         answer.raise_for_status()
         return answer.json()
 

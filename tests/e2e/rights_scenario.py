@@ -301,7 +301,7 @@ class RightsScenario:
 
     def refresh(self, role: str) -> None:
         """A round now: after several that failed the next one may be half a minute away."""
-        httpx.post(f"{self.service.url}/v1/connectors/{NAME[role]}/refresh", timeout=30.0)
+        httpx.post(f"{self.service.url}/v1/connectors/{NAME[role]}/refresh", timeout=60.0)
 
     # -- what goes on --------------------------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def test_an_unreachable_cluster_is_named_and_no_task_fails(flow: Flow, side: str
             (result,) = [each for each in health["connectors"] if each["name"] == name]
             assert (result["state"], f"{side} cluster" in result["waiting_for"]) == ("starting", True), result
             # The service can serve: it must go on being reached, by the configuration that mends this first of all.
-            assert httpx.get(f"{flow.service.url}/health/ready", timeout=10).status_code == httpx.codes.OK
+            assert httpx.get(f"{flow.service.url}/health/ready", timeout=60).status_code == httpx.codes.OK
             if side == "target":
                 report = flow.service.report(group)
                 assert (report["reason"], report["ready"]) == ("target_unreachable", False), report
@@ -306,7 +306,7 @@ def test_a_bad_body_is_refused_with_the_one_error_body(flow: Flow, case: str, ch
     pieces = (body[at : at + 65536] for at in range(0, len(body), 65536))
     url = f"{flow.service.url}/v1/connectors/{name}"
     answer = httpx.put(
-        url, content=pieces if chunked else body, headers={"content-type": "application/json"}, timeout=30
+        url, content=pieces if chunked else body, headers={"content-type": "application/json"}, timeout=60
     )
     assert answer.status_code == status, answer.text[:500]
     told = answer.json()

@@ -219,7 +219,7 @@ def test_nobody_else_gets_an_answer(composed: Composed) -> None:
     """The token is wanted, and nothing of it or of the key is in a log."""
     for headers in ({}, {"Authorization": "Bearer guessed"}):
         tls = ssl.create_default_context(cafile=composed.local("/keys/cert.pem"))
-        answer = httpx.get(f"{composed.service.url}/v1/groups", verify=tls, headers=headers, timeout=10.0)
+        answer = httpx.get(f"{composed.service.url}/v1/groups", verify=tls, headers=headers, timeout=60.0)
         assert answer.status_code == httpx.codes.UNAUTHORIZED
     token = Path(composed.local("/keys/token")).read_text("utf-8").strip()
     for process in (composed.service.process, composed.worker.process):

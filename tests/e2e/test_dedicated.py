@@ -49,7 +49,7 @@ class Running:
         wait_values(self.clusters[alias], topic, expected, self.node)
 
     def topics(self, alias: str) -> set[str]:
-        return set(admin(self.bootstrap(alias)).list_topics(timeout=10).topics)
+        return set(admin(self.bootstrap(alias)).list_topics(timeout=60).topics)
 
     def wait_group(self, alias: str, group: str, expected: dict[tuple[str, int], int]) -> None:
         def stands() -> None:

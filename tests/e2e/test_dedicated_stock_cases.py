@@ -97,7 +97,7 @@ def test_cluster_with_emit_offset_disabled(clusters: Mapping[str, Cluster], tmp_
         wait_running(node, "A->nosync.MirrorSourceConnector", "A->nosync.MirrorHeartbeatConnector")
         assert "A->nosync.MirrorCheckpointConnector" not in connectors(node)
         replicate(clusters, f"{mark}-1", node)
-        topics = admin(clusters["A"].bootstrap).list_topics(timeout=10).topics
+        topics = admin(clusters["A"].bootstrap).list_topics(timeout=60).topics
         assert "mm2-offset-syncs.nosync.internal" not in topics
 
 

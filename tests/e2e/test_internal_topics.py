@@ -98,7 +98,7 @@ def wait_no_error(unique_flow: Flow, name: str) -> None:
 def unreadable(unique_flow: Flow, name: str) -> int:
     """Records of internal topics that the connector has left out, as its metric says."""
     lines = httpx.get(
-        f"{unique_flow.service.url}/metrics", timeout=10, verify=NO_AUTHORITIES
+        f"{unique_flow.service.url}/metrics", timeout=60, verify=NO_AUTHORITIES
     ).text.splitlines()
     result = [
         line

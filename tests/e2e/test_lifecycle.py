@@ -12,7 +12,7 @@ from bridge.local import ConnectFailed
 from tests.e2e.flow import LEASE_MS, SHIFT, Flow, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
 
-WAIT = 30.0
+WAIT = 60.0
 IDLE_MS = 800
 """A task reports that it is not polled after five checks, 200 ms apart; the first may follow a poll at once."""
 INTERVALS = 3.0

@@ -33,7 +33,7 @@ from tests.support.planted import Planted, listening, processes
 from tests.support.topics import admin
 
 MODULE = "org.apache.kafka.common.security"
-STARTED = 90.0
+STARTED = 180.0
 """Seconds in which a driver has started and copied, on a busy machine too."""
 ODD = "plänted 'app' =:#!\\ \N{MUSICAL SYMBOL G CLEF}"
 """A name of a Spark application that has all that a file of properties has to escape."""
@@ -146,7 +146,7 @@ class Plot:
     def asking(self) -> Iterator[Callable[[str], httpx.Response]]:
         """GETs something of the service; what it answers is searched."""
         headers = {"Authorization": f"Bearer {self.secrets['bridge token']}"}
-        with httpx.Client(base_url=self.service.url, headers=headers, timeout=30.0) as client:
+        with httpx.Client(base_url=self.service.url, headers=headers, timeout=60.0) as client:
 
             def get(path: str) -> httpx.Response:
                 answer = client.get(path)
@@ -171,7 +171,7 @@ class Plot:
 
     def search_spark(self) -> None:
         """Every page of Spark's UI that shows settings, and the same as JSON."""
-        with httpx.Client(base_url=f"http://127.0.0.1:{self.ui}", timeout=30.0, follow_redirects=True) as ui:
+        with httpx.Client(base_url=f"http://127.0.0.1:{self.ui}", timeout=60.0, follow_redirects=True) as ui:
             (application,) = ui.get("/api/v1/applications").json()
             assert application["name"] == ODD
             api = f"/api/v1/applications/{application['id']}"
@@ -194,7 +194,7 @@ class Plot:
     def search_topics(self) -> int:
         """Every record of every topic; how many there were."""
         count = 0
-        for topic in admin(self.broker.bootstrap).list_topics(timeout=10).topics:
+        for topic in admin(self.broker.bootstrap).list_topics(timeout=60).topics:
             for record in read(self.broker.bootstrap, topic):
                 count += 1
                 self.planted.search(
@@ -322,12 +322,12 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
     def copied(count: int) -> None:
         produce(plot.broker.bootstrap, topic, numbered(count))
         total = read_count(plot, topic)
-        eventually(
-            lambda: read_count(plot, f"a-{mark}.{topic}") == total,
-            STARTED,
-            what=f"{total} records are copied",
-            watched=plot.watched,
-        )
+
+        def there() -> None:
+            copies = read_count(plot, f"a-{mark}.{topic}")
+            assert copies == total, f"{copies}; {plot.worker.rest.status(copy)}; {plot.status(copy)}"
+
+        eventually(there, STARTED, what=f"{total} records are copied", watched=plot.watched)
 
     with put(plot, plot.copying(mark), copy), put(plot, following, groups):
         copied(50)
@@ -357,7 +357,7 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
 
 
 def read_count(plot: Plot, topic: str) -> int:
-    known = admin(plot.broker.bootstrap).list_topics(timeout=10).topics
+    known = admin(plot.broker.bootstrap).list_topics(timeout=60).topics
     return len(read(plot.broker.bootstrap, topic, committed_only=True)) if topic in known else 0
 
 

@@ -17,10 +17,12 @@ from tests.e2e.flow import WAIT, Flow, Json, committed_offsets, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read, unique
 
-PROMISED = 10.0
+BUSY = 20.0
+"""Seconds that a busy machine may add."""
+PROMISED = 10.0 + BUSY
 """Seconds in which no surface is green any more."""
-PAUSED = 3.0
-"""Seconds in which a pause is seen: two, and one for a busy machine."""
+PAUSED = 2.0 + BUSY
+"""Seconds in which a pause is seen."""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,7 @@ def not_green(flow: Flow, group: str, answer: str, reason: str, within: float) -
         assert flow.service.health()["status"] != "ok"
         lines = flow.service.get(f"/v1/groups/{group}/explain")["lines"]
         assert any(why["detail"] in line for line in lines), lines
-        metrics = httpx.get(f"{flow.process.url}/metrics", timeout=10, verify=NO_AUTHORITIES).text
+        metrics = httpx.get(f"{flow.process.url}/metrics", timeout=60, verify=NO_AUTHORITIES).text
         name = report["connector"]
         assert f'groups_by_readiness{{connector="{name}",readiness="ready"}} 0.0' in metrics
         assert _exit_status(flow) == (1 if answer == "not_ready" else 3)
@@ -167,11 +169,11 @@ def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: 
         eventually(lambda: flow.service.report(group, name)["ready"], WAIT, what="both say yes")
     report = _until_not_ready(flow, group, name)
     assert f"DELETE /v1/connectors/{name}" in report["reasons"][0]["detail"]
-    assert httpx.delete(f"{flow.process.url}/v1/connectors/{name}", timeout=10).status_code == 204
+    assert httpx.delete(f"{flow.process.url}/v1/connectors/{name}", timeout=60).status_code == 204
     assert flow.service.report(group)["connector"] != name
-    assert name not in httpx.get(f"{flow.process.url}/metrics", timeout=10, verify=NO_AUTHORITIES).text
+    assert name not in httpx.get(f"{flow.process.url}/metrics", timeout=60, verify=NO_AUTHORITIES).text
     ready(flow, group)
-    assert httpx.delete(f"{flow.process.url}/v1/connectors/{other}", timeout=10).status_code == 404
+    assert httpx.delete(f"{flow.process.url}/v1/connectors/{other}", timeout=60).status_code == 404
 
 
 def _until_not_ready(flow: Flow, group: str, name: str) -> Json:

@@ -365,7 +365,7 @@ def _failover(mirrored_flow: OurFlow, *arguments: str) -> list[str]:
 def moves(mirrored_flow: OurFlow) -> dict[str, MoveRecord]:
     """Those that stand in the readiness topic."""
     topic = f"mm2-group-readiness.{mirrored_flow.source.name}.internal"
-    if topic not in admin(mirrored_flow.target.bootstrap).list_topics(timeout=10).topics:
+    if topic not in admin(mirrored_flow.target.bootstrap).list_topics(timeout=60).topics:
         return {}
     collected: dict[str, MoveRecord] = {}
     for record in read(mirrored_flow.target.bootstrap, topic):

@@ -111,6 +111,6 @@ def test_certificates_and_token_are_replaced_while_a_connector_runs(
 def answers(url: str, tls: ssl.SSLContext, token: str) -> bool:
     try:
         given = {"Authorization": f"Bearer {token}"}
-        return httpx.get(f"{url}/v1/version", verify=tls, headers=given, timeout=10.0).is_success
+        return httpx.get(f"{url}/v1/version", verify=tls, headers=given, timeout=10).is_success
     except httpx.TransportError:
         return False

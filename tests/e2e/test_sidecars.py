@@ -11,8 +11,8 @@ from bridge.local import LocalStack
 from tests.e2e.flow import WAIT, Flow, Json, exactly
 from tests.support import connector, eventually, unique
 
-PAUSED = 3.0
-"""Seconds in which a pause is seen: two, and one for a busy machine."""
+PAUSED = 20.0
+"""Seconds in which a pause is seen: two, and what a busy machine takes. Leases hold for longer."""
 
 
 @pytest.fixture(scope="module")

@@ -151,7 +151,7 @@ class Case:
 
 
 def _topics(bootstrap: str) -> set[str]:
-    return set(admin(bootstrap).list_topics(timeout=10).topics)
+    return set(admin(bootstrap).list_topics(timeout=60).topics)
 
 
 def _overrides(bootstrap: str, topic: str) -> dict[str, str]:

@@ -30,7 +30,7 @@ LAG = 10
 
 
 def _topics(bootstrap: str) -> set[str]:
-    return set(admin(bootstrap).list_topics(timeout=10).topics)
+    return set(admin(bootstrap).list_topics(timeout=60).topics)
 
 
 @pytest.fixture(scope="module")

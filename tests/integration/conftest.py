@@ -52,7 +52,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., lis
         yield ask
     finally:
         stdin.close()
-        running.wait(20)
+        running.wait(60)
         stdout.close()
         log.close()
 

@@ -149,15 +149,15 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
                 text = service.process.log.read_text()
                 return text.count("the rounds process ended (signal SIGABRT) and is restarted in") >= 2
 
-            eventually(ended, 30.0, what="the library ends its process twice", watched=watched)
+            eventually(ended, 60.0, what="the library ends its process twice", watched=watched)
             text = service.process.log.read_text()
             assert f"administers {proxied.address} by librdkafka" in text
             assert "rd_malloc" in text
             assert client.get("/health/live").is_success
-            doctor = client.get("/v1/connectors/beats/doctor", timeout=30.0).json()["findings"]
+            doctor = client.get("/v1/connectors/beats/doctor", timeout=60.0).json()["findings"]
             assert [each for each in doctor if each["severity"] == "problem"] == []
             names = "/v1/connectors/beats/clusters/target/upstream-clusters"
-            assert client.get(names, timeout=30.0).is_success
+            assert client.get(names, timeout=60.0).is_success
             assert _library_threads(service.process.pid) == []
 
             garbler.honest = True
@@ -166,7 +166,7 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
                 response = client.post(f"{task}/poll", json={**session, "wait_ms": 1000})
                 return bool(response.is_success and response.json()["records"])
 
-            eventually(beats, 30.0, what="heartbeats are handed out", watched=watched)
+            eventually(beats, 60.0, what="heartbeats are handed out", watched=watched)
             (rounds,) = _children(service.process.pid)
             assert _library_threads(rounds), "the check finds them where they are"
             assert _library_threads(service.process.pid) == []

@@ -23,7 +23,7 @@ from tests.support.records import producer
 
 FIRST, RECORDS, TRANSACTION = 10, 2500, 5
 GROUPS = 40
-WAIT = 30.0
+WAIT = 60.0
 Reports = dict[str, Any]
 
 

@@ -136,7 +136,7 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
     place = TopicPartition(unique("large"), 0)
     values = [random.Random(number).randbytes(900_000) for number in range(8)]
     admin = AdminClient({**result.admin, "log_level": 0})
-    admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(30)
+    admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(60)
 
     async def go() -> list[bytes]:
         client = NetworkClient(result.raw)

@@ -30,7 +30,7 @@ from tests.support import (
 )
 
 T = TypeVar("T")
-WAIT = 20.0
+WAIT = 60.0
 
 
 class Reading:

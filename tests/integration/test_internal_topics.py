@@ -314,7 +314,7 @@ def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: 
         lone.stop()
         shutil.rmtree(lone.data / f"{topic}-0")
         lone.start()
-        eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), 30, what="it is written")
+        eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), 60, what="it is written")
 
     result = under_a_tail(lone.bootstrap, topic, lone.restart, lose, lambda: None, props=HASTY)
     assert result == [(list(range(5)), False), ([], False), (list(range(9)), True), ([], False)]
@@ -393,7 +393,7 @@ def test_acls(guarded: Broker, caplog: pytest.LogCaptureFixture) -> None:
         assert refused.fault is KafkaFault.TOPIC_CONFIG
 
     using(guarded.address("SASL_PLAINTEXT"), work, login)
-    assert made not in admin(guarded.bootstrap).list_topics(timeout=10).topics
+    assert made not in admin(guarded.bootstrap).list_topics(timeout=60).topics
 
 
 # -- making and listing ----------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def own_configs(bootstrap: str, topic: str) -> dict[str, str]:
     """Configs that the topic itself carries."""
     client = admin(bootstrap)
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    entries = client.describe_configs([resource])[resource].result(30)
+    entries = client.describe_configs([resource])[resource].result(60)
     return {name: entry.value for name, entry in entries.items() if entry.source == 1}
 
 
@@ -417,7 +417,7 @@ def test_a_compacted_topic(target: Cluster, replication_factor: int) -> None:
         assert name in await cluster.topic_names()
 
     using(target.bootstrap, work)
-    metadata = admin(target.bootstrap).list_topics(name, timeout=10).topics[name]
+    metadata = admin(target.bootstrap).list_topics(name, timeout=60).topics[name]
     assert [len(each.replicas) for each in metadata.partitions.values()] == [1]
     assert own_configs(target.bootstrap, name) == {"cleanup.policy": "compact"}
 
@@ -431,7 +431,7 @@ def test_a_topic_that_exists_is_left_as_it_is(target: Cluster) -> None:
 
     using(target.bootstrap, work)
     assert own_configs(target.bootstrap, name) == {"retention.ms": "1000"}
-    assert len(admin(target.bootstrap).list_topics(name, timeout=10).topics[name].partitions) == 3
+    assert len(admin(target.bootstrap).list_topics(name, timeout=60).topics[name].partitions) == 3
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ async def _syncs_once(source: Cluster, target: Cluster, group: str) -> None:
     try:
         while not published.summaries or not published.summaries[-1].writes:
             published.more.clear()
-            await asyncio.wait_for(published.more.wait(), 30)
+            await asyncio.wait_for(published.more.wait(), 60)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

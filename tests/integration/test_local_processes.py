@@ -85,7 +85,7 @@ def test_nothing_outlives_its_parent(tmp_path: Path, ending: str, sent: signal.S
             assert all(exists(pid) for pid in pids)
             os.kill(parent.pid, sent)
         parent.communicate(timeout=60)
-    eventually(lambda: not any(exists(pid) for pid in pids), 10, what=f"processes {pids} are gone")
+    eventually(lambda: not any(exists(pid) for pid in pids), 60, what=f"processes {pids} are gone")
 
 
 def test_a_wait_fails_at_once_with_the_log_of_what_died(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_restart_shows_the_log_of_this_run_only(tmp_path: Path) -> None:
     for _ in range(2):
         process.start()
         expected = f"run of {process.pid}"
-        process.wait_until(partial(wrote, expected), 10, "it wrote a line")
+        process.wait_until(partial(wrote, expected), 60, "it wrote a line")
         process.stop()
     assert len((tmp_path / "again.log").read_text().splitlines()) == 2
 

@@ -143,14 +143,14 @@ def test_a_secured_broker_wants_credentials_and_acls(
     }
 
     def known(client: Producer) -> bool:
-        return topic in client.list_topics(timeout=20).topics
+        return topic in client.list_topics(timeout=10).topics
 
     for listener, client in clients.items():
-        assert topic not in client.list_topics(timeout=20).topics, f"{listener} needs no ACL"
+        assert topic not in client.list_topics(timeout=60).topics, f"{listener} needs no ACL"
     for principal in ("User:alice", "User:CN=client"):
         allow(broker.bootstrap, principal, topic, "DESCRIBE")
     for listener, client in clients.items():
-        eventually(partial(known, client), 20, what=f"{listener} gets in")
+        eventually(partial(known, client), 60, what=f"{listener} gets in")
 
 
 def test_stock_mirror_copies_topics(stock_worker: ConnectWorker, source: Cluster, target: Cluster) -> None:
@@ -190,7 +190,7 @@ def test_two_workers_share_a_group(stack: LocalStack, source: Cluster, target: C
     second.rest.restart(name)
     first.rest.wait_running(name)
     first.rest.delete(name)
-    eventually(lambda: name not in second.rest.connectors(), 20, what=f"the other worker has let {name} go")
+    eventually(lambda: name not in second.rest.connectors(), 60, what=f"the other worker has let {name} go")
 
 
 def test_the_worker_image_has_properties_that_a_worker_takes(
@@ -210,7 +210,7 @@ def test_the_worker_image_has_properties_that_a_worker_takes(
     properties = {key: value for key, value in deployed.items() if key not in mine}
     worker = stack.worker("deployed", shim=False, properties=properties, environment=environment)
     assert worker.rest.connectors() == []
-    assert "deployed-configs" in admin(target.bootstrap).list_topics(timeout=20).topics
+    assert "deployed-configs" in admin(target.bootstrap).list_topics(timeout=60).topics
 
 
 def test_connect_says_what_is_wrong(stock_worker: ConnectWorker) -> None:

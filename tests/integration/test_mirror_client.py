@@ -70,7 +70,7 @@ def broker(stack: LocalStack) -> Broker:
     running = stack.broker("client")
     made = admin(running.bootstrap)
     for future in made.create_topics([NewTopic(topic, 1, 1) for topic in TOPICS]).values():
-        future.result(30)
+        future.result(60)
     return running
 
 

@@ -74,7 +74,7 @@ def test_of_two_that_start_at_once_no_more_than_one_copies(flows: tuple[Merged, 
             states = [each.status.state for each in (first, second)]
             assert PipelineState.FAILED in states, (first.status, second.status)
 
-        eventually(settled, 30.0, what="one of the two is refused")
+        eventually(settled, 60.0, what="one of the two is refused")
         copying = [
             (flow, running)
             for flow, running in ((one, first), (two, second))
@@ -98,7 +98,7 @@ def test_a_later_topic_of_another_source_is_left_out_and_said(flows: tuple[Merge
         two.topics.append(create_topic(two.source.bootstrap, unique("copied"), 1))
         two.to = merged
         running.assign([*partitions, *two.partitions()[1:]])
-        eventually(lambda: bool(running.status.errors), 30.0, what="the topic is refused")
+        eventually(lambda: bool(running.status.errors), 60.0, what="the topic is refused")
         assert (
             f"connector {one.spec.name} copies another source to {merged} already" in running.status.errors[0]
         )

@@ -70,14 +70,14 @@ def replicated(flow: CopyFlow, far: Broker, near: Broker) -> str:
     new = NewTopic(topic, 1, replica_assignment=[[LEADER, NEAR]], config={"min.insync.replicas": "1"})
     client = admin(far.bootstrap)
     for made in client.create_topics([new]).values():
-        made.result(30)
+        made.result(60)
     create_topic(flow.target.bootstrap, flow.remote(topic))
 
     def in_sync() -> None:
-        (partition,) = admin(near.bootstrap).list_topics(topic, timeout=10).topics[topic].partitions.values()
+        (partition,) = admin(near.bootstrap).list_topics(topic, timeout=60).topics[topic].partitions.values()
         assert (partition.leader, sorted(partition.isrs)) == (LEADER, [LEADER, NEAR])
 
-    eventually(in_sync, 30, what="both replicas are in sync", watched=(*far.watched, *near.watched))
+    eventually(in_sync, 60, what="both replicas are in sync", watched=(*far.watched, *near.watched))
     flow.topics.append(topic)
     return topic
 
@@ -126,7 +126,7 @@ def test_a_replica_that_dies_and_comes_back_costs_neither_a_record_nor_a_positio
 
         def back() -> None:
             (partition,) = (
-                admin(far.bootstrap).list_topics(topic, timeout=10).topics[topic].partitions.values()
+                admin(far.bootstrap).list_topics(topic, timeout=60).topics[topic].partitions.values()
             )
             assert sorted(partition.isrs) == [LEADER, NEAR]
 

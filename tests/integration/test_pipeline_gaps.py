@@ -49,7 +49,7 @@ class Gate:
         """Done when a fetch is held back."""
         self._held.clear()
         self._opened.clear()
-        assert self._held.wait(20.0)
+        assert self._held.wait(60.0)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def wait_copies(flow: CopyFlow, running: InProcess, topic: str, expected: Sequen
     def there() -> None:
         assert values(flow.copies(topic)) == list(expected), running.status
 
-    eventually(there, 30.0, what=f"{topic} is copied")
+    eventually(there, 60.0, what=f"{topic} is copied")
 
 
 # -- the source ----------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_a_topic_that_is_gone_comes_back_when_it_is_wanted_again(flow: CopyFlow)
         delete_topic(flow.source.bootstrap, topic)
         produce(flow.source.bootstrap, other, numbered(20))
         wait_copies(flow, running, other, values(numbered(20)))
-        eventually(lambda: running.status.layout > 1, 20.0, what="a layout without the topic")
+        eventually(lambda: running.status.layout > 1, 60.0, what="a layout without the topic")
         create_topic(flow.source.bootstrap, topic)
         running.assign(flow.partitions())
         produce(flow.source.bootstrap, topic, numbered(10, start=1000))

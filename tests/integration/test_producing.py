@@ -199,7 +199,7 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         ) as caught:
             await read_committed(client, topic, within=0.3)
         assert caught.value.fault is KafkaFault.TIMEOUT
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < 20.0
         reading = asyncio.create_task(read_committed(client, topic))
         await other.abort()
         assert [each.value for each in await reading] == [b"before", b"ours"]
@@ -314,7 +314,7 @@ def test_nobody_there_costs_the_time_given() -> None:
 
     began = time.monotonic()
     assert asyncio.run(go()) is KafkaFault.UNREACHABLE
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 20.0
 
 
 def test_records_of_a_state_topic_are_appended_in_order_and_compressed(target: Cluster) -> None:

@@ -96,7 +96,7 @@ class Wire:
             return isinstance((await bounds(self._client, [place], committed_only=False))[place], Bounds)
 
         create_topic(self.bootstrap, name, 1, dict(configs or {}))
-        eventually(lambda: self.run(created()), 20.0, what=f"topic {name} is served")
+        eventually(lambda: self.run(created()), 60.0, what=f"topic {name} is served")
         return name
 
     def send(self, topic: str, data: BytesLike) -> Produced:
@@ -148,7 +148,7 @@ class Wire:
             at = result.next_offset
             return at >= end
 
-        eventually(all_there, 20.0, what=f"{topic} is read to its end")
+        eventually(all_there, 60.0, what=f"{topic} is read to its end")
         return batches
 
     def id_and_epoch(self) -> ProducerIdAndEpoch:
@@ -375,7 +375,7 @@ def test_two_batches_of_a_partition_in_one_request_are_rejected(wire: Wire) -> N
 
 def test_a_request_over_100_mib_closes_the_connection(wire: Wire) -> None:
     host, port = wire.bootstrap.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(struct.pack(">i", 100 * 1024 * 1024 + 1))
         assert connection.recv(1) == b""
 

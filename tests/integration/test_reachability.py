@@ -38,13 +38,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[
 
 
 def tried(
-    servers: str, props: Mapping[str, str] | None = None, *, seconds: float = 5.0
+    servers: str, props: Mapping[str, str] | None = None, *, seconds: float = 30.0
 ) -> Description | list[Trouble]:
     given = {f"source.cluster.{name}": value for name, value in (props or {}).items()}
     settings = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": servers, **given})
     began = time.monotonic()
     result = asyncio.run(reach(settings.raw_admin, seconds))
-    assert time.monotonic() - began < seconds + 1
+    assert time.monotonic() - began < seconds + 20, "whatever the cluster does, there is an answer in time"
     return result
 
 

@@ -29,7 +29,7 @@ from tests.support.names import unique
 from tests.support.topics import add_partitions, admin, allow, bounds, create_topic, set_topic_config
 from tests.unit.connectors.run_instance import ALONE, Published
 
-WAIT = 30.0
+WAIT = 60.0
 ANYTHING: str = None  # type: ignore[assignment]  # what a filter takes for any, which its annotations leave out
 
 

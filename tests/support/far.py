@@ -56,7 +56,7 @@ def far_cluster(
     try:
         broker.start()
         proxy.start()
-        eventually(lambda: listening(proxied.number), 30, what="the proxy listens", watched=[proxy])
+        eventually(lambda: listening(proxied.number), 60, what="the proxy listens", watched=[proxy])
         yield broker, GivenCluster("far", proxied.address)
     finally:
         proxy.stop()

@@ -36,7 +36,7 @@ class Garbler:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._listens.wait(10.0), "it can't listen"
+        assert self._listens.wait(60.0), "it can't listen"
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ from bridge.local import eventually
 from tests.support.records import Record, as_record
 from tests.support.topics import admin
 
-WAIT = 30.0
+WAIT = 60.0
 Offsets = Mapping[tuple[str, int], int]
 
 

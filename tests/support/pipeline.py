@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pytest
 
+from bridge.errors import KafkaFailure
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
@@ -38,6 +40,7 @@ from tests.support.topics import admin, bounds, create_topic
 
 COMPACTED = {"cleanup.policy": "compact"}
 WAIT = 60.0
+T = TypeVar("T")
 
 
 @dataclass
@@ -227,7 +230,7 @@ class CopyFlow:
             finally:
                 await client.close()
 
-        return asyncio.run(reading())
+        return _once_back(reading, f"{topic} is read")
 
 
 def fetch_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +253,24 @@ def topic_id(bootstrap: str, topic: str) -> str:
         finally:
             await client.close()
 
-    return asyncio.run(asking())
+    return _once_back(asking, f"the id of {topic} is known")
+
+
+def _once_back(ask: Callable[[], Coroutine[None, None, T]], what: str) -> T:
+    """The answer of a cluster; one that has just come back may name no broker for a moment, or lead nothing."""
+
+    def attempt() -> T | KafkaFailure:
+        try:
+            return asyncio.run(ask())
+        except KafkaFailure as error:
+            if error.retriable:
+                raise
+            return error
+
+    answered = eventually(attempt, WAIT, what=what)
+    if isinstance(answered, KafkaFailure):
+        raise answered
+    return answered
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from bridge.local import eventually
 from tests.support.records import Record, produce, read
 
-WAIT = 30.0
+WAIT = 60.0
 
 
 @functools.lru_cache(maxsize=8)
@@ -81,7 +81,10 @@ def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> N
 def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
     """Log start and end (high watermark) of every partition, as soon as all of them have a leader."""
     client = admin(bootstrap)
-    metadata = client.list_topics(name, timeout=10).topics[name]
+    # A broker that has just come back may not answer for a moment, or lead nothing.
+    metadata = eventually(
+        lambda: client.list_topics(name, timeout=10).topics[name], WAIT, what=f"{name} is described"
+    )
     if metadata.error is not None:
         raise KafkaException(metadata.error)
     partitions = [TopicPartition(name, number) for number in metadata.partitions]
@@ -93,7 +96,6 @@ def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
                 result[partition.partition].append(future.result(WAIT).offset)
         return result
 
-    # A broker that has just come back may lead nothing for a moment.
     outcome = eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
     return {number: (start, end) for number, (start, end) in outcome.items()}
 

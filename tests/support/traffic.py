@@ -106,7 +106,7 @@ class Reader:
             yield
         finally:
             self._ended.set()
-            self._thread.join(30)
+            self._thread.join(60)
 
     def clusters_are_back(self) -> None:
         """Without them there was nothing to read."""

@@ -35,7 +35,7 @@ def play(
             instance.assign(assignment)
         running = asyncio.create_task(instance.run())
         try:
-            await asyncio.wait_for(script(instance), 10)
+            await asyncio.wait_for(script(instance), 60)
             assert not running.done(), running.exception()
         finally:
             running.cancel()

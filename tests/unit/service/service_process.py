@@ -17,7 +17,7 @@ import httpx
 
 from tests.unit.service.service_fakes import ROOT, session
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 class Running:
@@ -35,7 +35,7 @@ class Running:
         match = self.eventually(lambda: re.search(r"listens on (https?://[0-9.:]+)", self.text()))
         self.url = match.group(1)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.client = httpx.Client(base_url=self.url, timeout=10, verify=tls or True, headers=headers)
+        self.client = httpx.Client(base_url=self.url, timeout=30, verify=tls or True, headers=headers)
         self.eventually(lambda: self.health()["rounds_process"] == "running")
 
     def text(self) -> str:
@@ -112,7 +112,7 @@ def service(
         if process.poll() is None:
             process.terminate()
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -57,7 +57,7 @@ def running(folder: Path) -> Iterator[BridgeService]:
 
 def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[str]]:
     body = {"config": {**GOOD, "bridge.validate.reachability": "off", **props}}
-    answer = httpx.put(f"{service.url}/v1/plugins/source/validate", json=body, timeout=30)
+    answer = httpx.put(f"{service.url}/v1/plugins/source/validate", json=body, timeout=60)
     assert answer.status_code == httpx.codes.OK, answer.text
     values = (entry["value"] for entry in answer.json()["configs"])
     return {value["name"]: value["errors"] for value in values if value["errors"]}
@@ -65,7 +65,7 @@ def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[s
 
 def started(service: BridgeService, props: dict[str, str]) -> Any:
     body = {"session": session(1), "kind": "source", "task_count": 1, "config": {**GOOD, **props}}
-    return httpx.put(f"{service.url}/v1/connectors/c/tasks/0", json=body, timeout=30)
+    return httpx.put(f"{service.url}/v1/connectors/c/tasks/0", json=body, timeout=60)
 
 
 def test_validate_and_start_refuse_the_same_all_at_once(running: BridgeService, folder: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
         child = at.rounds_pid()
 
         async def held() -> list[httpx.Response]:
-            async with httpx.AsyncClient(base_url=at.url, timeout=10) as client:
+            async with httpx.AsyncClient(base_url=at.url, timeout=60) as client:
                 body = {"session": session(1), "wait_ms": 1000}
                 polls = [
                     asyncio.create_task(client.post("/v1/connectors/c/tasks/0/poll", json=body))
@@ -119,7 +119,7 @@ def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
         answers = asyncio.run(held())
         assert {answer.status_code for answer in answers} == {200}
         assert max(answer.json()["held_ms"] for answer in answers) < 700
-        assert at.process.wait(10) == 0
+        assert at.process.wait(60) == 0
         assert time.monotonic() - began < 5
         assert gone(child)
         assert marker.read_text() == "closed\n"
@@ -133,7 +133,7 @@ def test_a_rounds_process_that_hangs_does_not_hold_up_the_end(tmp_path: Path) ->
         assert at.client.get("/health/live").status_code == 200
         began = time.monotonic()
         at.process.terminate()
-        assert at.process.wait(10) == 0
+        assert at.process.wait(60) == 0
         assert time.monotonic() - began < 4
 
 

@@ -93,7 +93,7 @@ def test_both_sides_are_asked_at_once() -> None:
     }
 
     async def within() -> dict[int, Verdict]:
-        return await asyncio.wait_for(translate_all(jobs, one, two, source_committed_only=False), 5)
+        return await asyncio.wait_for(translate_all(jobs, one, two, source_committed_only=False), 60)
 
     assert set(asyncio.run(within())) == {0, 1}
 

@@ -526,7 +526,7 @@ class Pair:
                 instance.assign(Assignment(2, frozenset({task})))
             running = [asyncio.create_task(each.run()) for each in (made if both else made[:1])]
             try:
-                await asyncio.wait_for(script(made), 10)
+                await asyncio.wait_for(script(made), 60)
             finally:
                 for each in running:
                     each.cancel()

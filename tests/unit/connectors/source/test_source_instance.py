@@ -179,7 +179,7 @@ def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
         # Another start of the task asks again: an operator may have altered the offsets meanwhile.
         harness.published.stored["A", 1, "orders"] = 9
         instance.assign(NOBODY)
-        await asyncio.wait_for(harness.pipeline.stopping.wait(), 1)
+        await asyncio.wait_for(harness.pipeline.stopping.wait(), 60)
         instance.assign(ALONE)
         await harness.until(lambda _: len(harness.pipelines.started) == 2 and bool(harness.pipeline.assigned))
         assert [each.start for each in harness.pipeline.assigned[-1]] == [None, 42, 10]

@@ -133,7 +133,7 @@ def asked(
         finally:
             await asyncio.to_thread(client.__exit__, None, None, None)
             server.close()
-            await asyncio.wait(connections, timeout=10)  # the client's end ends each of them
+            await asyncio.wait(connections, timeout=60)  # the client's end ends each of them
             assert all(each.done() for each in connections)
 
     return asyncio.run(go())

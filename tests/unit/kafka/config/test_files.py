@@ -34,7 +34,7 @@ def checked_in_time(props: dict[str, str]) -> dict[str, str]:
     collected: list[dict[str, str]] = []
     thread = threading.Thread(target=lambda: collected.append(errors(props)), daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert collected, "the check hangs"
     return collected[0]
 

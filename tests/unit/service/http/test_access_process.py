@@ -80,7 +80,7 @@ def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Pa
             (b"GET http://evil.example/v1/version HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
             (b"GET /v1/version HTTP/1.0\r\n", b"421"),
         ):
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
                 connection.sendall(request + b"Connection: close\r\n\r\n")
                 status_line = connection.makefile("rb").readline()
             assert status_line.split()[1] == status, (request, status_line)
@@ -176,7 +176,7 @@ def resumable(
 ) -> tuple[ssl.SSLSession, bool]:
     """Asks over TLS, by an older session where one is given; the session to go on by, and whether that one was."""
     port = httpx.URL(at.url).port or 0
-    raw = socket.create_connection(("127.0.0.1", port), timeout=10)
+    raw = socket.create_connection(("127.0.0.1", port), timeout=60)
     with tls.wrap_socket(raw, server_hostname="127.0.0.1", session=session) as connection:
         connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         received = connection.recv(4096)
@@ -192,7 +192,7 @@ def test_a_connection_ends_when_the_certificates_are_replaced(tmp_path: Path) ->
     ours = given(old, tmp_path / "given")
     with service(tmp_path, env(ours), tls=client(old, old)) as at:
         port = httpx.URL(at.url).port or 0
-        raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+        raw = socket.create_connection(("127.0.0.1", port), timeout=60)
         with client(old, old).wrap_socket(raw, server_hostname="127.0.0.1") as connection:
             connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")

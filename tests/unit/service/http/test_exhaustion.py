@@ -100,7 +100,7 @@ def test_validations_and_starts_that_hang_hold_up_nothing_else(at: Running, usua
                 httpx.put,
                 f"{at.url}/v1/plugins/fake/validate",
                 json={"config": {**hangs, "how.many": str(number)}},
-                timeout=10,
+                timeout=60,
             )
             for number in range(8)
         ]
@@ -109,7 +109,7 @@ def test_validations_and_starts_that_hang_hold_up_nothing_else(at: Running, usua
                 httpx.put,
                 f"{at.url}/v1/connectors/hangs-{number}",
                 json={"session": session(1), "kind": "fake", "config": {**hangs, "how.many": str(number)}},
-                timeout=10,
+                timeout=60,
             )
             for number in range(4)
         ]
@@ -158,7 +158,7 @@ def test_a_service_ends_though_threads_hang(tmp_path: Path, fifo: Path) -> None:
         body = {"config": {"wait.for": str(fifo)}}
         assert running.client.put("/v1/plugins/fake/validate", json=body).status_code == 503
         running.process.terminate()
-        assert running.process.wait(10) == 0
+        assert running.process.wait(60) == 0
 
 
 REQUEST = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -147,13 +147,13 @@ def test_what_ends_during_an_operation_is_an_error_at_once(tmp_path: Path) -> No
         def during(then: object) -> str:
             answers: list[httpx.Response] = []
             asking = threading.Thread(
-                target=lambda: answers.append(httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=30))
+                target=lambda: answers.append(httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=60))
             )
             asking.start()
             time.sleep(0.3)  # there is nothing to wait for: the operation answers nothing
             assert callable(then)
             then()
-            asking.join(10)
+            asking.join(60)
             assert answers, "the operation is still waited for"
             assert answers[0].status_code == 503
             return str(answers[0].json()["message"])

@@ -104,7 +104,7 @@ class ContractTest {
             assertEquals(acked(sample("AckRequest")), acked(
                 assertFields("AckRequest", service, "POST", "/v1/connectors/c/tasks/0/ack")));
             TaskAddress address = new TaskAddress("c", 0, 1, Sessions.byThisClock());
-            new BridgeClient(Settings.from(Tasks.props(service.url()))).idleTask(address, 1_004).await(5_000);
+            new BridgeClient(Settings.from(Tasks.props(service.url()))).idleTask(address, 1_004).await(30_000);
             assertFields("IdleTask", service, "POST", "/v1/connectors/c/tasks/0/idle");
             assertFields("StopTask", service, "DELETE", "/v1/connectors/c/tasks/0");
             assertFields("ValidateRequest", service, "PUT", "/v1/plugins/group_offset/validate");

@@ -121,7 +121,7 @@ final class FakeService implements AutoCloseable {
     }
 
     private Request take() throws InterruptedException {
-        return arrivals.poll(5, TimeUnit.SECONDS);
+        return arrivals.poll(30, TimeUnit.SECONDS);
     }
 
     @Override

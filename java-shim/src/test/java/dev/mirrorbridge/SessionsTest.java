@@ -14,7 +14,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** A worker's own clock decides nothing: the service gives the sessions, and hears only how long ago the start was. */
-@Timeout(20)
+@Timeout(60)
 class SessionsTest {
     private static final String TASK = "/v1/connectors/c/tasks/0";
     private static final String GIVEN = "0000000000007-001-0a0b0c0d-77";
@@ -42,7 +42,7 @@ class SessionsTest {
         Tasks.sleep(30);
         task.poll();
         long age = (Long) service.await("POST", Sessions.PATH).body.get("age_us");
-        assertTrue(age >= 30_000 && age < 10_000_000, "age_us " + age);
+        assertTrue(age >= 30_000 && age < 60_000_000, "age_us " + age);
         assertEquals(GIVEN + 1, service.await("PUT", TASK).body.get("session"));
         assertEquals(GIVEN + 1, service.await("POST", TASK + "/poll").body.get("session"));
         task.stop();
@@ -85,7 +85,7 @@ class SessionsTest {
         task.poll();
         String session = (String) service.await("PUT", TASK).body.get("session");
         long age = System.currentTimeMillis() - Long.parseLong(session.substring(0, 13));
-        assertTrue(age >= 0 && age < 20_000, session);
+        assertTrue(age >= 0 && age < 60_000, session);
         assertNotEquals(Map.of(), service.await("POST", TASK + "/poll").body);
         task.stop();
     }

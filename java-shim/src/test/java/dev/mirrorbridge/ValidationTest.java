@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-@Timeout(20)
+@Timeout(60)
 class ValidationTest {
     private static final String PATH = "/v1/plugins/group_offset/validate";
 
@@ -113,7 +113,7 @@ class ValidationTest {
         props.put("bridge.validate.reachability", "off");
         long began = System.nanoTime();
         assertEquals(Map.of(), errors());
-        assertTrue(System.nanoTime() - began < 3_000_000_000L);
+        assertTrue(System.nanoTime() - began < 5_500_000_000L);
     }
 
     @ParameterizedTest
@@ -189,7 +189,7 @@ class ValidationTest {
         long began = System.nanoTime();
         assertEquals(Map.of(), errors());
         long took = System.nanoTime() - began;
-        assertTrue(took > 6_000_000_000L && took < 10_000_000_000L);
+        assertTrue(took > 6_000_000_000L && took < 30_000_000_000L);
     }
 
     @Test
