@@ -24,7 +24,7 @@ from bridge.demo.errors import DemoFailed
 from bridge.demo.logs import Tp, client_settings, offset_of
 from bridge.local import eventually
 
-WAIT = 30.0
+WAIT = 60.0
 FLUSH_SECONDS = 60.0
 
 

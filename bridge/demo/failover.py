@@ -24,7 +24,7 @@ from bridge.demo.groups import Groups
 from bridge.demo.logs import Content, Tp, client_settings, content, first_from, reader, tp_of
 
 FIRST_SECONDS = 60.0
-NEXT_SECONDS = 30.0
+NEXT_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
 

@@ -110,7 +110,7 @@ class Running:
         """The connectors whose tasks have groups."""
         return self.offsets, self.checkpoints
 
-    def current(self, what: str, timeout: float = 60.0) -> float:
+    def current(self, what: str, timeout: float = 120.0) -> float:
         """Seconds until offsets and checkpoints stand at or past what the groups had committed when we began, and there
         is a heartbeat of after that."""
         began, began_ms = time.monotonic(), time.time() * 1000

@@ -16,7 +16,7 @@ from tests.support import eventually
 
 PARTITIONS = 2
 RECORDS = 20_000
-MOVE_SECONDS = 60.0
+MOVE_SECONDS = 120.0
 """A dead worker is missed after its session timeout (10 s here), and then everything is assigned anew."""
 
 

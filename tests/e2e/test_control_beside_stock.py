@@ -167,7 +167,7 @@ def test_stocks_formatters_print_our_records_as_we_do(
 
 
 def printed(command: Sequence[str]) -> bytes:
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=90).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=180).stdout
 
 
 # -- both at once ---------------------------------------------------------------------------------------------------

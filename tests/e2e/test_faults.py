@@ -91,7 +91,6 @@ FAULTS: dict[str, Callable[[Running], None]] = {
 }
 
 
-@pytest.mark.timeout(420)
 def test_after_every_fault_all_is_current_within_two_intervals(
     scenario: FaultScenario,
     record_property: Callable[[str, object], None],
@@ -119,7 +118,6 @@ def test_after_every_fault_all_is_current_within_two_intervals(
 # -- two workers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(420)
 def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(scenario: FaultScenario) -> None:
     """A worker is killed, comes back, and then sleeps past its lease and its session. What it had been given goes to
     the task's new home; what it writes when it wakes up is older, and made good."""
@@ -173,7 +171,6 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(scenario: Fau
             assert all(life.count(fenced) <= 1 for life in lives), "a zombie says so once"
 
 
-@pytest.mark.timeout(420)
 def test_a_worker_stops_in_time_while_the_service_hangs(
     scenario: FaultScenario, record_property: Callable[[str, object], None]
 ) -> None:

@@ -128,7 +128,6 @@ def moving(scenario: RightsScenario, command: str, *arguments: str) -> tuple[int
     return done.exit_code, done.output
 
 
-@pytest.mark.timeout(900)
 def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(scenario: RightsScenario) -> None:
     """The connectors at once: none of them has anything to do with the rights of another one."""
     walks = [Walk(scenario, role) for role in (*FIRST, "dry", "back")]

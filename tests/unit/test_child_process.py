@@ -166,7 +166,7 @@ def test_one_that_does_not_stop_is_killed_after_the_grace(caplog: pytest.LogCapt
         await until(lambda: owner.lines == ["runs"])
         began = asyncio.get_running_loop().time()
         await owner.child.stop(b"stop\n", 0.2)
-        assert 0.2 <= asyncio.get_running_loop().time() - began < 5
+        assert 0.2 <= asyncio.get_running_loop().time() - began < 30
 
     owner = Owner(DEAF)
     play(owner, script)
@@ -191,7 +191,7 @@ def test_a_stop_in_a_pause_does_not_wait_for_its_end(caplog: pytest.LogCaptureFi
         await until(lambda: bool(owner.endings))
         began = asyncio.get_running_loop().time()
         await owner.child.stop(b"stop\n", 60.0)
-        assert asyncio.get_running_loop().time() - began < 5
+        assert asyncio.get_running_loop().time() - began < 30
 
     owner = Owner("", first=LONGEST)
     play(owner, script)

@@ -16,7 +16,7 @@ from bridge.mm2.filters import (
     split_list,
 )
 from bridge.mm2.java_regex import PatternProblem, Translator, compile_java, exactly
-from bridge.patterns import JavaPattern, PatternTooSlow
+from bridge.patterns import MATCH_SECONDS, JavaPattern, PatternTooSlow
 
 
 def topics(**props: str) -> DefaultTopicFilter:
@@ -249,7 +249,7 @@ def test_a_pattern_that_takes_too_long_is_an_error_and_others_go_on(pattern: str
         thread.join()
     began = time.monotonic()
     again = _tried(patterns, "a" * 201)
-    assert again is None or time.monotonic() - began < 0.1, "once is enough"
+    assert again is None or time.monotonic() - began < MATCH_SECONDS, "once is enough"
     assert result is None or turns > 0
 
 
@@ -267,7 +267,7 @@ def test_a_long_name_is_matched_with_a_limit_whatever_the_pattern() -> None:
     began = time.monotonic()
     result = _tried(patterns, "a" * 30_000)
     assert result is None or "groups: the pattern" in result
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

@@ -123,4 +123,4 @@ def test_code_that_hangs_is_an_error_of_its_key_and_the_service_answers_meanwhil
     assert [list(each) for each in collected] == [["topic.filter.class"]] * 2
     assert "it was not loaded within 1.5 s" in collected[0]["topic.filter.class"][0]
     print(f"health, median {statistics.median(took) * 1000:.2f} ms of {len(took)}")
-    assert statistics.median(took) < 0.1
+    assert statistics.median(took) < 0.5

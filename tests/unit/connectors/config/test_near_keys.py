@@ -95,7 +95,7 @@ def test_no_property_of_librdkafka_is_taken_for_a_misspelling(librdkafka: set[st
 def test_many_and_long_keys_cost_little() -> None:
     began = time.process_time()
     errors("source", **{"a." * 200_000: "1"}, **{f"note.of.number.{number}": "" for number in range(2_000)})
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 10
 
 
 def test_a_key_that_would_do_nothing_here_is_not_what_was_meant() -> None:

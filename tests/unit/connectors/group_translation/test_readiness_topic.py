@@ -564,7 +564,7 @@ def test_each_instance_knows_the_groups_of_both() -> None:
             summary = harness.published.summaries[-1]
             assert list(summary.tasks) == [1 - other]
             as_of_ms, interval_ms = summary.other_tasks[other]
-            assert time.time() * 1000 - as_of_ms < 5_000
+            assert time.time() * 1000 - as_of_ms < 30_000
             assert interval_ms >= 20
             assert set(summary.other_tasks) == {other}
         moved = next(name for name in source.offsets if task_of(name, 2) == 1)

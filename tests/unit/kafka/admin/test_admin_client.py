@@ -154,7 +154,7 @@ def test_nothing_of_the_library_is_left_after_close() -> None:
         await client.close()
         with pytest.raises(KafkaFailure):
             await asking
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < 30.0
         assert threads() == before
 
     asyncio.run(go())

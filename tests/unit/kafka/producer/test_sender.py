@@ -326,7 +326,7 @@ def test_the_window_learns_from_answers_and_from_none() -> None:
         client.throttle_ms = 10_000
         await sender.send(A, batch(size=100_000), 1)
         assert sender.window.size == LEAST
-        assert 9.0 < sender.throttled_until - time.monotonic() <= 10.0
+        assert 1.0 < sender.throttled_until - time.monotonic() <= 10.0
         # No answer at all.
         sender.window.size = 4 * LEAST
         client.held.clear()
@@ -348,6 +348,6 @@ def test_nothing_goes_on_after_the_deadline_whenever_it_began() -> None:
         late = sender.send(B, batch(), 1)
         assert await fault_of(late) is KafkaFault.TIMEOUT
         assert await fault_of(early) is KafkaFault.TIMEOUT
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 4.5
 
     run(work)

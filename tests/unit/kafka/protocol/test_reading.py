@@ -66,7 +66,7 @@ def test_numbers_that_do_not_end() -> None:
     began = time.monotonic()
     with pytest.raises(Unreadable, match="a number does not end"):
         Reader(b"\x80" * 10_000_000, flexible=True).varint()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert Reader(b"\xff\xff\xff\xff\x0f", flexible=True).varint() == (1 << 32) - 1
 
 

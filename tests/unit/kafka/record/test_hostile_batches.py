@@ -161,7 +161,7 @@ def test_headers_without_end(size: int) -> None:
         decoded = decode_log(data, 0)
     assert decoded is not None
     assert (len(decoded.records), decoded.unreadable) == ((1, 0) if size < 8 * MIB else (0, 1))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_large_batches_of_few_headers_are_read() -> None:

@@ -146,7 +146,7 @@ def test_what_is_slow_as_a_whole_only_goes_through_in_parts() -> None:
     result = outcomes(VALUES, own("slow", per_record="0.02"), timeout=0.4, times=2)
     assert len(left(result)) == 60
     assert failed(result) == {}
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 def test_what_it_prints_is_not_in_the_way(capfd: pytest.CaptureFixture[str]) -> None:

@@ -130,7 +130,7 @@ def test_processes_that_it_starts_end_with_it(module: Callable[..., str], tmp_pa
         f"open({str(pid)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n" + FILTER
     )
     assert messages(checked({"topic.filter.class": f"python:{name}.Filter"})) == {}
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _lives(int(pid.read_text())):
         assert time.monotonic() < deadline
         time.sleep(0.01)

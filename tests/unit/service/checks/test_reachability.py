@@ -103,21 +103,21 @@ def test_only_clusters_that_the_connector_connects_to_are_tried() -> None:
 def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
     async def many() -> None:
         until = threading.Event()
-        service = serving(FakeProbe({}, until), seconds=0.5)
+        service = serving(FakeProbe({}, until), seconds=2)
         config: dict[str, str | None] = {**GOOD["group_offset"]}
         try:
             asked = [asyncio.create_task(service.checker.validate("group_offset", config)) for _ in range(8)]
             began = time.monotonic()
             await asyncio.sleep(0)
             await service.checker.check("group_offset", config)
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 2
             answers = await asyncio.gather(*asked)
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 30
         finally:
             until.set()
             service.checker.reachability.close()
         texts = [answer.warnings[0].message for answer in answers]
-        assert sum("no broker has answered within 0.5 s" in text for text in texts) == 4
+        assert sum("no broker has answered within 2 s" in text for text in texts) == 4
         assert sum("can be reached: all 4 threads are busy" in text for text in texts) == 4
 
     asyncio.run(many())
