@@ -169,6 +169,25 @@ class Fetcher:
             partition.broker.add(tp, partition.topic_id, next_offset, partition.last_epoch)
         self._wake(full)
 
+    def drop(self, tp: TopicPartition) -> None:
+        """Fetches the partition no longer: what came last is not needed any more, nor is anything else of it."""
+        full = self._room <= 0
+        self._unassign_broker(tp)
+        self._replicas.fail(tp)
+        self._leaderless.pop(tp, None)
+        self.errors.pop(tp, None)
+        self._in_hand -= self._partitions.pop(tp).in_hand
+        self._completed = [each for each in self._completed if each.tp != tp]
+        self._wake(full)
+
+    def resume(self, tp: TopicPartition, offset: int) -> None:
+        """Fetches a partition that an error has ended, from that offset on."""
+        partition = self._partitions[tp]
+        partition.offset, partition.last_epoch = offset, -1
+        partition.checked = partition.position
+        self._leaderless[tp] = 0.0
+        self._leaderless_changed.set()
+
     async def check(self) -> dict[TopicPartition, FetchError]:
         """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
         go by id. Raises KafkaFailure when that can't be known now."""

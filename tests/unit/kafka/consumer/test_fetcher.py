@@ -311,6 +311,37 @@ def test_a_log_that_took_another_way(client: MemoryClient) -> None:
     fetch(client, work)
 
 
+def test_a_partition_that_is_dropped_is_not_fetched_and_takes_no_room(client: MemoryClient) -> None:
+    client.serve = lambda node, tp, at: Answer(records=bytes(1000)) if tp == A else None
+
+    async def work(fetcher: Fetcher) -> None:
+        await until(fetcher, lambda part: part.tp == A)
+        fetcher.drop(A)
+        asked = len(client.fetched)
+        client.serve = lambda node, tp, at: Answer(records=bytes(1000))
+        for offset in range(6, 12):
+            part = await until(fetcher, lambda part: bool(part.records))
+            assert (part.tp, part.offset) == (B, offset)
+            fetcher.done(B, offset + 1, 0)
+        assert all(A not in session for _, _, session in client.fetched[asked + 1 :])
+        assert fetcher._in_hand == 0
+
+    fetch(client, work)
+
+
+def test_a_partition_goes_on_elsewhere_after_an_error(client: MemoryClient) -> None:
+    client.serve = lambda node, tp, at: (
+        None if tp == B else Answer(diverged=(1, 4)) if at == 5 else Answer(records=b"x")
+    )
+
+    async def work(fetcher: Fetcher) -> None:
+        assert (await until(fetcher, lambda part: part.error is not None)).tp == A
+        fetcher.resume(A, 50)
+        assert (await until(fetcher, lambda part: bool(part.records))).offset == 50
+
+    fetch(client, work)
+
+
 def test_an_offset_that_is_in_range_after_all_is_tried_again(client: MemoryClient) -> None:
     answers = iter(
         [Answer(Errors.OFFSET_OUT_OF_RANGE), Answer(Errors.OFFSET_OUT_OF_RANGE), Answer(records=b"x")]

@@ -1,0 +1,106 @@
+"""Records as Arrow batches of the columns of `mirror-records`. Nothing is done for each record in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from bridge.kafka.record import arrow_columns
+from bridge.kafka.record.arrow_columns import Fields, Texts
+from bridge.kafka.record.batch import APPEND_TIME, RawBatch
+from bridge.kafka.record.columns import Records
+from bridge.kafka.record.jit import Numbers
+from bridge.model.values import TopicPartition
+
+CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = 0, 1, -1
+"""Values of the column timestamp_type, as in Spark's own Kafka source."""
+_NO_TIMESTAMP = -1
+_LAST_MS = (1 << 63) // 1000 - 1
+"""The last timestamp that Spark's microseconds have room for."""
+_BYTES = frozenset({"key", "value", "headers"})
+
+
+class Part(NamedTuple):
+    """Records that have leader epoch and timestamp type in common."""
+
+    records: Records
+    leader_epoch: int
+    timestamp_type: int
+
+    @classmethod
+    def of(cls, batch: RawBatch, records: Records) -> Part:
+        kind = LOG_APPEND_TIME if batch.attributes & APPEND_TIME else CREATE_TIME
+        return cls(records, batch.leader_epoch, kind if batch.magic else NO_TIMESTAMP_TYPE)
+
+
+def as_batch(parts: Sequence[Part], tp: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that the schema names. Raises BrokenRecord."""
+    records = Records.together([each.records for each in parts])
+    table = _Table(records, parts, tp, schema)
+    return pa.RecordBatch.from_arrays([_COLUMN[name](table) for name in schema.names], schema=schema)
+
+
+class _Table:
+    """What columns are made of."""
+
+    def __init__(
+        self, records: Records, parts: Sequence[Part], tp: TopicPartition, schema: pa.Schema
+    ) -> None:
+        self.records, self.parts, self.tp, self.schema = records, parts, tp, schema
+        self.rows = records.count
+        # Cutting copies the bytes: left out where no column has them.
+        self.fields: Fields = arrow_columns.cut(records if _BYTES & set(schema.names) else _none(records))
+
+    def repeated(self, values: Sequence[int]) -> pa.Array:
+        if len(set(values)) == 1:
+            return pa.repeat(pa.scalar(values[0], pa.int32()), self.rows)
+        counts = [each.records.count for each in self.parts]
+        return pa.array(np.repeat(np.array(values, np.int32), counts))
+
+    def timestamps(self) -> pa.Array:
+        times = self.records.columns[1]
+        timed = (times != _NO_TIMESTAMP) & (np.abs(times) <= _LAST_MS)
+        there = None if timed.all() else pa.py_buffer(np.packbits(timed, bitorder="little"))
+        kind = self.schema.field("timestamp").type
+        return pa.Array.from_buffers(kind, self.rows, [there, pa.py_buffer(times * 1000)])
+
+    def headers(self) -> pa.Array:
+        kind, count = self.schema.field("headers").type, len(self.fields.header_keys.ends) - 1
+        header = pa.StructArray.from_buffers(
+            kind.value_type,
+            count,
+            [None],
+            children=[
+                _array(pa.string(), count, self.fields.header_keys),
+                _array(pa.binary(), count, self.fields.header_values),
+            ],
+        )
+        return pa.Array.from_buffers(
+            kind, self.rows, [None, pa.py_buffer(self.fields.lists)], children=[header]
+        )
+
+
+_COLUMN: dict[str, Callable[[_Table], Any]] = {
+    "topic": lambda table: pa.repeat(table.tp.topic, table.rows),
+    "partition": lambda table: pa.repeat(pa.scalar(table.tp.partition, pa.int32()), table.rows),
+    "offset": lambda table: pa.array(np.ascontiguousarray(table.records.columns[0])),
+    "timestamp": lambda table: table.timestamps(),
+    "timestamp_type": lambda table: table.repeated([each.timestamp_type for each in table.parts]),
+    "key": lambda table: _array(pa.binary(), table.rows, table.fields.keys),
+    "value": lambda table: _array(pa.binary(), table.rows, table.fields.values),
+    "headers": lambda table: table.headers(),
+    "leader_epoch": lambda table: table.repeated([each.leader_epoch for each in table.parts]),
+}
+
+
+def _array(kind: pa.DataType, rows: int, texts: Texts) -> pa.Array:
+    there = pa.py_buffer(texts.there) if len(texts.there) else None
+    return pa.Array.from_buffers(kind, rows, [there, pa.py_buffer(texts.ends), pa.py_buffer(texts.data)])
+
+
+def _none(records: Records) -> Records:
+    columns: Numbers = records.columns[:, :0]
+    return Records(records.data, columns)

@@ -1,0 +1,196 @@
+"""Which offsets are read: what options say, held against what the logs have. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from bridge.model.values import TopicPartition
+from bridge.spark.rejected import SourceRejected
+
+_EARLIEST, _LATEST = -2, -1
+"""In JSON of offsets, as in Spark's own Kafka source."""
+
+
+class Edge(Enum):
+    """An end of each log."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class AtTime(NamedTuple):
+    """The first record of each log at or after a time (ms)."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """An offset or an end for each partition. `option`: what gave them."""
+
+    option: str
+    offsets: Mapping[TopicPartition, int | Edge]
+
+
+Where = Edge | AtTime | Each
+
+
+class Log(NamedTuple):
+    """A partition's log: its topic's id, where it begins and ends."""
+
+    topic_id: str
+    start: int
+    end: int
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of one partition that are read, from `start` to before `end`."""
+
+    tp: TopicPartition
+    topic_id: str
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.tp.topic}-{self.tp.partition}"
+
+
+def read_offsets(option: str, text: str, *, edges: Collection[Edge]) -> Edge | Each:
+    """Reads `earliest`, `latest` or JSON such as {"orders": {"0": 23, "1": -2}}. Raises SourceRejected; also for an end
+    that is not among `edges`."""
+    names = [edge.value for edge in Edge if edge in edges]
+    right = f'must be {", ".join(names)} or JSON such as {{"orders": {{"0": 23, "1": {_number(edges)}}}}}'
+    given = text.strip()
+    if not given.startswith("{"):
+        try:
+            edge = Edge(given.lower())
+        except ValueError:
+            raise SourceRejected(f"option {option} is {_short(text)}; it {right}") from None
+        if edge not in edges:
+            raise SourceRejected(f"option {option} can't be {edge.value} here; it {right}")
+        return edge
+    offsets: dict[TopicPartition, int | Edge] = {}
+    for tp, offset in _by_partition(option, given, right):
+        edge_of = {_EARLIEST: Edge.EARLIEST, _LATEST: Edge.LATEST}.get(offset)
+        if offset < _EARLIEST or (edge_of is not None and edge_of not in edges):
+            raise SourceRejected(
+                f"option {option} has offset {offset} for {tp.topic}-{tp.partition}; it {right}"
+            )
+        offsets[tp] = offset if edge_of is None else edge_of
+    return Each(option, offsets)
+
+
+def read_assignment(option: str, text: str) -> dict[str, list[int]]:
+    """Reads JSON such as {"orders": [0, 1]}. Raises SourceRejected."""
+    right = f'option {option} must be JSON such as {{"orders": [0, 1]}}'
+    parsed = _json_object(text, right)
+    assigned: dict[str, list[int]] = {}
+    for topic, partitions in parsed.items():
+        numbers = partitions if isinstance(partitions, list) else []
+        if not topic or not numbers or not all(type(each) is int and each >= 0 for each in numbers):
+            raise SourceRejected(f"{right}; that of topic {_short(topic)} is not")
+        assigned[topic] = sorted(set(numbers))
+    if not assigned:
+        raise SourceRejected(f"{right}; it names no topic")
+    return assigned
+
+
+def resolved(
+    where: Where, logs: Mapping[TopicPartition, Log], times: Mapping[TopicPartition, int | None]
+) -> dict[TopicPartition, int]:
+    """The offset in each log. `times`: what the brokers say of AtTime, None where no record is as late: that is the end
+    of the log. Raises SourceRejected where partitions of an Each are not those of the logs."""
+    if isinstance(where, AtTime):
+        at_times = ((tp, times.get(tp)) for tp in logs)
+        return {tp: logs[tp].end if at is None else at for tp, at in at_times}
+    if isinstance(where, Edge):
+        return {tp: _edge(where, log) for tp, log in logs.items()}
+    _same_partitions(where, logs)
+    return {
+        tp: _edge(offset, logs[tp]) if isinstance(offset, Edge) else offset
+        for tp, offset in where.offsets.items()
+    }
+
+
+def ranges(
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    logs: Mapping[TopicPartition, Log],
+    *,
+    fail_on_data_loss: bool,
+) -> list[OffsetRange]:
+    """What is to be read, empty ranges left out. Offsets that the log does not have are an error, or, without
+    `fail_on_data_loss`, left out. Raises SourceRejected."""
+    result = []
+    for tp, log in sorted(logs.items()):
+        start, end = starts[tp], ends[tp]
+        if fail_on_data_loss:
+            problem = _lost(tp, start, end, log)
+            if problem is not None:
+                raise SourceRejected(problem)
+        start, end = max(start, log.start), min(end, log.end)
+        if start < end:
+            result.append(OffsetRange(tp, log.topic_id, start, end))
+    return result
+
+
+def _lost(tp: TopicPartition, start: int, end: int, log: Log) -> str | None:
+    name = f"{tp.topic}-{tp.partition}"
+    if start < log.start:
+        what = f"offsets {start} to {log.start - 1} of {name} are gone: its log begins at {log.start}"
+    elif max(start, end) > log.end:
+        what = f"{name} has no offset {max(start, end)}: its log ends at {log.end}"
+    else:
+        return None
+    return f"{what}; failOnDataLoss=false reads what there is"
+
+
+def _same_partitions(each: Each, logs: Mapping[TopicPartition, Log]) -> None:
+    missing = _names(logs.keys() - each.offsets.keys())
+    if missing:
+        raise SourceRejected(f"option {each.option} names no offset of {missing}")
+    strange = _names(each.offsets.keys() - logs.keys())
+    if strange:
+        raise SourceRejected(f"option {each.option} names {strange}, which is not read")
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    names = [f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _edge(edge: Edge, log: Log) -> int:
+    return log.start if edge is Edge.EARLIEST else log.end
+
+
+def _by_partition(option: str, text: str, right: str) -> Iterable[tuple[TopicPartition, int]]:
+    for topic, partitions in _json_object(text, f"option {option} {right}").items():
+        if not isinstance(partitions, dict):
+            raise SourceRejected(f"option {option} {right}; that of topic {_short(topic)} is not")
+        for partition, offset in partitions.items():
+            if not partition.isdecimal() or type(offset) is not int:
+                raise SourceRejected(f"option {option} {right}; that of topic {_short(topic)} is not")
+            yield TopicPartition(topic, int(partition)), offset
+
+
+def _json_object(text: str, right: str) -> dict[str, object]:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise SourceRejected(f"{right}; this is no JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise SourceRejected(right)
+    return parsed
+
+
+def _number(edges: Collection[Edge]) -> int:
+    return _EARLIEST if Edge.EARLIEST in edges else _LATEST
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}…")

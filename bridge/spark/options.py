@@ -1,0 +1,259 @@
+"""The options of `mirror-records`: names are those of Spark's own Kafka source where it has them.
+
+Spark gives option names to Python sources in lower case; errors show them as they are documented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from bridge.errors import ConfigRejected
+from bridge.java_properties import PropertiesProblem, load_properties
+from bridge.kafka.config.client_roles import is_of
+from bridge.kafka.config.properties import Place
+from bridge.kafka.config.property_names import KNOWN
+from bridge.kafka.config.settings import RawSettings, settings_at
+from bridge.mm2.filters import split_list
+from bridge.mm2.java_regex import compile_java
+from bridge.patterns import PatternProblem
+from bridge.spark.offsets import AtTime, Each, Edge, Where, read_assignment, read_offsets
+from bridge.spark.rejected import SourceRejected
+
+KAFKA = "kafka."
+MAX_PARTITION_BYTES = 64 * 1024 * 1024
+"""Of what a Spark partition reads, as it is stored in the logs."""
+_PATIENCE_MS = 60_000
+"""The default of default.api.timeout.ms."""
+_SELECTIONS = ("subscribe", "subscribePattern", "assign")
+_STARTS, _ENDS = ("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp")
+_BATCH_ONLY, _STREAM_ONLY = _ENDS, ("maxOffsetsPerTrigger",)
+_COMMITTED, _UNCOMMITTED = "read_committed", "read_uncommitted"
+_NAMES = (
+    *(*_SELECTIONS, *_STARTS, *_ENDS, *_STREAM_ONLY, "failOnDataLoss", "minPartitions"),
+    *("maxPartitionBytes", "isolation.level", "commandConfig"),
+)
+_CANONICAL = {name.lower(): name for name in _NAMES}
+_BY_TIME = "use startingTimestamp or endingTimestamp, which hold for all partitions"
+_OF_SPARKS = {
+    "includeheaders": "headers are a column; a schema without it leaves them out",
+    "startingoffsetsbytimestamp": _BY_TIME,
+    "endingoffsetsbytimestamp": _BY_TIME,
+    "startingoffsetsbytimestampstrategy": "a partition without a record as late is read from its end",
+    "minoffsetspertrigger": "a trigger takes what there is",
+    "maxtriggerdelay": "a trigger takes what there is",
+    "maxrecordsperpartition": "use maxPartitionBytes",
+    "groupidprefix": "it joins no group",
+    "kafkaconsumer.polltimeoutms": "use kafka.default.api.timeout.ms",
+    "fetchoffset.numretries": "use kafka.default.api.timeout.ms",
+    "fetchoffset.retryintervalms": "use kafka.retry.backoff.ms",
+}
+"""Of Spark's own Kafka source, with what takes their place."""
+_NOT_HERE = {
+    "auto.offset.reset": "use startingOffsets",
+    "enable.auto.commit": "it commits no offsets; Spark keeps them in the checkpoint",
+}
+_PLACE = Place()
+
+
+@dataclass(frozen=True)
+class RecordsOptions:
+    """One of `topics`, `pattern` and `assigned` says what is read. `kafka`: properties of Kafka's consumer, by their
+    own names."""
+
+    kafka: Mapping[str, str] = field(repr=False)
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    assigned: Mapping[str, list[int]] = field(default_factory=dict)
+    start: Where | None = None
+    end: Where = Edge.LATEST
+    committed_only: bool = True
+    fail_on_data_loss: bool = True
+    min_partitions: int = 1
+    max_partition_bytes: int = MAX_PARTITION_BYTES
+    max_offsets: int | None = None
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a request that fails is tried again: default.api.timeout.ms."""
+        return int(self.kafka.get("default.api.timeout.ms") or _PATIENCE_MS) / 1000
+
+    def settings(self) -> RawSettings:
+        """How to connect: made where it is needed, because it holds what can't be sent to another process. Raises
+        SourceRejected."""
+        try:
+            return settings_at(_PLACE, self.kafka).raw
+        except ConfigRejected as rejected:
+            raise SourceRejected(
+                "; ".join(_named(each.key, each.message) for each in rejected.errors)
+            ) from None
+
+
+def read_options(given: Mapping[str, str]) -> RecordsOptions:
+    """Raises SourceRejected with all that is wrong of the names, or the first that is wrong of the values."""
+    options = {name.lower(): value for name, value in given.items() if name.lower() != "path"}
+    wrong = [problem for name in sorted(options) if (problem := _unknown(name)) is not None]
+    if wrong:
+        raise SourceRejected("; ".join(wrong))
+    values = {_CANONICAL[name]: value for name, value in options.items() if name in _CANONICAL}
+    kafka = _kafka(
+        values, {name.removeprefix(KAFKA): text for name, text in options.items() if KAFKA in name[:6]}
+    )
+    selected = _one_of(values, _SELECTIONS)
+    if selected is None:
+        raise SourceRejected(f"one of the options {', '.join(_SELECTIONS)} is required")
+    topics, pattern, assigned = _selection(selected, values[selected])
+    options_read = RecordsOptions(
+        kafka,
+        topics,
+        pattern,
+        assigned,
+        _where(values, _STARTS, Edge.EARLIEST, Edge.LATEST),
+        _where(values, _ENDS, Edge.LATEST) or Edge.LATEST,
+        _committed_only(values, kafka),
+        _flag(values, "failOnDataLoss", True),
+        _number(values, "minPartitions", 1),
+        _number(values, "maxPartitionBytes", MAX_PARTITION_BYTES),
+        _number(values, "maxOffsetsPerTrigger", 0) or None,
+    )
+    options_read.settings()
+    return options_read
+
+
+def for_batch(given: Mapping[str, str]) -> RecordsOptions:
+    """The options of a batch. Raises SourceRejected."""
+    _only(given, _STREAM_ONLY, "a stream")
+    options = read_options(given)
+    if options.start is Edge.LATEST or _has(options.start, Edge.LATEST):
+        raise SourceRejected(
+            "option startingOffsets can't be latest in a batch: there would be nothing to read"
+        )
+    return options
+
+
+def for_stream(given: Mapping[str, str]) -> RecordsOptions:
+    """The options of a stream. Raises SourceRejected."""
+    _only(given, _BATCH_ONLY, "a batch")
+    return read_options(given)
+
+
+def _has(where: Where | None, edge: Edge) -> bool:
+    return isinstance(where, Each) and edge in where.offsets.values()
+
+
+def _only(given: Mapping[str, str], names: tuple[str, ...], kind: str) -> None:
+    lower = {name.lower() for name in given}
+    for name in names:
+        if name.lower() in lower:
+            raise SourceRejected(f"option {name} is for {kind} only")
+
+
+def _unknown(name: str) -> str | None:
+    """What is wrong with the name of an option, if anything is."""
+    if name in _CANONICAL:
+        return None
+    if name.startswith(KAFKA):
+        return _unknown_property(name.removeprefix(KAFKA))
+    if name in _OF_SPARKS:
+        return f"option {name} is not supported: {_OF_SPARKS[name]}"
+    if name in KNOWN:
+        return f"there is no option {name}; did you mean {KAFKA}{name}?"
+    near = get_close_matches(name, _CANONICAL, 1, 0.75)
+    return f"there is no option {name}" + (f"; did you mean {_CANONICAL[near[0]]}?" if near else "")
+
+
+def _unknown_property(name: str) -> str | None:
+    if name in _NOT_HERE:
+        return f"option {KAFKA}{name} is not supported: {_NOT_HERE[name]}"
+    if is_of("consumer", name) or name == "default.api.timeout.ms":
+        return None
+    if name in KNOWN:
+        return f"option {KAFKA}{name} is not a property of Kafka's consumer"
+    near = get_close_matches(name, [each for each in KNOWN if is_of("consumer", each)], 1, 0.75)
+    text = f"option {KAFKA}{name} is no property of Kafka's consumer"
+    return text + (f"; did you mean {KAFKA}{near[0]}?" if near else "")
+
+
+def _kafka(values: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Properties of the file that commandConfig names, and over them those of options."""
+    if "commandConfig" not in values:
+        return dict(given)
+    path = Path(values["commandConfig"])
+    try:
+        properties = load_properties(path)
+    except PropertiesProblem as problem:
+        raise SourceRejected(f"option commandConfig: {problem}") from None
+    strange = [name for name in properties if not is_of("consumer", name)]
+    if strange:
+        raise SourceRejected(
+            f"option commandConfig: {path} has {strange[0]}, no property of Kafka's consumer"
+        )
+    return {**properties, **given}
+
+
+def _selection(name: str, text: str) -> tuple[tuple[str, ...], str, dict[str, list[int]]]:
+    if name == "assign":
+        return (), "", read_assignment(name, text)
+    if name == "subscribePattern":
+        try:
+            compile_java(text, name)
+        except PatternProblem as problem:
+            raise SourceRejected(f"option subscribePattern: {problem}") from None
+        return (), text, {}
+    topics = tuple(dict.fromkeys(split_list(text)))
+    if not topics or "" in topics:
+        raise SourceRejected("option subscribe must be names of topics with commas between")
+    return topics, "", {}
+
+
+def _one_of(values: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    given = [name for name in names if name in values]
+    if len(given) > 1:
+        raise SourceRejected(f"options {' and '.join(given)} exclude each other")
+    return given[0] if given else None
+
+
+def _where(values: Mapping[str, str], names: tuple[str, ...], *edges: Edge) -> Where | None:
+    name = _one_of(values, names)
+    if name is None:
+        return None
+    text = values[name]
+    if name.endswith("Offsets"):
+        return read_offsets(name, text, edges=edges)
+    if not text.strip().isdecimal():
+        raise SourceRejected(f"option {name} is {text!r}; it must be a time in milliseconds since 1970")
+    return AtTime(int(text))
+
+
+def _committed_only(values: Mapping[str, str], kafka: Mapping[str, str]) -> bool:
+    name = "isolation.level"
+    levels = [level for level in (values.get(name), kafka.get(name)) if level is not None]
+    for level in levels:
+        if level not in (_COMMITTED, _UNCOMMITTED):
+            raise SourceRejected(f"option {name} is {level!r}; it must be {_COMMITTED} or {_UNCOMMITTED}")
+    if len(set(levels)) > 1:
+        raise SourceRejected(f"options {name} and {KAFKA}{name} differ")
+    return _UNCOMMITTED not in levels
+
+
+def _flag(values: Mapping[str, str], name: str, default: bool) -> bool:
+    text = values.get(name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise SourceRejected(f"option {name} is {values[name]!r}; it must be true or false")
+    return text == "true"
+
+
+def _number(values: Mapping[str, str], name: str, default: int) -> int:
+    if name not in values:
+        return default
+    text = values[name].strip()
+    if not text.isdecimal() or not int(text):
+        raise SourceRejected(f"option {name} is {values[name]!r}; it must be a number above 0")
+    return int(text)
+
+
+def _named(key: str, message: str) -> str:
+    """A message about a property, by the name of its option."""
+    return message if KAFKA + key in message else message.replace(key, KAFKA + key, 1)

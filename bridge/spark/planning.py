@@ -1,0 +1,155 @@
+"""Asks a cluster what there is to read: topics, where their logs begin and end, how large their records are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TypeVar
+
+from bridge.backoff import Backoff
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.consumer.log_bounds import all_bounds, offsets_at_times
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, TopicMetadata
+from bridge.kafka.record.headers_only import bytes_an_offset
+from bridge.mm2.java_regex import compile_java
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import AtTime, Log, OffsetRange, Where, ranges, resolved
+from bridge.spark.options import RecordsOptions
+from bridge.spark.pushdown import Limits
+from bridge.spark.rejected import SourceRejected
+
+T = TypeVar("T")
+_KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that no pattern means, as with Kafka's consumer (exclude.internal.topics)."""
+_SAMPLE = 1024
+"""Bytes that are fetched of each partition: its batch's header says how many records share how many bytes."""
+_PAUSES = (0.1, 2.0)
+"""Seconds before the first retry, and at most."""
+_SAMPLED = 16 * 1024 * 1024
+
+
+def client_of(options: RecordsOptions) -> NetworkClient:
+    """A client of the cluster that the options name."""
+    # The library logs each failed attempt as an error; who reads gets one line.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return NetworkClient(options.settings())
+
+
+async def patiently(work: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """Does it again while it fails with what time may heal, for so many seconds. Raises the last KafkaFailure."""
+    backoff, until = Backoff(*_PAUSES), time.monotonic() + seconds
+    while True:
+        try:
+            return await work()
+        except KafkaFailure as error:
+            pause = backoff.next()
+            if not error.retriable or time.monotonic() + pause > until:
+                raise
+        await asyncio.sleep(pause)
+
+
+async def planned(
+    client: NetworkClient, options: RecordsOptions, start: Where, limits: Limits
+) -> list[OffsetRange]:
+    """The ranges that a batch reads. Raises SourceRejected and KafkaFailure."""
+    logs = await described(client, options)
+    starts = await offsets_at(client, start, logs, committed_only=options.committed_only)
+    ends = await offsets_at(client, options.end, logs, committed_only=options.committed_only)
+    whole = ranges(starts, ends, logs, fail_on_data_loss=options.fail_on_data_loss)
+    left = limits.clipped(whole)
+    if limits.since is None or not left:
+        return left
+    since = await offsets_at(
+        client,
+        AtTime(limits.since),
+        {each.tp: logs[each.tp] for each in left},
+        committed_only=options.committed_only,
+    )
+    clipped = (each._replace(start=max(each.start, since[each.tp])) for each in left)
+    return [each for each in clipped if each.start < each.end]
+
+
+async def described(client: NetworkClient, options: RecordsOptions) -> dict[TopicPartition, Log]:
+    """The logs of all partitions that the options select. Raises SourceRejected for a topic or partition that does not
+    exist, and KafkaFailure."""
+    names = await _topics(client, options)
+    topics = await client.metadata(names)
+    for name, topic in topics.items():
+        failed = of_code(topic.error, f"describe topic {name}", f"DESCRIBE on topic {name}")
+        if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
+            raise SourceRejected(await _missing(client, name))
+        if failed is not None:
+            raise failed
+    tps = [tp for name in names for tp in _partitions(name, topics[name], options)]
+    bounds = await all_bounds(client, tps, committed_only=options.committed_only)
+    return {tp: Log(topics[tp.topic].topic_id, log.start, log.end) for tp, log in bounds.items()}
+
+
+async def offsets_at(
+    client: NetworkClient, where: Where, logs: Mapping[TopicPartition, Log], *, committed_only: bool
+) -> dict[TopicPartition, int]:
+    """The offset in each log. Raises SourceRejected and KafkaFailure."""
+    times: Mapping[TopicPartition, int | None] = {}
+    if isinstance(where, AtTime):
+        asked = dict.fromkeys(logs, where.timestamp)
+        times = await offsets_at_times(client, asked, committed_only=committed_only)
+    return resolved(where, logs, times)
+
+
+async def sampled(client: NetworkClient, parts: Iterable[OffsetRange]) -> dict[TopicPartition, float]:
+    """Bytes of an offset, by the batch in the middle of each range. Partitions that do not answer are left out: the
+    sizes only say how work is divided."""
+    middles = {
+        each.tp: FetchPartition(each.topic_id, (each.start + each.end) // 2, _SAMPLE) for each in parts
+    }
+    nodes, _ = client.by_leader(middles)
+    sizes: dict[TopicPartition, float] = {}
+
+    async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
+        call = log_requests.fetch(
+            {tp: middles[tp] for tp in tps}, committed_only=False, params=FetchParams(max_bytes=_SAMPLED)
+        )
+        with contextlib.suppress(KafkaFailure):
+            response = await client.send(node, call, "sample batches")
+            names = {middles[tp].topic_id: tp.topic for tp in tps}
+            for tp, data in log_requests.read_fetched(response, call.API_VERSION, names).items():
+                size = bytes_an_offset(data.records)
+                if size is not None:
+                    sizes[tp] = size
+
+    await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    return sizes
+
+
+async def _topics(client: NetworkClient, options: RecordsOptions) -> list[str]:
+    if not options.pattern:
+        return list(options.assigned or options.topics)
+    pattern = compile_java(options.pattern, "subscribePattern")
+    return [
+        name for name in await client.topic_names() if name not in _KAFKAS_OWN and pattern.fullmatch(name)
+    ]
+
+
+def _partitions(name: str, topic: TopicMetadata, options: RecordsOptions) -> list[TopicPartition]:
+    numbers = options.assigned.get(name) or sorted(topic.partitions)
+    for number in numbers:
+        if number not in topic.partitions:
+            count = len(topic.partitions)
+            raise SourceRejected(
+                f"there is no partition {name}-{number}: topic {name} has {count} partition(s)"
+            )
+    return [TopicPartition(name, number) for number in numbers]
+
+
+async def _missing(client: NetworkClient, name: str) -> str:
+    near = get_close_matches(name, await client.topic_names(), 1, 0.75)
+    where = ",".join(client.settings.bootstrap_servers)
+    text = f"there is no topic {name} on {where}"
+    return text + (f"; did you mean {near[0]}?" if near else "")

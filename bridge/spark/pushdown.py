@@ -1,0 +1,166 @@
+"""Filters that Spark pushes down, as limits of what is read. Pure.
+
+Topics, partitions and offsets are exact: Spark need not look at them again. Of timestamps only the lower limit counts,
+because a record may be older than one before it; Spark looks at those again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark.sql.datasource import (
+    ColumnPath,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import OffsetRange
+from bridge.spark.schema import NEVER_NULL
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Numbers from `low` to `high`, both included; of these only `among`, unless that is None."""
+
+    low: int = 0
+    high: int = _LAST
+    among: frozenset[int] | None = None
+
+    def __contains__(self, number: int) -> bool:
+        return self.low <= number <= self.high and (self.among is None or number in self.among)
+
+    def narrowed(self, low: int = 0, high: int = _LAST, among: Iterable[int] | None = None) -> Span:
+        both = self.among
+        if among is not None:
+            both = frozenset(among) if both is None else both & frozenset(among)
+        return Span(max(self.low, low), min(self.high, high), both)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest number that it may hold; the highest is below the lowest when it holds none."""
+        if self.among is None:
+            return self.low, self.high
+        inside = [number for number in self.among if self.low <= number <= self.high]
+        return (min(inside), max(inside)) if inside else (0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What pushed filters leave of the records. `texts`: filters of topic names. `since`: the earliest timestamp in
+    ms."""
+
+    partitions: Span = Span()
+    offsets: Span = Span()
+    texts: tuple[Filter, ...] = ()
+    since: int | None = None
+
+    def read(self, tp: TopicPartition) -> bool:
+        """Whether anything of the partition is left."""
+        return tp.partition in self.partitions and all(_matches(each, tp.topic) for each in self.texts)
+
+    def clipped(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What is left of the ranges."""
+        low, high = self.offsets.bounds
+        clipped = (
+            each._replace(start=max(each.start, low), end=min(each.end, high + 1))
+            for each in ranges
+            if self.read(each.tp)
+        )
+        return [each for each in clipped if each.start < each.end]
+
+
+def pushed(filters: Sequence[Filter]) -> tuple[Limits, list[Filter]]:
+    """The limits that the filters make together, and the filters that Spark has to look at again."""
+    limits, rest = Limits(), list[Filter]()
+    for each in filters:
+        narrower = _narrowed(limits, each)
+        if narrower is None:
+            rest.append(each)
+        else:
+            limits = narrower
+            if getattr(each, "attribute", ()) == ("timestamp",):
+                rest.append(each)
+    return limits, rest
+
+
+def _narrowed(limits: Limits, given: Filter) -> Limits | None:
+    """None for a filter that limits nothing."""
+    column: ColumnPath = getattr(given, "attribute", ())
+    name = ".".join(column)
+    if isinstance(given, IsNotNull):
+        return limits if name in NEVER_NULL else None
+    if name == "topic":
+        return None if _matches(given, "") is None else replace(limits, texts=(*limits.texts, given))
+    if name == "partition":
+        span = _span(limits.partitions, given)
+        return None if span is None else replace(limits, partitions=span)
+    if name == "offset":
+        span = _span(limits.offsets, given)
+        # A row is left out within a range only by its ends.
+        if span is None or (isinstance(given, In) and len(given.value) > 1):
+            return None
+        return replace(limits, offsets=span)
+    if name == "timestamp":
+        since = _since(given)
+        return None if since is None else replace(limits, since=max(since, limits.since or 0))
+    return None
+
+
+def _span(span: Span, given: Filter) -> Span | None:
+    if isinstance(given, In):
+        whole = all(type(each) is int for each in given.value)
+        return span.narrowed(among=given.value) if whole else None
+    number = getattr(given, "value", None)
+    if type(number) is not int:
+        return None
+    if isinstance(given, EqualTo | EqualNullSafe):
+        return span.narrowed(number, number)
+    if isinstance(given, GreaterThan):
+        return span.narrowed(number + 1)
+    if isinstance(given, GreaterThanOrEqual):
+        return span.narrowed(number)
+    if isinstance(given, LessThan):
+        return span.narrowed(high=number - 1)
+    return span.narrowed(high=number) if isinstance(given, LessThanOrEqual) else None
+
+
+def _matches(given: Filter, text: str) -> bool | None:
+    """Whether a text passes the filter; None for a filter that is not understood."""
+    if isinstance(given, EqualTo | EqualNullSafe):
+        return bool(given.value == text)
+    if isinstance(given, In):
+        return text in given.value
+    if isinstance(given, StringStartsWith):
+        return text.startswith(given.value)
+    if isinstance(given, StringEndsWith):
+        return text.endswith(given.value)
+    return given.value in text if isinstance(given, StringContains) else None
+
+
+def _since(given: Filter) -> int | None:
+    """The earliest timestamp in ms that passes the filter; None where it has none."""
+    if not isinstance(given, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+        return None
+    if not isinstance(given.value, datetime):
+        return None
+    time = given.value if given.value.tzinfo is not None else given.value.replace(tzinfo=UTC)
+    return max(0, (time - _EPOCH) // _MILLISECOND)
+
+
+_MILLISECOND = datetime.resolution * 1000

@@ -1,0 +1,223 @@
+"""Reads ranges of offsets as raw batches, ahead of whoever decodes them, and each range to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.protocol.log_requests import FetchPartition
+from bridge.kafka.record.batch import CorruptBatch, RawBatch
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import OffsetRange
+from bridge.spark.options import RecordsOptions
+from bridge.spark.planning import client_of
+from bridge.spark.rejected import SourceRejected
+
+T = TypeVar("T")
+_POLL_SECONDS = 1.0
+_TOGETHER = 1024 * 1024
+"""Bytes of neighbouring batches that are decoded in one call."""
+_POLICY = BatchPolicy(1 << 31, _TOGETHER, CodecSizes.all(1 << 31))
+_SAME_BYTES = 2
+"""Times that bytes with a wrong checksum are fetched before they count as those of the log."""
+
+
+class Fetched(NamedTuple):
+    """Batches with records of a range; the first and the last may have others, too."""
+
+    part: OffsetRange
+    batches: Sequence[RawBatch]
+
+
+class RangesReader:
+    """Reads the ranges, each of another partition. For use in one event loop."""
+
+    def __init__(
+        self,
+        client: NetworkClient,
+        ranges: Sequence[OffsetRange],
+        *,
+        committed_only: bool,
+        fail_on_data_loss: bool,
+        patience: float = 60.0,
+    ) -> None:
+        self._client, self._committed_only, self._fail = client, committed_only, fail_on_data_loss
+        self._ranges = {each.tp: each for each in ranges}
+        self._positions = {each.tp: each.start for each in ranges}
+        self._wrong: dict[TopicPartition, int] = {}
+        """Times that the bytes at the position were damaged."""
+        self._fetcher = Fetcher(client, committed_only=committed_only)
+        self._patience = patience
+        self._since = time.monotonic()
+        """When something was last read."""
+
+    async def start(self) -> None:
+        await self._fetcher.start()
+        self._fetcher.assign(
+            {tp: FetchPosition(each.topic_id, each.start) for tp, each in self._ranges.items()}
+        )
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+    async def next(self) -> list[Fetched] | None:
+        """What has come; None when all ranges are read. Raises SourceRejected for records that are gone, and
+        KafkaFailure."""
+        if not self._ranges:
+            return None
+        completed = await self._fetcher.poll(_POLL_SECONDS)
+        fetched = [each for part in completed if part.tp in self._ranges for each in self._taken(part)]
+        if fetched or not self._ranges:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > _POLL_SECONDS:
+            await self._stalled()
+        return fetched
+
+    def _taken(self, part: CompletedFetch) -> Iterator[Fetched]:
+        tp, each = part.tp, self._ranges[part.tp]
+        if part.error is not None:
+            self._lost(each, part.error)
+        elif part.records:
+            batches = self._batches(part)
+            if batches is None:
+                return
+            if batches.batches:
+                inside = [batch for batch in batches.batches if batch.base_offset < each.end]
+                yield Fetched(each, inside)
+            self._at(tp, batches.next_offset, batches.leader_epoch)
+
+    def _batches(self, part: CompletedFetch) -> DataBatches | None:
+        """None where the bytes are to be fetched again."""
+        aborted = part.aborted if self._committed_only else None
+        try:
+            batches = DataBatches.committed(part.records, part.offset, aborted, _POLICY)
+        except CorruptBatch as corrupt:
+            times = self._wrong[part.tp] = self._wrong.get(part.tp, 0) + 1
+            if times >= _SAME_BYTES:
+                name = self._ranges[part.tp].name
+                raise KafkaFailure(
+                    KafkaFault.UNREADABLE_BATCH, f"{name}: {corrupt}", retriable=False
+                ) from None
+            self._fetcher.done(part.tp, part.offset, -1)
+            return None
+        self._wrong.pop(part.tp, None)
+        return batches
+
+    def _at(self, tp: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """The partition is read up to there."""
+        self._positions[tp] = offset
+        if offset >= self._ranges[tp].end:
+            del self._ranges[tp]
+            self._fetcher.drop(tp)
+        else:
+            self._fetcher.done(tp, offset, leader_epoch)
+
+    def _lost(self, each: OffsetRange, error: FetchError) -> None:
+        """Goes on behind what is gone, if that is allowed. Raises SourceRejected, and KafkaFailure without the
+        right."""
+        at = self._positions[each.tp]
+        if error.kind is FetchErrorKind.NOT_AUTHORIZED:
+            text = f"{each.name}: READ on topic {each.tp.topic} is denied"
+            raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, text, retriable=False)
+        if self._fail:
+            raise SourceRejected(
+                f"{_WHY[error.kind].format(name=each.name, topic=each.tp.topic, at=at, error=error)}; "
+                "failOnDataLoss=false reads what there is"
+            )
+        if error.kind is FetchErrorKind.OUT_OF_RANGE and at < error.log_start < each.end:
+            self._positions[each.tp] = error.log_start
+            self._fetcher.resume(each.tp, error.log_start)
+        else:
+            del self._ranges[each.tp]
+            self._fetcher.drop(each.tp)
+
+    async def _stalled(self) -> None:
+        """Ends ranges whose last offsets have no records any more. Raises KafkaFailure when nothing has come for too
+        long."""
+        for tp, each in list(self._ranges.items()):
+            if await self._is_empty(each, self._positions[tp]):
+                self._at(tp, each.end)
+        if time.monotonic() - self._since <= self._patience:
+            return
+        for failed in self._fetcher.errors.values():
+            raise failed
+        name = ", ".join(each.name for each in self._ranges.values())
+        text = f"no records of {name} have come for {self._patience:g} s"
+        raise KafkaFailure(KafkaFault.TIMEOUT, text, retriable=True)
+
+    async def _is_empty(self, each: OffsetRange, position: int) -> bool:
+        """Whether the log has no records from there to the end of the range. Asked for by itself: in a fetch of several
+        partitions one may be left empty because the others have filled the response."""
+        nodes, _ = self._client.by_leader([each.tp])
+        for node in nodes:
+            call = log_requests.fetch(
+                {each.tp: FetchPartition(each.topic_id, position, 1)}, committed_only=self._committed_only
+            )
+            doing = f"fetch {each.name}"
+            response = await self._client.send(node, call, doing)
+            names = {each.topic_id: each.tp.topic}
+            data = log_requests.read_fetched(response, call.API_VERSION, names).get(each.tp)
+            if data is None or of_code(data.error, doing) is not None:
+                return False
+            end = data.last_stable if self._committed_only else data.high_watermark
+            return not data.records and end >= each.end
+        return False
+
+
+_WHY = {
+    FetchErrorKind.OUT_OF_RANGE: "{name} has no offset {at} any more: its log is from {error.log_start} to "
+    "{error.log_end}",
+    FetchErrorKind.DIVERGED: "the log of {name} has changed below offset {at}: it was cut back",
+    FetchErrorKind.UNKNOWN_TOPIC_ID: "topic {topic} was deleted, and perhaps made again, while it was read",
+}
+
+
+def fetched(options: RecordsOptions, ranges: Sequence[OffsetRange]) -> Iterator[Fetched]:
+    """Batches of all ranges, as they come; those of one range in order. Raises SourceRejected and KafkaFailure."""
+    with _event_loop() as run:
+        client = run(_opened(options))
+        try:
+            reader = RangesReader(
+                client,
+                ranges,
+                committed_only=options.committed_only,
+                fail_on_data_loss=options.fail_on_data_loss,
+                patience=options.patience,
+            )
+            run(reader.start())
+            try:
+                while (parts := run(reader.next())) is not None:
+                    yield from parts
+            finally:
+                run(reader.close())
+        finally:
+            run(client.close())
+
+
+async def _opened(options: RecordsOptions) -> NetworkClient:
+    return client_of(options)  # inside of its event loop
+
+
+@contextmanager
+def _event_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
+    """Runs coroutines in a thread with an event loop, which goes on fetching while what was fetched is decoded here."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="fetch", daemon=True)
+    thread.start()
+    try:
+        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

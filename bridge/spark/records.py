@@ -1,0 +1,111 @@
+"""`mirror-records`: the records of a cluster as a data source, in a batch or a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from bridge.kafka.network.client import NetworkClient
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import Edge, OffsetRange
+from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
+from bridge.spark.planning import client_of, patiently, planned, sampled
+from bridge.spark.pushdown import Limits, pushed
+from bridge.spark.rejected import in_one_line
+from bridge.spark.schema import RECORDS, chosen
+from bridge.spark.splitting import split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "mirror-records"
+
+
+@dataclass(frozen=True)
+class RecordsPartition(InputPartition):
+    """What one Spark task reads."""
+
+    ranges: tuple[OffsetRange, ...]
+
+
+class MirrorRecords(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        with in_one_line(NAME):
+            read_options(self.options)  # so that what is wrong is known at load()
+            return RECORDS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with in_one_line(NAME):
+            return RecordsReader(for_batch(self.options), chosen(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        with in_one_line(NAME):
+            from bridge.spark.stream import RecordsStreamReader
+
+            return RecordsStreamReader(for_stream(self.options), chosen(schema))
+
+
+class RecordsReader(DataSourceReader):
+    """Reads a batch."""
+
+    def __init__(self, options: RecordsOptions, schema: StructType) -> None:
+        self._options, self._schema = options, schema
+        self._limits = Limits()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._limits, rest = pushed(filters)
+        return rest
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with in_one_line(NAME):
+            return asyncio.run(self._partitions())
+
+    async def _partitions(self) -> list[RecordsPartition]:
+        client = client_of(self._options)
+        try:
+            return await patiently(lambda: self._planned(client), self._options.patience)
+        finally:
+            await client.close()
+
+    async def _planned(self, client: NetworkClient) -> list[RecordsPartition]:
+        options = self._options
+        ranges = await planned(client, options, options.start or Edge.EARLIEST, self._limits)
+        return divided(ranges, await sampled(client, ranges), options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(self._options, self._schema, partition)
+
+
+def divided(
+    ranges: Sequence[OffsetRange], sizes: Mapping[TopicPartition, float], options: RecordsOptions
+) -> list[RecordsPartition]:
+    """Spark partitions for the ranges."""
+    parts = split(ranges, sizes, max_bytes=options.max_partition_bytes, min_partitions=options.min_partitions)
+    return [RecordsPartition(part) for part in parts]
+
+
+def read_partition(
+    options: RecordsOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """The records of a Spark partition; one without ranges has none."""
+    from bridge.spark.decoding import arrow_batches  # loads the compiled loops, which planning does not need
+
+    if not isinstance(partition, RecordsPartition):
+        return
+    with in_one_line(NAME):
+        yield from arrow_batches(options, schema, partition.ranges)

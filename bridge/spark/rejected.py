@@ -1,0 +1,30 @@
+"""The error of who reads with these sources, and how Spark shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bridge.errors import BridgeError, ErrorCode, KafkaFailure
+
+_NO_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+
+
+class SourceRejected(BridgeError):
+    """An option, a schema or an offset is wrong, or records are gone; the text says which, and what would be right."""
+
+    code = ErrorCode.BAD_CONFIG
+    status = 400
+
+
+@contextmanager
+def in_one_line(source: str) -> Iterator[None]:
+    """Raises errors of ours as one line with the name of the source, and has Spark show that line without a traceback.
+    Spark reads the variable in the Python worker that has raised, and ends that worker."""
+    try:
+        yield
+    except (SourceRejected, KafkaFailure) as error:
+        os.environ[_NO_TRACEBACK] = "1"
+        text = str(error)
+        raise SourceRejected(text if text.startswith(source) else f"{source}: {text}") from None

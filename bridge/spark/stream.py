@@ -1,0 +1,115 @@
+"""The records of a cluster as a stream: which offsets each micro-batch reads.
+
+The offset of a micro-batch, which Spark keeps in the checkpoint, has the id of each topic beside its partitions'
+offsets: a topic that was deleted and made again is noticed by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from bridge.kafka.network.client import NetworkClient
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import Edge, Log
+from bridge.spark.options import RecordsOptions
+from bridge.spark.planning import client_of, described, offsets_at, patiently, sampled
+from bridge.spark.records import NAME, divided, read_partition
+from bridge.spark.rejected import in_one_line
+from bridge.spark.stream_offsets import Positions, admitted, begun, packed, stream_ranges, unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream. Spark calls it in one process for as long as the query runs: connections stay open there. `read`
+    is called in others."""
+
+    def __init__(self, options: RecordsOptions, schema: StructType) -> None:
+        self._options, self._schema = options, schema
+        self._runner: asyncio.Runner | None = None
+        self._client: NetworkClient | None = None
+        self._last: Positions | None = None
+        """Where a query that reads what is available now ends."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        with in_one_line(NAME):
+            logs = self._logs()
+            where, committed_only = self._options.start or Edge.LATEST, self._options.committed_only
+            starts = self._run(lambda client: offsets_at(client, where, logs, committed_only=committed_only))
+            return packed(begun(starts, logs))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        with in_one_line(NAME):
+            logs = self._logs()
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            return packed(
+                admitted(
+                    unpacked(start),
+                    logs,
+                    most=most,
+                    last=self._last,
+                    fail_on_data_loss=self._options.fail_on_data_loss,
+                )
+            )
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with in_one_line(NAME):
+            logs = self._logs()
+            self._last = begun({tp: log.end for tp, log in logs.items()}, logs)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        with in_one_line(NAME):
+            logs = self._logs()
+            return packed(begun({tp: log.end for tp, log in logs.items()}, logs))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        with in_one_line(NAME):
+            first, last = unpacked(start), unpacked(end)
+            if first == last:
+                return []
+            logs = self._logs()
+            ranges = stream_ranges(first, last, logs, fail_on_data_loss=self._options.fail_on_data_loss)
+            return divided(ranges, self._run(lambda client: sampled(client, ranges)), self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(self._options, self._schema, partition)
+
+    def stop(self) -> None:
+        runner, client = self._runner, self._client
+        self._runner = self._client = None
+        if runner is not None:
+            if client is not None:
+                runner.run(client.close())
+            runner.close()
+
+    def _run(self, work: Callable[[NetworkClient], Awaitable[T]]) -> T:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._with_client(work))
+
+    async def _with_client(self, work: Callable[[NetworkClient], Awaitable[T]]) -> T:
+        if self._client is None:
+            self._client = client_of(self._options)
+        client = self._client
+        return await patiently(lambda: work(client), self._options.patience)
+
+    def _logs(self) -> dict[TopicPartition, Log]:
+        return self._run(lambda client: described(client, self._options))

@@ -1,0 +1,117 @@
+"""Offsets of micro-batches: where each ends, what it reads, and what is gone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import Log, OffsetRange, ranges
+from bridge.spark.rejected import SourceRejected
+
+
+@dataclass(frozen=True)
+class Positions:
+    """An offset for each partition, and the id of each topic."""
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def begun(offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]) -> Positions:
+    """Offsets, with the ids of their topics."""
+    return Positions(dict(offsets), {tp.topic: logs[tp].topic_id for tp in offsets})
+
+
+def packed(positions: Positions) -> dict[str, Any]:
+    """As Spark keeps it in the checkpoint."""
+    topics: dict[str, Any] = {
+        topic: {"id": topic_id, "offsets": {}} for topic, topic_id in sorted(positions.topic_ids.items())
+    }
+    for tp, offset in sorted(positions.offsets.items()):
+        topics[tp.topic]["offsets"][str(tp.partition)] = offset
+    return topics
+
+
+def unpacked(offset: Mapping[str, Any]) -> Positions:
+    """Raises SourceRejected for what is no offset of this source."""
+    try:
+        return Positions(
+            {
+                TopicPartition(topic, int(partition)): int(at)
+                for topic, each in offset.items()
+                for partition, at in each["offsets"].items()
+            },
+            {topic: str(each["id"]) for topic, each in offset.items()},
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        text = "the checkpoint has no offsets of this source; a query of another source needs a checkpoint of its own"
+        raise SourceRejected(text) from None
+
+
+def admitted(
+    start: Positions,
+    logs: Mapping[TopicPartition, Log],
+    *,
+    most: int | None,
+    last: Positions | None,
+    fail_on_data_loss: bool,
+) -> Positions:
+    """Where the micro-batch that begins at `start` ends: at the ends of the logs, not beyond `last`, and after `most`
+    offsets together, shared out by how many each partition has. Raises SourceRejected for what is gone, if that is an
+    error."""
+    if fail_on_data_loss:
+        _verify(start, logs)
+    sizes = dict[TopicPartition, int]()
+    begins = dict[TopicPartition, int]()
+    for tp, log in logs.items():
+        end = log.end if last is None else min(log.end, last.offsets.get(tp, -1))
+        if end < 0:
+            continue  # it came after the query has fixed where it ends
+        begin = min(_begin(start, tp, log), log.end)
+        begins[tp], sizes[tp] = begin, max(0, end - begin)
+    total = sum(sizes.values())
+    if most is not None and total > most:
+        sizes = {tp: min(size, max(1, size * most // total)) if size else 0 for tp, size in sizes.items()}
+    return begun({tp: begin + sizes[tp] for tp, begin in begins.items()}, logs)
+
+
+def stream_ranges(
+    start: Positions, end: Positions, logs: Mapping[TopicPartition, Log], *, fail_on_data_loss: bool
+) -> list[OffsetRange]:
+    """What a micro-batch reads. Raises SourceRejected for what is gone, if that is an error."""
+    if fail_on_data_loss:
+        _verify(end, logs)
+    there = {
+        tp: log
+        for tp, log in logs.items()
+        if tp in end.offsets and log.topic_id == end.topic_ids.get(tp.topic)
+    }
+    starts = {tp: _begin(start, tp, log) for tp, log in there.items()}
+    ends = {tp: end.offsets[tp] for tp in there}
+    return ranges(starts, ends, there, fail_on_data_loss=fail_on_data_loss)
+
+
+def _begin(start: Positions, tp: TopicPartition, log: Log) -> int:
+    """Where the partition is read from: its beginning if it, or its topic, is new."""
+    if tp not in start.offsets or start.topic_ids[tp.topic] != log.topic_id:
+        return log.start
+    return start.offsets[tp]
+
+
+def _verify(positions: Positions, logs: Mapping[TopicPartition, Log]) -> None:
+    """Raises SourceRejected where a position is none of the log that is there now."""
+    for tp, offset in sorted(positions.offsets.items()):
+        name, log = f"{tp.topic}-{tp.partition}", logs.get(tp)
+        if log is None:
+            what = f"partition {name} is gone"
+        elif log.topic_id != positions.topic_ids[tp.topic]:
+            what = f"topic {tp.topic} was deleted and made again"
+        elif offset > log.end:
+            what = f"the log of {name} was cut back from offset {offset} to {log.end}"
+        elif offset < log.start:
+            what = f"offsets {offset} to {log.start - 1} of {name} are gone: its log begins at {log.start}"
+        else:
+            continue
+        raise SourceRejected(f"{what}; failOnDataLoss=false goes on with what there is")

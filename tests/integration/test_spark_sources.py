@@ -1,0 +1,228 @@
+"""mirror-records in a real Spark session, over real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from bridge.local import Cluster
+from tests.support import (
+    Record,
+    create_topic,
+    delete_records,
+    delete_topic,
+    numbered,
+    produce,
+    produce_transaction,
+    unique,
+)
+from tests.support.spark import spark_session
+
+TIME = 1_700_000_000_000
+SECRET = "planted-s3cr3t"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def read(spark: SparkSession, source: Cluster) -> Callable[..., DataFrame]:
+    def load(topics: str, schema: str = "", **options: str) -> DataFrame:
+        reader = spark.read.format("mirror-records").option("kafka.bootstrap.servers", source.bootstrap)
+        reader = reader.option("subscribe", topics).options(**options)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return load
+
+
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.orderBy("topic", "partition", "offset").collect()]
+
+
+def test_records_come_with_all_that_they_have(source: Cluster, read: Callable[..., DataFrame]) -> None:
+    topic = create_topic(source.bootstrap, unique("records"), 2)
+    produce(
+        source.bootstrap,
+        topic,
+        [
+            Record(b"one", b"k", TIME, (("h", b"1"), ("empty", None), ("h", b""))),
+            Record(None, None, TIME + 1, partition=1),
+            Record(b"", b"", TIME + 2, partition=1),
+        ],
+    )
+    common = {"topic": topic, "timestamp_type": 0, "leader_epoch": 0}
+    headers = [{"key": "h", "value": b"1"}, {"key": "empty", "value": None}, {"key": "h", "value": b""}]
+    time = [datetime.fromtimestamp((TIME + step) / 1000, UTC).replace(tzinfo=None) for step in range(3)]
+    assert rows(read(topic)) == [
+        common
+        | {
+            "partition": 0,
+            "offset": 0,
+            "timestamp": time[0],
+            "key": b"k",
+            "value": b"one",
+            "headers": headers,
+        },
+        common
+        | {"partition": 1, "offset": 0, "timestamp": time[1], "key": None, "value": None, "headers": []},
+        common | {"partition": 1, "offset": 1, "timestamp": time[2], "key": b"", "value": b"", "headers": []},
+    ]
+
+
+def test_every_offset_is_read_once_however_it_is_divided_and_compressed(
+    source: Cluster, read: Callable[..., DataFrame]
+) -> None:
+    topic = create_topic(source.bootstrap, unique("records"), len(CODECS) + 1)
+    for partition, codec in enumerate((*CODECS, "none")):
+        records = numbered(2000, partition=partition, timestamp=TIME)
+        produce(source.bootstrap, topic, records, compression=codec, batch_size=4000)
+    whole = read(topic, minPartitions="12").where(f"partition < {len(CODECS)} and offset between 50 and 1500")
+    assert whole.rdd.getNumPartitions() >= 12
+    summary = whole.groupBy("partition").agg(
+        F.count("*"), F.countDistinct("offset"), F.min("offset"), F.max("offset"), F.sum(F.length("value"))
+    )
+    length = sum(len(b"value-%d" % number) for number in range(50, 1501))
+    assert sorted(map(tuple, summary.collect())) == [
+        (partition, 1451, 1451, 50, 1500, length) for partition in range(len(CODECS))
+    ]
+
+
+def test_offsets_and_times_say_what_is_read(source: Cluster, read: Callable[..., DataFrame]) -> None:
+    topic = create_topic(source.bootstrap, unique("records"))
+    produce(source.bootstrap, topic, numbered(100, timestamp=TIME))
+    assert read(topic, startingOffsets=f'{{"{topic}": {{"0": 90}}}}').count() == 10
+    assert read(topic, endingOffsets=f'{{"{topic}": {{"0": 30}}}}').count() == 30
+    between = read(topic, startingTimestamp=str(TIME + 20), endingTimestamp=str(TIME + 25))
+    assert [row.offset for row in between.select("offset").orderBy("offset").collect()] == [
+        20,
+        21,
+        22,
+        23,
+        24,
+    ]
+    late = read(topic).where(F.col("timestamp") >= F.lit(datetime.fromtimestamp((TIME + 95) / 1000, UTC)))
+    assert late.count() == 5
+    filtered = read(topic).where("offset > 5 and partition = 0 and topic is not null")
+    assert filtered.count() == 94
+    assert "Filter (" not in filtered._jdf.queryExecution().executedPlan().toString(), (
+        "nothing is left to Spark"
+    )
+    delete_records(source.bootstrap, topic, {0: 40})
+    assert read(topic).count() == 60
+    with pytest.raises(PySparkException, match=r"offsets 10 to 39 of .* are gone: its log begins at 40"):
+        read(topic, startingOffsets=f'{{"{topic}": {{"0": 10}}}}').count()
+    assert read(topic, startingOffsets=f'{{"{topic}": {{"0": 10}}}}', failOnDataLoss="false").count() == 60
+
+
+def test_aborted_records_are_read_only_where_they_are_asked_for(
+    source: Cluster, read: Callable[..., DataFrame]
+) -> None:
+    topic = create_topic(source.bootstrap, unique("records"))
+    produce_transaction(source.bootstrap, topic, numbered(10))
+    produce_transaction(source.bootstrap, topic, numbered(10), commit=False)
+    produce_transaction(source.bootstrap, topic, numbered(10))
+    assert read(topic).count() == 20
+    assert read(topic, **{"isolation.level": "read_uncommitted"}).count() == 30
+
+
+def test_a_schema_chooses_columns(source: Cluster, read: Callable[..., DataFrame]) -> None:
+    topic = create_topic(source.bootstrap, unique("records"))
+    produce(source.bootstrap, topic, numbered(5))
+    assert read(topic, "offset bigint, partition int").orderBy("offset").first() == (0, 0)
+    assert [row.value for row in read(topic, "value binary").collect()] == [b"value-%d" % n for n in range(5)]
+    with pytest.raises(PySparkException) as caught:
+        read(topic, "offset int, vlaue binary").count()
+    assert (
+        "column offset has type int, and is bigint; column vlaue has type binary, and does not exist"
+        in str(caught.value)
+    )
+
+
+def test_bad_input_is_one_line(
+    spark: SparkSession, source: Cluster, read: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    topic = create_topic(source.bootstrap, unique("records"))
+    with pytest.raises(PySparkException) as missing:
+        read(topic + "s").count()
+    assert f"mirror-records: there is no topic {topic}s on {source.bootstrap}; did you mean {topic}?" in str(
+        missing.value
+    )
+    with pytest.raises(PySparkException) as misspelt:
+        read(topic, startingOffset="earliest")
+    assert "there is no option startingoffset; did you mean startingOffsets?" in str(misspelt.value)
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500"}
+    away = spark.read.format("mirror-records").options(**options).option("subscribe", topic).load()
+    with pytest.raises(PySparkException) as nobody:
+        away.count()
+    for caught in (missing, misspelt, nobody):
+        assert "Traceback" not in str(caught.value)
+        assert 'File "' not in str(caught.value)
+
+
+def test_a_stream_reads_all_in_rates_and_goes_on_from_its_checkpoint(
+    spark: SparkSession, source: Cluster, tmp_path: Path
+) -> None:
+    topic = create_topic(source.bootstrap, unique("records"), 2)
+
+    def fill(start: int) -> None:
+        for partition in range(2):
+            produce(source.bootstrap, topic, numbered(50, start=start, partition=partition))
+
+    def run(**options: str) -> None:
+        reader = spark.readStream.format("mirror-records").option("kafka.bootstrap.servers", source.bootstrap)
+        frame = reader.option("subscribePattern", topic).options(**options).load()
+        writer = frame.writeStream.format("parquet").option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
+        query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+        query.awaitTermination(120)
+        assert not query.isActive
+
+    def written() -> list[tuple[int, int]]:
+        frame = spark.read.parquet(str(tmp_path / "out")).select("partition", "offset")
+        return sorted((row.partition, row.offset) for row in frame.collect())
+
+    fill(0)
+    run(startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert written() == [(partition, offset) for partition in range(2) for offset in range(50)]
+    offsets = list((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"))
+    assert len(offsets) >= 3
+    fill(50)
+    # As if the query had died between planning its last micro-batch and committing it.
+    last = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink()
+    run()
+    assert written() == [(partition, offset) for partition in range(2) for offset in range(100)]
+    delete_topic(source.bootstrap, topic)
+    create_topic(source.bootstrap, topic, 2)
+    with pytest.raises(PySparkException, match=f"topic {topic} was deleted and made again"):
+        run()
+
+
+def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path: Path) -> None:
+    topic = create_topic(source.bootstrap, unique("records"))
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    file = tmp_path / "client.properties"
+    # Of a broker without passwords: it is read, checked, and not used.
+    file.write_text(
+        f'ssl.truststore.password={SECRET}\nsasl.jaas.config={login} username="u" password="{SECRET}";\n'
+    )
+    reader = spark.read.format("mirror-records").option("kafka.bootstrap.servers", source.bootstrap)
+    by_file = reader.option("subscribe", topic).option("commandConfig", str(file)).load()
+    by_option = reader.option("kafka.sasl.jaas.config", f'{login} username="u" password="{SECRET}";').load()
+    for frame in (by_file, by_option):
+        frame.count()
+        frame.explain(mode="formatted")
+        assert SECRET not in frame._jdf.queryExecution().toString()

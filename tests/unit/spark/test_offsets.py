@@ -1,0 +1,52 @@
+"""Which offsets are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.model.values import TopicPartition
+from bridge.spark.offsets import AtTime, Each, Edge, Log, OffsetRange, ranges, resolved
+from bridge.spark.rejected import SourceRejected
+
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+LOGS = {A: Log("id", 10, 100), B: Log("id", 0, 7)}
+
+
+def read(
+    starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], *, fail: bool = True
+) -> list[OffsetRange]:
+    return ranges(starts, ends, LOGS, fail_on_data_loss=fail)
+
+
+def test_ends_of_logs_times_and_offsets_become_offsets() -> None:
+    assert resolved(Edge.EARLIEST, LOGS, {}) == {A: 10, B: 0}
+    assert resolved(Edge.LATEST, LOGS, {}) == {A: 100, B: 7}
+    assert resolved(AtTime(5), LOGS, {A: 40, B: None}) == {A: 40, B: 7}
+    assert resolved(Each("startingOffsets", {A: 12, B: Edge.EARLIEST}), LOGS, {}) == {A: 12, B: 0}
+
+
+def test_offsets_are_named_for_all_partitions_and_no_other() -> None:
+    with pytest.raises(SourceRejected, match="option startingOffsets names no offset of orders-1"):
+        resolved(Each("startingOffsets", {A: 12}), LOGS, {})
+    strange = {A: 1, B: 1, TopicPartition("other", 0): 1}
+    with pytest.raises(SourceRejected, match="names other-0, which is not read"):
+        resolved(Each("endingOffsets", strange), LOGS, {})
+
+
+def test_a_range_is_from_the_start_to_before_the_end() -> None:
+    assert read({A: 10, B: 3}, {A: 100, B: 3}) == [OffsetRange(A, "id", 10, 100)]
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "says"),
+    [
+        ({A: 4, B: 0}, {A: 100, B: 7}, "offsets 4 to 9 of orders-0 are gone: its log begins at 10"),
+        ({A: 10, B: 0}, {A: 101, B: 7}, "orders-0 has no offset 101: its log ends at 100"),
+    ],
+)
+def test_what_the_log_does_not_have_is_an_error_or_left_out(
+    starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], says: str
+) -> None:
+    with pytest.raises(SourceRejected, match=says):
+        read(starts, ends)
+    assert read(starts, ends, fail=False) == [OffsetRange(A, "id", 10, 100), OffsetRange(B, "id", 0, 7)]
