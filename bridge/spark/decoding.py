@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.gc_tuning import collect_seldom
+from bridge.kafka.record.arrow_columns import cut
 from bridge.kafka.record.batch import RawBatch
 from bridge.kafka.record.columns import Records
 from bridge.spark.arrow import Part, as_batch
@@ -35,6 +36,49 @@ def arrow_batches(
                 yield as_batch(parts, each.part.tp, arrow_schema)
             except ValueError as error:
                 raise _unreadable(each.part, parts[0].records.first, error) from None
+
+
+class StoredRecord(NamedTuple):
+    """A record as it is stored, with its place. Timestamp in ms, -1 for none."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str
+    offset: int
+    timestamp: int
+
+
+def records(options: RecordsOptions, ranges: Sequence[OffsetRange]) -> Iterator[StoredRecord]:
+    """The records of the ranges, those of each in order. Raises SourceRejected and KafkaFailure."""
+    collect_seldom()
+    for each in fetched(options, ranges):
+        for batch in each.batches:
+            part = _decoded(each.part, batch)
+            if part is None:
+                continue
+            try:
+                fields = cut(part.records)
+            except ValueError as error:
+                raise _unreadable(each.part, batch.base_offset, error) from None
+            times = zip(fields.offsets.tolist(), fields.timestamps.tolist(), strict=True)
+            for row, (offset, timestamp) in enumerate(times):
+                yield StoredRecord(
+                    fields.keys.row(row), fields.values.row(row), each.part.tp.topic, offset, timestamp
+                )
+
+
+def newest(stored: Iterable[StoredRecord]) -> list[StoredRecord]:
+    """The last record of each key of each topic, without those that take a key back; and all without a key. In the
+    order of their offsets."""
+    last: dict[tuple[str, bytes], StoredRecord] = {}
+    keyless = list[StoredRecord]()
+    for record in stored:
+        if record.key is None:
+            keyless.append(record)
+        else:
+            last[record.topic, record.key] = record
+    kept = [*keyless, *(record for record in last.values() if record.value is not None)]
+    return sorted(kept, key=lambda record: (record.topic, record.offset))
 
 
 def _by_size(fetch: Fetched) -> Iterator[list[Part]]:

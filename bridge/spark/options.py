@@ -35,7 +35,8 @@ _NAMES = (
     *(*_SELECTIONS, *_STARTS, *_ENDS, *_STREAM_ONLY, "failOnDataLoss", "minPartitions"),
     *("maxPartitionBytes", "isolation.level", "commandConfig"),
 )
-_CANONICAL = {name.lower(): name for name in _NAMES}
+HISTORY = "history"
+_CANONICAL = {name.lower(): name for name in (*_NAMES, HISTORY)}
 _BY_TIME = "use startingTimestamp or endingTimestamp, which hold for all partitions"
 _OF_SPARKS = {
     "includeheaders": "headers are a column; a schema without it leaves them out",
@@ -74,6 +75,8 @@ class RecordsOptions:
     min_partitions: int = 1
     max_partition_bytes: int = MAX_PARTITION_BYTES
     max_offsets: int | None = None
+    history: bool = False
+    """Of an internal topic, all of its records and not the newest of each key."""
 
     @property
     def patience(self) -> float:
@@ -91,8 +94,9 @@ class RecordsOptions:
             ) from None
 
 
-def read_options(given: Mapping[str, str]) -> RecordsOptions:
-    """Raises SourceRejected with all that is wrong of the names, or the first that is wrong of the values."""
+def read_options(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
+    """Reads options of `mirror-records`, or, with a pattern of topics that are read by default, of an internal topic.
+    Raises SourceRejected with all that is wrong of the names, or the first that is wrong of the values."""
     options = {name.lower(): value for name, value in given.items() if name.lower() != "path"}
     wrong = [problem for name in sorted(options) if (problem := _unknown(name)) is not None]
     if wrong:
@@ -101,10 +105,14 @@ def read_options(given: Mapping[str, str]) -> RecordsOptions:
     kafka = _kafka(
         values, {name.removeprefix(KAFKA): text for name, text in options.items() if KAFKA in name[:6]}
     )
+    if not default_pattern and HISTORY in values:
+        raise SourceRejected(f"option {HISTORY} is for internal topics: all records are read here")
     selected = _one_of(values, _SELECTIONS)
-    if selected is None:
+    if selected is None and not default_pattern:
         raise SourceRejected(f"one of the options {', '.join(_SELECTIONS)} is required")
-    topics, pattern, assigned = _selection(selected, values[selected])
+    topics, pattern, assigned = (
+        _selection(selected, values[selected]) if selected else ((), default_pattern, {})
+    )
     options_read = RecordsOptions(
         kafka,
         topics,
@@ -117,15 +125,16 @@ def read_options(given: Mapping[str, str]) -> RecordsOptions:
         _number(values, "minPartitions", 1),
         _number(values, "maxPartitionBytes", MAX_PARTITION_BYTES),
         _number(values, "maxOffsetsPerTrigger", 0) or None,
+        _flag(values, HISTORY, False),
     )
     options_read.settings()
     return options_read
 
 
-def for_batch(given: Mapping[str, str]) -> RecordsOptions:
+def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """The options of a batch. Raises SourceRejected."""
     _only(given, _STREAM_ONLY, "a stream")
-    options = read_options(given)
+    options = read_options(given, default_pattern)
     if options.start is Edge.LATEST or _has(options.start, Edge.LATEST):
         raise SourceRejected(
             "option startingOffsets can't be latest in a batch: there would be nothing to read"
@@ -133,10 +142,10 @@ def for_batch(given: Mapping[str, str]) -> RecordsOptions:
     return options
 
 
-def for_stream(given: Mapping[str, str]) -> RecordsOptions:
+def for_stream(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """The options of a stream. Raises SourceRejected."""
-    _only(given, _BATCH_ONLY, "a batch")
-    return read_options(given)
+    _only(given, (*_BATCH_ONLY, HISTORY), "a batch")
+    return read_options(given, default_pattern)
 
 
 def _has(where: Where | None, edge: Edge) -> bool:

@@ -60,6 +60,9 @@ async def planned(
 ) -> list[OffsetRange]:
     """The ranges that a batch reads. Raises SourceRejected and KafkaFailure."""
     logs = await described(client, options)
+    if not logs:
+        where = ",".join(client.settings.bootstrap_servers)
+        raise SourceRejected(f"no topic on {where} matches {options.pattern}")
     starts = await offsets_at(client, start, logs, committed_only=options.committed_only)
     ends = await offsets_at(client, options.end, logs, committed_only=options.committed_only)
     whole = ranges(starts, ends, logs, fail_on_data_loss=options.fail_on_data_loss)

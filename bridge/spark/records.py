@@ -57,7 +57,7 @@ class MirrorRecords(DataSource):
         with in_one_line(NAME):
             from bridge.spark.stream import RecordsStreamReader
 
-            return RecordsStreamReader(for_stream(self.options), chosen(schema))
+            return RecordsStreamReader(NAME, for_stream(self.options), chosen(schema))
 
 
 class RecordsReader(DataSourceReader):
@@ -73,22 +73,27 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with in_one_line(NAME):
-            return asyncio.run(self._partitions())
-
-    async def _partitions(self) -> list[RecordsPartition]:
-        client = client_of(self._options)
-        try:
-            return await patiently(lambda: self._planned(client), self._options.patience)
-        finally:
-            await client.close()
-
-    async def _planned(self, client: NetworkClient) -> list[RecordsPartition]:
-        options = self._options
-        ranges = await planned(client, options, options.start or Edge.EARLIEST, self._limits)
-        return divided(ranges, await sampled(client, ranges), options)
+            return batch_partitions(self._options, self._limits)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
+
+
+def batch_partitions(options: RecordsOptions, limits: Limits) -> list[RecordsPartition]:
+    """What each Spark task of a batch reads. Raises SourceRejected and KafkaFailure."""
+
+    async def plan(client: NetworkClient) -> list[RecordsPartition]:
+        ranges = await planned(client, options, options.start or Edge.EARLIEST, limits)
+        return divided(ranges, await sampled(client, ranges), options)
+
+    async def connected() -> list[RecordsPartition]:
+        client = client_of(options)
+        try:
+            return await patiently(lambda: plan(client), options.patience)
+        finally:
+            await client.close()
+
+    return asyncio.run(connected())
 
 
 def divided(

@@ -18,7 +18,9 @@ def register(spark: SparkSession) -> None:
     (spark.sql.python.filterPushdown.enabled), which it does not by default. Raises SourceRejected without pyarrow."""
     if find_spec("pyarrow") is None:
         raise SourceRejected("bridge.spark needs pyarrow, which is not installed: pip install pyarrow")
+    from bridge.spark.internal_topics import SOURCES
     from bridge.spark.records import MirrorRecords
 
     spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(MirrorRecords)
+    for source in (MirrorRecords, *SOURCES):
+        spark.dataSource.register(source)

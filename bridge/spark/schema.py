@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,23 +34,22 @@ NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp_type", "heade
 RECORDS = StructType([StructField(name, kind) for name, kind in COLUMNS.items()])
 
 
-def chosen(schema: StructType) -> StructType:
-    """The schema, if all of its columns are ours and of our types. Raises SourceRejected, which names each that is
-    not."""
+def chosen(schema: StructType, columns: Mapping[str, DataType] = COLUMNS) -> StructType:
+    """The schema, if all of its columns are among `columns`, by name and type. Raises SourceRejected, which names each
+    that is not."""
     wrong = [
         f"column {field.name} has type {field.dataType.simpleString()}"
         + (
-            f", and is {COLUMNS[field.name].simpleString()}"
-            if field.name in COLUMNS
+            f", and is {columns[field.name].simpleString()}"
+            if field.name in columns
             else ", and does not exist"
         )
         for field in schema
-        if COLUMNS.get(field.name) != field.dataType
+        if columns.get(field.name) != field.dataType
     ]
+    names = f"the columns are {', '.join(columns)}"
     if wrong:
-        raise SourceRejected(
-            f"the schema does not fit: {'; '.join(wrong)}; the columns are {', '.join(COLUMNS)}"
-        )
+        raise SourceRejected(f"the schema does not fit: {'; '.join(wrong)}; {names}")
     if not len(schema):
-        raise SourceRejected(f"the schema has no column; the columns are {', '.join(COLUMNS)}")
+        raise SourceRejected(f"the schema has no column; {names}")
     return schema

@@ -24,7 +24,7 @@ from bridge.model.values import TopicPartition
 from bridge.spark.offsets import Edge, Log
 from bridge.spark.options import RecordsOptions
 from bridge.spark.planning import client_of, described, offsets_at, patiently, sampled
-from bridge.spark.records import NAME, divided, read_partition
+from bridge.spark.records import divided, read_partition
 from bridge.spark.rejected import in_one_line
 from bridge.spark.stream_offsets import Positions, admitted, begun, packed, stream_ranges, unpacked
 
@@ -38,15 +38,16 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls it in one process for as long as the query runs: connections stay open there. `read`
     is called in others."""
 
-    def __init__(self, options: RecordsOptions, schema: StructType) -> None:
-        self._options, self._schema = options, schema
+    def __init__(self, name: str, options: RecordsOptions, schema: StructType) -> None:
+        """`name`: of the source, for errors."""
+        self._name, self._options, self._schema = name, options, schema
         self._runner: asyncio.Runner | None = None
         self._client: NetworkClient | None = None
         self._last: Positions | None = None
         """Where a query that reads what is available now ends."""
 
     def initialOffset(self) -> dict[str, Any]:
-        with in_one_line(NAME):
+        with in_one_line(self._name):
             logs = self._logs()
             where, committed_only = self._options.start or Edge.LATEST, self._options.committed_only
             starts = self._run(lambda client: offsets_at(client, where, logs, committed_only=committed_only))
@@ -57,7 +58,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        with in_one_line(NAME):
+        with in_one_line(self._name):
             logs = self._logs()
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
             return packed(
@@ -71,17 +72,17 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with in_one_line(NAME):
+        with in_one_line(self._name):
             logs = self._logs()
             self._last = begun({tp: log.end for tp, log in logs.items()}, logs)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        with in_one_line(NAME):
+        with in_one_line(self._name):
             logs = self._logs()
             return packed(begun({tp: log.end for tp, log in logs.items()}, logs))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with in_one_line(NAME):
+        with in_one_line(self._name):
             first, last = unpacked(start), unpacked(end)
             if first == last:
                 return []

@@ -13,6 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bridge.local import Cluster
+from bridge.mm2.records import Checkpoint, OffsetSync
+from bridge.mm2.replication_policy import DefaultReplicationPolicy
+from bridge.model.values import TopicPartition
+from bridge.translation.runs.runs import OffsetRun
 from tests.support import (
     Record,
     create_topic,
@@ -226,3 +230,34 @@ def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path
         frame.count()
         frame.explain(mode="formatted")
         assert SECRET not in frame._jdf.queryExecution().toString()
+
+
+def test_internal_topics_are_tables_of_the_newest_of_each_key(spark: SparkSession, source: Cluster) -> None:
+    policy, alias = DefaultReplicationPolicy(), unique("A")
+    tp = TopicPartition("orders", 0)
+    run = OffsetRun(tp, "id", "A.orders", "its", 0, 0, 100, 50, 0, 0, 1, 50, TIME)
+    sync, checkpoint = OffsetSync(tp, 5, 7), Checkpoint("billing", tp, 5, 7, "")
+    runs, syncs = policy.offset_runs_topic(alias), policy.offset_syncs_topic(alias)
+    checkpoints = policy.checkpoints_topic(alias)
+    contents: dict[str, list[tuple[bytes, bytes | None]]] = {
+        runs: [(run.key(), run.value()), (run.key(), run._replace(upstream_count=60, position=60).value())],
+        syncs: [(sync.key(), sync.value())],
+        checkpoints: [(checkpoint.key(), checkpoint.value()), (b"x", b"y"), (checkpoint.key(), None)],
+    }
+    for topic, records in contents.items():
+        create_topic(source.bootstrap, topic)
+        produce(source.bootstrap, topic, [Record(value, key) for key, value in records])
+
+    def table(name: str, topic: str, **options: str) -> DataFrame:
+        reader = spark.read.format(name).option("kafka.bootstrap.servers", source.bootstrap)
+        return reader.option("subscribe", topic).options(**options).load()
+
+    (row,) = table("mirror-runs", runs).where("topic = 'orders'").collect()
+    assert (row.upstream_end, row.downstream_end, row.deleted, row.record_offset) == (60, 160, False, 1)
+    assert table("mirror-runs", runs, history="true").count() == 2
+    (row,) = table("mirror-offset-syncs", syncs).select("downstream_offset", "topic").collect()
+    assert tuple(row) == (7, "orders")
+    (row,) = table("mirror-checkpoints", checkpoints).collect()
+    assert row.error.startswith("no version")
+    by_name = spark.read.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap).load()
+    assert by_name.where(F.col("record_topic") == runs).count() == 1

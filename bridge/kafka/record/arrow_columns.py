@@ -36,6 +36,12 @@ class Texts(NamedTuple):
         there, ends = np.zeros((rows + 7) // 8, np.uint8), np.zeros(rows + 1, np.int32)
         return cls(there, ends, np.empty(size, np.uint8))
 
+    def row(self, number: int) -> bytes | None:
+        """One of them, by itself."""
+        if len(self.there) and not self.there[number >> 3] >> (number & 7) & 1:
+            return None
+        return self.data[self.ends[number] : self.ends[number + 1]].tobytes()
+
     def holds(self, rows: int) -> bool:
         return len(self.ends) > rows and (not len(self.there) or len(self.there) * 8 >= rows)
 

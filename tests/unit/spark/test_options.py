@@ -159,3 +159,10 @@ def test_spark_shows_one_line_without_a_traceback(monkeypatch: pytest.MonkeyPatc
     ):
         raise SourceRejected("there is no topic x")
     assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+
+
+def test_internal_topics_are_found_by_their_names_and_have_a_history() -> None:
+    servers = {"kafka.bootstrap.servers": "a:9092"}
+    assert for_batch(servers, "heartbeats").pattern == "heartbeats"
+    assert for_batch(servers | {"history": "true", "subscribe": "x"}, "heartbeats").history
+    assert "for internal topics" in refused(for_batch, GIVEN | {"history": "true"})

@@ -1,0 +1,118 @@
+"""The internal topics of mirrors, ours and stock's, as data sources: `mirror-runs`, `mirror-gaps`, `mirror-groups`,
+`mirror-checkpoints`, `mirror-offset-syncs` and `mirror-heartbeats`.
+
+A batch has the newest record of each key, as compaction leaves it; with `history`, and in a stream, all records come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
+from bridge.spark.pushdown import Limits
+from bridge.spark.records import RecordsPartition, batch_partitions
+from bridge.spark.rejected import in_one_line
+from bridge.spark.schema import chosen
+from bridge.spark.tables import TABLES, Table
+
+_WHOLE = 1 << 62
+"""Bytes of a partition that is not divided: the newest record of a key is known where all of them are read."""
+Row = tuple[Any, ...]
+
+
+class InternalTopic(DataSource):
+    """Each source has a class of its own: Spark asks the class for its name."""
+
+    table_name: ClassVar[str]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.table_name
+
+    @property
+    def _table(self) -> Table:
+        return TABLES[self.table_name]
+
+    def schema(self) -> StructType:
+        with in_one_line(self.table_name):
+            read_options(self.options, self._table.pattern)  # so that what is wrong is known at load()
+            return self._table.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with in_one_line(self.table_name):
+            options = for_batch(self.options, self._table.pattern)
+            return TableReader(self.table_name, options, chosen(schema, self._table.columns))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        with in_one_line(self.table_name):
+            from bridge.spark.table_stream import TableStreamReader
+
+            options = for_stream(self.options, self._table.pattern)
+            return TableStreamReader(self.table_name, options, chosen(schema, self._table.columns))
+
+
+class MirrorRuns(InternalTopic):
+    table_name = "mirror-runs"
+
+
+class MirrorGaps(InternalTopic):
+    table_name = "mirror-gaps"
+
+
+class MirrorGroups(InternalTopic):
+    table_name = "mirror-groups"
+
+
+class MirrorCheckpoints(InternalTopic):
+    table_name = "mirror-checkpoints"
+
+
+class MirrorOffsetSyncs(InternalTopic):
+    table_name = "mirror-offset-syncs"
+
+
+class MirrorHeartbeats(InternalTopic):
+    table_name = "mirror-heartbeats"
+
+
+SOURCES = (MirrorRuns, MirrorGaps, MirrorGroups, MirrorCheckpoints, MirrorOffsetSyncs, MirrorHeartbeats)
+
+
+class TableReader(DataSourceReader):
+    """Reads a batch."""
+
+    def __init__(self, name: str, options: RecordsOptions, schema: StructType) -> None:
+        self._name, self._schema = name, schema
+        self._options = (
+            options if options.history else replace(options, max_partition_bytes=_WHOLE, min_partitions=1)
+        )
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with in_one_line(self._name):
+            return batch_partitions(self._options, Limits())
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        return table_rows(
+            self._name, self._options, self._schema, partition, newest_only=not self._options.history
+        )
+
+
+def table_rows(
+    name: str, options: RecordsOptions, schema: StructType, partition: InputPartition, *, newest_only: bool
+) -> Iterator[Row]:
+    """The rows of a Spark partition, with the columns of the schema."""
+    from bridge.spark.decoding import StoredRecord, newest, records  # loads the compiled loops
+
+    if not isinstance(partition, RecordsPartition):
+        return
+    table, columns = TABLES[name], schema.names
+    with in_one_line(name):
+        stored: Iterator[StoredRecord] = records(options, partition.ranges)
+        for record in newest(stored) if newest_only else stored:
+            for fields in table.read(*record):
+                yield tuple(map(fields.get, columns))
