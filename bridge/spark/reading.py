@@ -25,7 +25,7 @@ from bridge.spark.planning import client_of
 from bridge.spark.rejected import SourceRejected
 
 T = TypeVar("T")
-_POLL_SECONDS = 1.0
+POLL_SECONDS = 1.0
 _TOGETHER = 1024 * 1024
 """Bytes of neighbouring batches that are decoded in one call."""
 _POLICY = BatchPolicy(1 << 31, _TOGETHER, CodecSizes.all(1 << 31))
@@ -59,8 +59,8 @@ class RangesReader:
         """Times that the bytes at the position were damaged."""
         self._fetcher = Fetcher(client, committed_only=committed_only)
         self._patience = patience
-        self._since = time.monotonic()
-        """When something was last read."""
+        self._waited = 0.0
+        """Seconds that were spent here since something was last read: not those in which nobody asked for more."""
 
     async def start(self) -> None:
         await self._fetcher.start()
@@ -76,11 +76,11 @@ class RangesReader:
         KafkaFailure."""
         if not self._ranges:
             return None
-        completed = await self._fetcher.poll(_POLL_SECONDS)
+        began = time.monotonic()
+        completed = await self._fetcher.poll(POLL_SECONDS)
         fetched = [each for part in completed if part.tp in self._ranges for each in self._taken(part)]
-        if fetched or not self._ranges:
-            self._since = time.monotonic()
-        elif time.monotonic() - self._since > _POLL_SECONDS:
+        self._waited = 0.0 if fetched else self._waited + time.monotonic() - began
+        if self._waited > POLL_SECONDS and self._ranges:
             await self._stalled()
         return fetched
 
@@ -148,7 +148,7 @@ class RangesReader:
         for tp, each in list(self._ranges.items()):
             if await self._is_empty(each, self._positions[tp]):
                 self._at(tp, each.end)
-        if time.monotonic() - self._since <= self._patience:
+        if self._waited <= self._patience or not self._ranges:
             return
         for failed in self._fetcher.errors.values():
             raise failed
