@@ -65,7 +65,7 @@ def refresh_answer(before: Collection[str], after: Collection[str]) -> dict[str,
 def does_not_run(name: str) -> OperationRefused:
     return OperationRefused(
         f"connector {name} does not run: it is disabled (enabled=false), paused or stopped, or no task of it polls; "
-        "look at its status in Connect"
+        "its conditions in /health say which"
     )
 
 

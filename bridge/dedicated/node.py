@@ -32,6 +32,7 @@ class Node:
     ) -> None:
         """`workers`: by flow."""
         self._service, self._url, self._plan, self._workers = service, url, plan, workers
+        service.table.dedicated = True
         self.name = f"{socket.gethostname()}:{urlsplit(url).port}"
         self._groups: dict[str, TargetGroups] = {}
         self._flows: list[FlowRun] = []

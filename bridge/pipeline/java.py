@@ -33,8 +33,8 @@ def java_problem(environment: Mapping[str, str]) -> str | None:
     home, path = environment.get("JAVA_HOME"), environment.get("PATH", "")
     where = f"JAVA_HOME is {home or 'not set'}, PATH is {path}"
     remedy = (
-        f"install a JDK {LEAST} or newer on the machine of the service, or set JAVA_HOME to one; restart the service, "
-        "and then the task in Connect"
+        f"install a JDK {LEAST} or newer on this machine, or set JAVA_HOME to one; then restart this process, and, in "
+        "a Connect cluster, the task"
     )
     java = java_path(environment)
     if java is None:

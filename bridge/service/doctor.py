@@ -42,6 +42,8 @@ async def examined(service: Service, name: str, worker_cluster_id: str | None) -
             }
         )
         for each in report.findings
+        # A node of dedicated mode writes to the target itself.
+        if not (connector.dedicated and each.check == "worker")
     ]
     return report.model_copy(update={"findings": findings})
 

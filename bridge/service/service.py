@@ -34,6 +34,7 @@ from bridge.service.rounds.rounds_process import Rounds
 from bridge.service.shim_versions import accepted, check_protocol
 from bridge.service.state.delivery import Deliveries
 from bridge.service.state.long_polls import LongPolls
+from bridge.service.state.not_running import check_polls
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
@@ -116,10 +117,10 @@ class Service:
         for name, indices in tasks.items():
             if (connector := self.table.get(name)) is not None and not connector.stopped:
                 log.warning(
-                    "the lease of task %s has expired: no poll for %d ms (bridge.task.lease.ms); "
-                    "check its status in Connect, and its worker",
+                    "the lease of task %s has expired: no poll for %d ms (bridge.task.lease.ms); %s",
                     ", ".join(map(str, sorted(indices))),
                     connector.lease_ms,
+                    check_polls(connector),
                     extra={"connector": name},
                 )
         self._send_desired()

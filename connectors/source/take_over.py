@@ -78,8 +78,9 @@ def _start(stored: SourceOffset | None) -> int | None:
 
 def _unanswered(partitions: int) -> KafkaFailure:
     text = (
-        f"{partitions} partition(s) are not copied yet: no Connect worker has sent the stored source offsets, from "
-        "which a mirror of this name has to go on. If that lasts the worker can't read its offset storage, or its "
-        f"plugin is older than this service: it has to be of version {VERSION} on every worker"
+        f"{partitions} partition(s) are not copied yet: the stored source offsets, from which a mirror of this name "
+        "has to go on, have not come. If that lasts: a Connect worker can't read its offset storage, or its plugin is "
+        f"older than this service (it has to be of version {VERSION} on every worker); in dedicated mode the node "
+        "can't read offset.storage.topic on the target"
     )
     return KafkaFailure(KafkaFault.TIMEOUT, text)

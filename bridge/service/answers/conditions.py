@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 
 from bridge.protocol.operators import Condition
 from bridge.service.state.delivery import Traffic
-from bridge.service.state.not_running import lapsed, missing_tasks, why_not_running
+from bridge.service.state.not_running import (
+    lapsed,
+    missing_tasks,
+    not_started,
+    not_written,
+    why_not_running,
+)
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
@@ -17,7 +23,7 @@ STARTING_MS = 60_000
 """A connector that was started or restarted may need this long before it works, without an alarm."""
 LONG_MS = 120_000
 """Records that wait longer while the connector is active are an error: its tasks poll without getting them, because
-Connect does not acknowledge the ones in flight."""
+the ones in flight are not acknowledged."""
 _SIDES = ("source", "target")
 
 
@@ -57,9 +63,9 @@ def conditions(
         listed.append(
             _condition(
                 "records_waiting",
-                f"{traffic.waiting} record(s) wait for a poll of Connect, "
+                f"{traffic.waiting} record(s) wait for a poll{'' if connector.dedicated else ' of Connect'}, "
                 f"the oldest for {traffic.oldest_waiting_ms // 1000} s; "
-                f"{traffic.in_flight} are in flight and not acknowledged: check the status of the tasks in Connect",
+                f"{traffic.in_flight} are in flight and not acknowledged: {not_written(connector)}",
             )
         )
     if waits and not listed:
@@ -95,13 +101,7 @@ def _tasks(
         if young:
             lasting.append(_condition(STARTING, f"connector {connector.name} has no task {listed} yet"))
         else:
-            lasting.append(
-                _condition(
-                    "task_missing",
-                    f"Connect has not started task {listed} of connector {connector.name} on this service: "
-                    "check its status in Connect, and whether all workers have the same bridge.url",
-                )
-            )
+            lasting.append(_condition("task_missing", not_started(connector, missing)))
     return lasting
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from bridge.protocol.messages import ConnectorStatus, FlowStatus, Ready, TaskStatus
 from bridge.service.answers.conditions import STARTING, conditions
 from bridge.service.state.delivery import Traffic
+from bridge.service.state.not_running import waits_for_start
 from bridge.service.state.other_services import others
 from bridge.service.state.rounds_state import SILENT_SECONDS, RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
@@ -89,11 +90,7 @@ def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: Round
     if snapshot.summary.failure is not None:
         return []
     if not connector.active():
-        if connector.stopped:
-            return ["a start: Connect has stopped it"]
-        return [
-            f"a task: {'the leases of all have expired' if connector.tasks else 'Connect has started none'}"
-        ]
+        return [waits_for_start(connector)]
     if rounds is not RoundsState.RUNNING:
         return ["rounds process"]
     unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]

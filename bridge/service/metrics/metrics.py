@@ -131,7 +131,7 @@ class ServiceCollector:
             "connector",
             "topic",
         )
-        checkpoints = totals("checkpoints", "Checkpoints emitted, to be written through Connect", "connector")
+        checkpoints = totals("checkpoints", "Checkpoints emitted, to be written to the target", "connector")
         now, views = time.time() * 1000, self._views()
         for connector in self._table:
             name, summary = connector.name, self._snapshots.connector(connector.name).summary
@@ -162,15 +162,15 @@ class ServiceCollector:
         yield from (rounds, lookups, writes, unreadable, checkpoints)
 
     def _records(self) -> Iterator[Metric]:
-        waiting = family("records_waiting", "Records that wait for a poll of Connect", "connector")
+        waiting = family("records_waiting", "Records that wait to be polled", "connector")
         in_flight = family(
-            "records_in_flight", "Records that Connect was given and has not written", "connector"
+            "records_in_flight", "Records that were polled and are not known to be written", "connector"
         )
         oldest = family("records_oldest_waiting_seconds", "Age of the record that waits longest", "connector")
-        written = totals("records_written", "Records that Connect has written", "connector")
+        written = totals("records_written", "Records that were written", "connector")
         latency = HistogramMetricFamily(
             f"{PREFIX}_checkpoint_latency_ms",
-            "From the timestamp of a checkpoint (or heartbeat) until Connect had written it",
+            "From the timestamp of a checkpoint (or heartbeat) until it was written",
             labels=["connector"],
         )
         for connector in self._table:

@@ -43,6 +43,8 @@ class Connector:
     """When it was last started or restarted."""
     size: int = 0
     """The characters of `config`."""
+    dedicated: bool = False
+    """A node of dedicated mode in this process starts and polls it, no Connect worker."""
 
     def __post_init__(self) -> None:
         self.configure(self.kind, self.config)

@@ -1,7 +1,11 @@
-"""Explains why a connector, or a task, is not running, and what to do. Pure."""
+"""Explains why a connector, or a task, is not running, and what to do. Pure.
+
+Connect starts and polls connectors, or, in dedicated mode, this node does (bridge.dedicated): what to look at differs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.service.state.task_table import Connector, Task
@@ -16,6 +20,8 @@ class NotRunning(NamedTuple):
 
 def why_not_running(connector: Connector) -> NotRunning:
     """Why a connector has no running task."""
+    if connector.dedicated:
+        return _not_running_here(connector)
     idle = [task for task in connector.tasks.values() if task.idle and task.index < connector.task_count]
     if idle and not connector.stopped:
         return NotRunning(
@@ -40,17 +46,66 @@ def why_not_running(connector: Connector) -> NotRunning:
     )
 
 
+def _not_running_here(connector: Connector) -> NotRunning:
+    name = connector.name
+    if connector.stopped:
+        return NotRunning(
+            "stopped", f"connector {name} is stopped: its flow goes to another node, or this node ends"
+        )
+    if connector.tasks:
+        return NotRunning(
+            "not_polled", f"this node does not poll connector {name}: check the log of this node"
+        )
+    return NotRunning(
+        "no_task", f"this node has not started connector {name} yet: check the log of this node"
+    )
+
+
+def waits_for_start(connector: Connector) -> str:
+    """What a connector without a running task waits for, in short."""
+    runner = "this node" if connector.dedicated else "Connect"
+    if connector.stopped:
+        return f"a start: {runner} has stopped it"
+    return f"a task: {'the leases of all have expired' if connector.tasks else f'{runner} has started none'}"
+
+
 def lapsed(connector: Connector, task: Task, age_ms: int) -> str:
+    what = f"task {task.index} of connector {connector.name}"
     if task.idle:
-        return f"task {task.index} of connector {connector.name} is alive, but Connect does not poll it: {_PAUSED}"
+        return f"{what} is alive, but Connect does not poll it: {_PAUSED}"
     if task.stopped:
-        return f"task {task.index} of connector {connector.name} is stopped"
+        return f"{what} is stopped"
+    return f"{what} has not polled for {age_ms // 1000} s: {check_polls(connector)}"
+
+
+def check_polls(connector: Connector) -> str:
+    """What to check where no polls arrive."""
     return (
-        f"task {task.index} of connector {connector.name} has not polled for {age_ms // 1000} s: check its status in "
-        "Connect, and its worker"
+        "check the log of this node" if connector.dedicated else "check its status in Connect, and its worker"
     )
 
 
 def missing_tasks(connector: Connector) -> list[int]:
-    """Tasks that the connector has by its task count and that Connect has never started."""
+    """Tasks that the connector has by its task count and that were never started here."""
     return [index for index in range(connector.task_count) if index not in connector.tasks]
+
+
+def not_started(connector: Connector, tasks: Sequence[int]) -> str:
+    """Why tasks are missing."""
+    listed = ", ".join(map(str, tasks))
+    if connector.dedicated:
+        return f"this node has not started task {listed} of connector {connector.name}: check the log of this node"
+    return (
+        f"Connect has not started task {listed} of connector {connector.name} on this service: "
+        "check its status in Connect, and whether all workers have the same bridge.url"
+    )
+
+
+def not_written(connector: Connector) -> str:
+    """What to check where records are not polled or not acknowledged."""
+    if connector.dedicated:
+        return (
+            "the node has not written them to the target: check the flow's detail in /health, and the log of this "
+            "node"
+        )
+    return "check the status of the tasks in Connect"

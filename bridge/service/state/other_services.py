@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bridge.protocol.operators import ReadinessReason
+from bridge.service.state.not_running import not_started
 from bridge.service.state.task_table import Connector
 from connectors.base import Summary
 
@@ -36,10 +37,7 @@ def others(connector: Connector, summary: Summary, now_ms: int, *, source_away: 
         report = summary.other_tasks.get(task)
         if report is None:
             if task not in connector.tasks:
-                text = (
-                    f"task {task} of connector {connector.name} does not run on this service, and no other service "
-                    "reports it: check its status in Connect"
-                )
+                text = _not_reported(connector, task)
                 unknown[task] = ReadinessReason(reason="task_lapsed", detail=text)
             continue
         at_ms, interval_ms = report
@@ -59,3 +57,12 @@ def others(connector: Connector, summary: Summary, now_ms: int, *, source_away: 
         else:
             as_of_ms[task] = at_ms
     return Others(as_of_ms, unknown)
+
+
+def _not_reported(connector: Connector, task: int) -> str:
+    if connector.dedicated:
+        return not_started(connector, [task])
+    return (
+        f"task {task} of connector {connector.name} does not run on this service, and no other service reports it: "
+        "check its status in Connect"
+    )

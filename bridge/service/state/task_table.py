@@ -41,13 +41,14 @@ def comparable(config: Config) -> dict[str, str]:
 
 class TaskTable:
     """The connectors of this service. `clock` gives monotonic milliseconds; `foreign` tells whether another run of the
-    service has issued a session."""
+    service has issued a session. `dedicated`: a node in this process runs the connectors, no Connect worker."""
 
     def __init__(self, clock: Callable[[], float], foreign: Callable[[str], bool] = lambda _: False) -> None:
         self._clock = clock
         self._foreign = foreign
         self._connectors: dict[str, Connector] = {}
         self._generation = 0
+        self.dedicated = False
         self.version = 0
         """Increases with every change of `desired()`."""
 
@@ -185,9 +186,12 @@ class TaskTable:
         tasks."""
         connector = self.connector(name)
         if connector.active():
-            raise OperationRefused(
-                f"connector {name} has running tasks: delete it in Connect, then send this request again"
+            remedy = (
+                "it runs on this node as the node's file says: disable its flow there, and restart the node"
+                if connector.dedicated
+                else "delete it in Connect, then send this request again"
             )
+            raise OperationRefused(f"connector {name} has running tasks: {remedy}")
         del self._connectors[name]
         self.version += 1
 
@@ -229,7 +233,7 @@ class TaskTable:
                 retry_after=60,
             )
         now = self._clock()
-        connector = Connector(name, kind, config, session, 0, idle_since=now)
+        connector = Connector(name, kind, config, session, 0, idle_since=now, dedicated=self.dedicated)
         self._connectors[name] = connector
         self._next_generation(connector)
         return connector

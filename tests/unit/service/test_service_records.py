@@ -215,6 +215,11 @@ def test_b9_records_that_connect_does_not_write_are_seen() -> None:
             "check the status of the tasks in Connect"
         ]
         assert (await at.client.get("/health")).json()["status"] == "degraded"
+        at.service.table.connector("c").dedicated = True
+        assert (await status(at))["errors"] == [
+            "1 record(s) wait for a poll, the oldest for 120 s; 0 are in flight and not acknowledged: the node has not "
+            "written them to the target: check the flow's detail in /health, and the log of this node"
+        ]
 
     run(test)
 

@@ -222,6 +222,54 @@ def test_one_task_of_two_that_lapses_or_is_stopped() -> None:
     working(test)
 
 
+def test_what_a_node_of_dedicated_mode_runs_is_not_looked_for_in_connect() -> None:
+    async def test(at: ServiceHarness) -> None:
+        at.service.table.dedicated = True
+
+        async def one(name: str, text: str) -> None:
+            status, conditions = await health(at)
+            assert (status, conditions) == ("degraded", [(name, text)])
+            assert "Connect" not in (await at.client.get("/v1/connectors/c/status")).text
+
+        await at.put("/v1/connectors/c", START)
+        at.clock.ms += STARTING_MS
+        await one("no_task", "this node has not started connector c yet: check the log of this node")
+        await at.put("/v1/connectors/c/tasks/0", {**TASK, "task_count": 2})
+        says(at)
+        at.clock.ms += 1
+        missing = "this node has not started task 1 of connector c: check the log of this node"
+        await one("task_missing", missing)
+        await at.put("/v1/connectors/c/tasks/1", {**TASK, "task_count": 2})
+        assert (await health(at))[0] == "ok"
+        at.clock.ms += 29_000
+        at.service.table.poll("c", 0, session(1))
+        at.clock.ms += 2_000
+        at.service.expire()
+        await one("task_lapsed", "task 1 of connector c has not polled for 31 s: check the log of this node")
+        at.clock.ms += 31_000
+        at.service.expire()
+        await one("not_polled", "this node does not poll connector c: check the log of this node")
+        at.service.table.stop_connector("c", session(1))
+        await one("stopped", "connector c is stopped: its flow goes to another node, or this node ends")
+
+    run(test)
+
+
+def test_a_node_that_runs_a_connector_refuses_to_forget_it() -> None:
+    async def test(at: ServiceHarness) -> None:
+        at.service.table.dedicated = True
+        await at.put("/v1/connectors/c", START)
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        answer = await at.client.delete("/v1/connectors/c")
+        assert (answer.status_code, answer.json()["message"]) == (
+            409,
+            "connector c has running tasks: it runs on this node as the node's file says: disable its flow there, and "
+            "restart the node",
+        )
+
+    run(test)
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_cluster_that_is_away_is_named_with_the_last_error_and_since_when(side: str) -> None:
     async def test(at: ServiceHarness) -> None:
