@@ -21,12 +21,11 @@ from bridge.errors import KafkaFailure
 from bridge.kafka.config.settings import library_settings
 from bridge.model.values import Side
 from bridge.protocol.messages import FlowStatus
-from bridge.service.answers.status import WAITING
+from bridge.service.answers.status import ELSEWHERE, RUNNING, WAITING
 from bridge.service.service import Service
 
 log = logging.getLogger(__name__)
 
-RUNNING, ELSEWHERE = "running", "elsewhere"
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 30.0
 _UNOWNED_SECONDS = 60.0
 """A flow may be without a node for this long, while groups are joined and nodes taken over from, without an alarm."""

@@ -18,8 +18,8 @@ from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
 
 CLUSTERS = ("source", "target")
-WAITING = "waiting"
-"""The state of a flow that no node is known to run."""
+RUNNING, ELSEWHERE, WAITING = "running", "elsewhere", "waiting"
+"""The states of a flow: this node runs it; another one; none that is known."""
 _NO_ERRORS = (STARTING, "rounds_process_down")
 """Conditions that are not in `errors`: the first is no error, the second is one of the service."""
 _NOT_RUNNING = {

@@ -31,6 +31,7 @@ from bridge.service.http.routes import (
     tasks,
 )
 from bridge.service.metrics.copy_metrics import CopyCollector
+from bridge.service.metrics.flow_metrics import FlowCollector
 from bridge.service.metrics.metrics import Metrics, ServiceCollector
 from bridge.service.service import Service
 
@@ -91,6 +92,7 @@ def create_app(
         )
     )
     counted.registry.register(CopyCollector(service.table, service.snapshots))
+    counted.registry.register(FlowCollector(lambda: service.flows))
     app.state.service = service
     app.state.metrics = counted
     app.state.insecure = tuple(insecure)

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from bridge.model.values import Reason
-from bridge.protocol.messages import ErrorBody, GroupReport
+from bridge.protocol.messages import ErrorBody, FlowStatus, GroupReport
 from bridge.service.answers.explain import explain
 from bridge.service.answers.readiness import ConnectorView
 from bridge.service.answers.reasons import REASONS
@@ -515,6 +515,28 @@ def test_groups_page_by_page_with_filters() -> None:
             ("connector=none", 0),
         ):
             assert (await at.client.get(f"/v1/groups?{query}")).json()["total"] == total
+
+    run(test)
+
+
+def test_a_metric_says_which_flows_a_node_of_dedicated_mode_runs() -> None:
+    async def test(at: ServiceHarness) -> None:
+        assert "mirror_bridge_flow_running" not in (await at.client.get("/metrics")).text
+        at.service.flows = [
+            FlowStatus(flow=f"{source}->{target}", source=source, target=target, copies=copies, state=state)
+            for source, target, copies, state in (
+                ("A", "B", True, "running"),
+                ("B", "A", False, "elsewhere"),
+                ("A", "C", True, "waiting"),
+            )
+        ]
+        text = (await at.client.get("/metrics")).text
+        lines = {line for line in text.splitlines() if line.startswith("mirror_bridge_flow_running{")}
+        assert lines == {
+            'mirror_bridge_flow_running{kind="copy",source="A",target="B"} 1.0',
+            'mirror_bridge_flow_running{kind="heartbeats",source="B",target="A"} 0.0',
+            'mirror_bridge_flow_running{kind="copy",source="A",target="C"} 0.0',
+        }
 
     run(test)
 
