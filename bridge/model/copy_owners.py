@@ -12,11 +12,13 @@ TopicPair = tuple[str, str]
 
 
 class OtherCopy(NamedTuple):
-    """A copy that a connector of another source alias makes. `where`: the topic that its claim is in."""
+    """A copy that a connector of another source alias makes, or is about to make while its claim is not `settled`.
+    `where`: the topic that the claim is in."""
 
     connector: str
     source_topic: str
     where: str
+    settled: bool = True
 
 
 _NAMED = 3

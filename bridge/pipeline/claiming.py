@@ -17,7 +17,7 @@ from bridge.model.copy_owners import (
 )
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.pipeline.claims import CopyTaken, Ownership, claims, ownership, withdrawn
-from bridge.pipeline.elsewhere import mixed, opposite
+from bridge.pipeline.elsewhere import before, decided, mixed, opposite
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.state import layout_topic
@@ -44,17 +44,21 @@ async def claim(
     for owner in sorted(set(claimed.taken.values()) & set(spec.take_over_from)):
         taken = [pair for pair, each in claimed.taken.items() if each == owner]
         await _take_over(spec, target, leader, owner, taken)
-        claimed = ownership(await layout_topic(target, spec), pairs, spec.name)
+        topic = await layout_topic(target, spec)
+        claimed = ownership(topic, pairs, spec.name)
     await _refuse_loops(spec, source, pairs)
     others = await mixed(spec, target, claimed.free) if claimed.free else {}
+    others = {pair: other for pair, other in others.items() if before(spec, other)}
     _refuse_first(claimed, others, spec.name)
     if free := [pair for pair in claimed.free if pair not in others]:
         # Another connector may claim the same at this moment: which is first in the log is known by reading it again.
-        # Two of different source aliases have no log in common: then both withdraw.
+        # Two of different source aliases have no log in common: elsewhere says who is first.
         owned = claimed.owned
-        await leader.write(spec.layout_topic, claims(free, spec.name))
+        unclaimed = [pair for pair in free if topic.claim(pair) is None]
+        await leader.write(spec.layout_topic, claims(unclaimed, spec.name, settled=False))
         claimed = ownership(await layout_topic(target, spec), pairs, spec.name)
-        others |= await mixed(spec, target, free)
+        others |= await decided(spec, target, free)
+        lost: list[TopicPair] = []
         if claimed.taken or not others.keys().isdisjoint(free):
             lost = [pair for pair in free if pair in claimed.taken or pair in others or not owned]
             await leader.write(spec.layout_topic, withdrawn(lost, spec.name))
@@ -64,6 +68,7 @@ async def claim(
         except CopyTaken:
             await leader.write(spec.layout_topic, withdrawn(free, spec.name))
             raise
+        await leader.write(spec.layout_topic, claims([*{*free} - {*lost}], spec.name))
     refused = claimed.taken.keys() | others.keys()
     ours = [each for each in partitions if not any(copy.id.topics in refused for copy in each.copies)]
     return ours, [*refusals(claimed.taken, spec.name), *mixture_refusals(others, spec.name)]
@@ -78,8 +83,9 @@ async def _refuse_loops(spec: PipelineSpec, source: NetworkClient, pairs: Collec
 
 def _refuse_first(claimed: Ownership, others: Mapping[TopicPair, OtherCopy], connector: str) -> None:
     if (claimed.taken or others) and not claimed.owned:
-        said = [*refusals(claimed.taken, connector), *mixture_refusals(others, connector)]
-        raise CopyTaken("; ".join(said))
+        raise CopyTaken(
+            "; ".join([*refusals(claimed.taken, connector), *mixture_refusals(others, connector)])
+        )
 
 
 async def _take_over(

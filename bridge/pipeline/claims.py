@@ -22,7 +22,8 @@ class CopyTaken(Exception):
 
 
 class Ownership(NamedTuple):
-    """How the claims stand to what one connector wants to copy. `taken`: by pair, the connector that owns it."""
+    """How the claims stand to what one connector wants to copy. `owned`: its claim is settled. `free`: it has none, or
+    one that is not settled. `taken`: by pair, the connector that owns it."""
 
     owned: Collection[TopicPair]
     free: Collection[TopicPair]
@@ -35,12 +36,16 @@ def owned(topic: LayoutTopic, source_topics: Collection[str], connector: str) ->
 
 
 def ownership(topic: LayoutTopic, pairs: Collection[TopicPair], connector: str) -> Ownership:
-    owners = {pair: topic.owner(pair) for pair in pairs}
-    return Ownership(
-        [pair for pair, owner in owners.items() if owner == connector],
-        [pair for pair, owner in owners.items() if owner is None],
-        {pair: owner for pair, owner in owners.items() if owner not in (None, connector)},
-    )
+    own: list[TopicPair] = []
+    free: list[TopicPair] = []
+    taken: dict[TopicPair, str] = {}
+    for pair in pairs:
+        claim = topic.claim(pair)
+        if claim is not None and claim.connector != connector:
+            taken[pair] = claim.connector
+        else:
+            (own if claim is not None and claim.settled else free).append(pair)
+    return Ownership(own, free, taken)
 
 
 def lost_runs(
@@ -56,9 +61,11 @@ def lost_runs(
     }
 
 
-def claims(pairs: Collection[TopicPair], connector: str) -> list[tuple[bytes, bytes | None]]:
+def claims(
+    pairs: Collection[TopicPair], connector: str, *, settled: bool = True
+) -> list[tuple[bytes, bytes | None]]:
     """The records that claim the pairs."""
-    made = [Claim(*pair, connector) for pair in sorted(pairs)]
+    made = [Claim(*pair, connector, settled) for pair in sorted(pairs)]
     return [(claim.key(), claim.value()) for claim in made]
 
 

@@ -2,12 +2,18 @@
 
 A topic that two sources are copied to is a mixture of both, which nobody can take apart again. So whoever comes second
 is refused, unless its configuration names the first (`bridge.merge.with`).
+
+No log orders the claims of two aliases. So each connector writes a claim that is not settled, and then looks for those
+of others. Of two that are not settled the one with the smaller name of its layout topic goes first: the other one
+withdraws when it sees it, or had looked before and settles. So the first one waits until the other has done either.
+Exactly one settles (tests/unit/pipeline/test_claiming.py tries the orders in which they may read and write).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,11 +28,14 @@ from bridge.pipeline.layout_records import read_claims, read_layouts
 log = logging.getLogger(__name__)
 
 _AT_A_TIME = 16
+DECIDED_SECONDS = 30.0
+"""For which a connector waits for another one to settle its claim or to withdraw it: one that has died does neither."""
+_LOOK_SECONDS = 0.1
 _HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
 
 
 async def mixed(
-    spec: PipelineSpec, target: NetworkClient, wanted: Collection[TopicPair]
+    spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
 ) -> dict[TopicPair, OtherCopy]:
     """Returns the pairs whose target topic a connector of another source alias copies to, with its copy. Layout topics
     that we may not read are passed over. Raises KafkaFailure."""
@@ -44,22 +53,45 @@ async def mixed(
                 return ()
 
     others = [name for name in names if name != spec.layout_topic]
-    found = await asyncio.gather(*map(read, others))
-    return mixtures(spec, dict(zip(others, found, strict=True)), wanted)
+    records = await asyncio.gather(*map(read, others))
+    return mixtures(spec, dict(zip(others, records, strict=True)), pairs)
+
+
+async def decided(
+    spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
+) -> dict[TopicPair, OtherCopy]:
+    """`mixed`, once all connectors that come behind this one have settled their claims or withdrawn them, or time is
+    over. Raises KafkaFailure."""
+    end = time.monotonic() + DECIDED_SECONDS
+    while True:
+        others = await mixed(spec, target, pairs)
+        late = {each for each in others.values() if not before(spec, each)}
+        if not late:
+            return others
+        if time.monotonic() >= end:
+            named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
+            log.warning("connectors that have claimed copies have not settled it in time: %s", named)
+            return others
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def before(spec: PipelineSpec, other: OtherCopy) -> bool:
+    """Whether the copy goes to the other connector, where this one claims it too. Pure."""
+    return other.settled or other.where < spec.layout_topic
 
 
 async def opposite(
-    spec: PipelineSpec, source: NetworkClient, wanted: Collection[TopicPair]
+    spec: PipelineSpec, source: NetworkClient, pairs: Collection[TopicPair]
 ) -> dict[TopicPair, str]:
     """Returns the pairs that a connector from the target back to the source copies the other way round, with that
     connector. Raises KafkaFailure."""
     if not spec.opposite_layouts or spec.opposite_layouts not in await source.topic_names():
         return {}
-    return loops(spec, await read_committed(source, spec.opposite_layouts), wanted)
+    return loops(spec, await read_committed(source, spec.opposite_layouts), pairs)
 
 
 def loops(
-    spec: PipelineSpec, records: Sequence[LogRecord], wanted: Collection[TopicPair]
+    spec: PipelineSpec, records: Sequence[LogRecord], pairs: Collection[TopicPair]
 ) -> dict[TopicPair, str]:
     """Decides `opposite` from the records of the other direction's layout topic. A connector that has stopped copies
     nothing. Pure."""
@@ -69,8 +101,8 @@ def loops(
         for owner in set(owners.values())
         if not read_layouts(records, replace(spec, name=owner)).newest.stop
     }
-    found = {pair: owners.get((pair[1], pair[0]), "") for pair in wanted}
-    return {pair: owner for pair, owner in found.items() if owner in running}
+    opposite_owners = {pair: owners.get((pair[1], pair[0]), "") for pair in pairs}
+    return {pair: owner for pair, owner in opposite_owners.items() if owner in running}
 
 
 def is_layout_topic(name: str) -> bool:
@@ -79,13 +111,18 @@ def is_layout_topic(name: str) -> bool:
 
 
 def mixtures(
-    spec: PipelineSpec, topics: Mapping[str, Iterable[LogRecord]], wanted: Collection[TopicPair]
+    spec: PipelineSpec, topics: Mapping[str, Iterable[LogRecord]], pairs: Collection[TopicPair]
 ) -> dict[TopicPair, OtherCopy]:
-    """Decides `mixed` from the records of the other layout topics. Pure."""
-    targets = {
-        target: OtherCopy(held[0].connector, source, name)
-        for name, records in topics.items()
-        for (source, target), held in read_claims(records).items()
-        if held[0].connector not in spec.merge_with
-    }
-    return {pair: targets[pair[1]] for pair in wanted if pair[1] in targets}
+    """Decides `mixed` from the records of the other layout topics: of several copies the one that goes first. Pure."""
+    targets: dict[str, OtherCopy] = {}
+    for name, records in topics.items():
+        for (source, target), (claim, *_) in read_claims(records).items():
+            copy = OtherCopy(claim.connector, source, name, claim.settled)
+            first = targets.get(target)
+            if copy.connector not in spec.merge_with and (first is None or _rank(copy) < _rank(first)):
+                targets[target] = copy
+    return {pair: targets[pair[1]] for pair in pairs if pair[1] in targets}
+
+
+def _rank(copy: OtherCopy) -> tuple[bool, str]:
+    return not copy.settled, copy.where

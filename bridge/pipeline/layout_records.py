@@ -100,26 +100,33 @@ class SliceReport(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A connector's claim to copy a topic to another one. Of several claims to one copy the first in the log holds."""
+    """A connector's claim to copy a topic to another one. Of several claims to one copy the first in the log holds.
+
+    `settled`: nothing is copied before. Until then the connector looks for claims of other source aliases to the target
+    topic, which are in other topics.
+    """
 
     source_topic: str
     target_topic: str
     connector: str
+    settled: bool = True
 
     def key(self) -> bytes:
         return _key(source=self.source_topic, target=self.target_topic, connector=self.connector)
 
     def value(self) -> bytes:
-        return json.dumps({"version": VERSION}).encode()
+        return json.dumps({"version": VERSION} | ({} if self.settled else {"settled": False})).encode()
 
     @classmethod
-    def decode(cls, key: bytes | None) -> Claim | None:
+    def decode(cls, key: bytes | None, value: bytes | None = b"") -> Claim | None:
+        """None for what is no claim. Whatever can't be read in the value, the claim is settled then: nobody copies
+        beside it."""
         fields = _object(key)
         names = [fields.get(name) for name in ("source", "target", "connector")]
         if len(fields) != len(names) or not all(isinstance(name, str) for name in names):
             return None
         source, target, connector = map(str, names)
-        return cls(source, target, connector)
+        return cls(source, target, connector, _object(value).get("settled") is not False)
 
 
 def layout_key(spec: PipelineSpec) -> bytes:
@@ -143,12 +150,17 @@ class LayoutTopic(NamedTuple):
     unversioned: LayoutRecord | None
     """As version 0 has left it: its slots have unescaped transactional ids."""
     claims: Mapping[tuple[str, str], Sequence[Claim]]
-    """By source and target topic, in the order of the log: the first one holds."""
+    """By source and target topic; the first one holds."""
+
+    def claim(self, copy: tuple[str, str]) -> Claim | None:
+        """The claim that holds, of those to copy the source topic to the target topic."""
+        claims = self.claims.get(copy)
+        return claims[0] if claims else None
 
     def owner(self, copy: tuple[str, str]) -> str | None:
         """The connector that copies the source topic to the target topic."""
-        claims = self.claims.get(copy)
-        return claims[0].connector if claims else None
+        claim = self.claim(copy)
+        return claim.connector if claim is not None else None
 
     @property
     def before(self) -> LayoutRecord:
@@ -179,15 +191,16 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
 
 
 def read_claims(records: Iterable[LogRecord]) -> dict[tuple[str, str], list[Claim]]:
-    """The claims of all connectors, by source and target topic, in the order of the log."""
-    claims: dict[bytes, tuple[int, Claim]] = {}
+    """The claims of all connectors, by source and target topic: settled ones first, and then in the order of the log,
+    where a claim that is settled has moved behind those that came after it."""
+    claims: dict[bytes, tuple[bool, int, Claim]] = {}
     for each in records:
-        if each.key is not None and (claim := Claim.decode(each.key)) is not None:
+        if each.key is not None and (claim := Claim.decode(each.key, each.value)) is not None:
             claims.pop(each.key, None)
             if each.value is not None:
-                claims[each.key] = (each.offset, claim)
+                claims[each.key] = (not claim.settled, each.offset, claim)
     held: dict[tuple[str, str], list[Claim]] = {}
-    for _, claim in sorted(claims.values()):
+    for *_, claim in sorted(claims.values()):
         held.setdefault((claim.source_topic, claim.target_topic), []).append(claim)
     return held
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridge.model.copy_owners import OtherCopy, mixture_refusals, opposite_refusals, refusals
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.pipeline.claims import claims, lost_runs, ownership, withdrawn
-from bridge.pipeline.elsewhere import is_layout_topic, loops, mixtures
+from bridge.pipeline.elsewhere import before, is_layout_topic, loops, mixtures
 from bridge.pipeline.layout_records import LayoutRecord, LayoutTopic, layout_key, read_layouts
 from tests.unit.pipeline.values import spec
 
@@ -26,6 +26,18 @@ def test_of_two_that_claim_at_once_both_see_the_same_owner() -> None:
     there = topic(claims([T], "two"), claims([T], "one"))
     assert ownership(there, [T], "one").taken == {T: "two"}
     assert ownership(there, [T], "two").owned == [T]
+
+
+def test_a_claim_that_is_not_settled_is_free_for_its_connector_and_taken_for_others() -> None:
+    there = topic(claims([T], "one", settled=False), claims([T], "two", settled=False))
+    assert ownership(there, [T], "one").free == [T]
+    assert ownership(there, [T], "two").taken == {T: "one"}
+
+
+def test_a_claim_that_is_settled_stays_before_those_that_came_after_it() -> None:
+    there = topic(*(claims([T], name, settled=False) for name in ("one", "two")), claims([T], "one"))
+    assert ownership(there, [T], "one").owned == [T]
+    assert ownership(there, [T], "two").taken == {T: "one"}
 
 
 def test_the_same_topic_under_another_name_is_another_copy() -> None:
@@ -84,6 +96,20 @@ def test_a_topic_that_another_source_is_copied_to_is_found() -> None:
     assert mixtures(spec(merge_with=("two",)), elsewhere, [T, U, V]).keys() == {U}
     ended = {"mm2-layout.B.internal": [*others("two", T), LogRecord(9, 0, *withdrawn([T], "two")[0])]}
     assert mixtures(spec(), ended, [T]) == {}
+
+
+def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
+    open_claim = LogRecord(0, 0, *claims([T], "two", settled=False)[0])
+    elsewhere = {
+        "mm2-layout.D.internal": others("four", T),
+        "mm2-layout.B.internal": [open_claim],
+        "mm2-layout.C.internal": others("three", T),
+    }
+    assert mixtures(spec(), elsewhere, [T])[T] == OtherCopy("three", "t", "mm2-layout.C.internal")
+    last = mixtures(spec(merge_with=("three", "four")), elsewhere, [T])[T]
+    assert last == OtherCopy("two", "t", "mm2-layout.B.internal", settled=False)
+    assert not before(spec(layout_topic="mm2-layout.A.internal"), last)
+    assert before(spec(layout_topic="mm2-layout.C.internal"), last)
 
 
 def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
