@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.e2e.control import aliased, our_control
-from tests.e2e.flow import LEASE_MS, WAIT, Flow, stays
+from tests.e2e.flow import LEASE_MS, WAIT, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
-from tests.support import bounds, connector, create_topic, eventually, numbered, produce, unique
+from tests.support import bounds, commit, connector, create_topic, eventually, numbered, produce, unique
 
 COPIED = 60.0
 """Seconds in which a driver has started and copied what is there, on a busy machine too."""
@@ -105,3 +105,28 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
         )
         rest.resume(name)
         wait_copied(unique_flow, topic)
+
+
+def test_a_topic_map_names_copies_and_the_partitions_of_groups(unique_flow: Flow) -> None:
+    """Without an alias in the name, and not as the source has it either; the mapped name is read back for groups."""
+    source, target, mark = unique_flow.source, unique_flow.target, unique("mapped")
+    topic, group = create_topic(source.bootstrap, f"{mark}.orders", PARTITIONS), unique("group")
+    policy = {
+        "replication_policy_class": "python:bridge.policies.TopicMap",
+        "replication_policy_topic_map": f"{mark}.*=copies-of-$0",
+    }
+    fill(unique_flow, topic, 0)
+    commit(source.bootstrap, group, {(topic, 0): 15, (topic, 1): 20})
+    copy = f"copies-of-{topic}"
+    expected = {(copy, 0): 15, (copy, 1): 20}
+    with copying(unique_flow, f"{mark}.*", **policy), unique_flow.connector(group, **policy):
+
+        def stands() -> None:
+            assert committed_offsets(target.bootstrap, group) == expected
+
+        eventually(stands, COPIED, what=f"{group} at {expected}", watched=unique_flow.watched)
+        copies, originals = read_all(target, copy), read_all(source, topic)
+        contents = [
+            {at: [each.content for each in some] for at, some in all_.items()} for all_ in (copies, originals)
+        ]
+        assert contents[0] == contents[1]

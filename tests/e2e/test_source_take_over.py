@@ -7,18 +7,31 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
+from bridge.local import ConnectFailed, GivenCluster
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
 from tests.e2e.flow import WAIT, Flow
-from tests.support import bounds, create_topic, eventually, exists, numbered, read, stock_config, unique
+from tests.support import (
+    bounds,
+    create_topic,
+    eventually,
+    exists,
+    numbered,
+    produce,
+    read,
+    stock_config,
+    unique,
+)
 from tests.support.records import producer
 
 PARTITIONS = 3
@@ -55,11 +68,12 @@ def producing(bootstrap: str, topic: str) -> Iterator[None]:
 class Mirror:
     """One connector by its name, stock's or ours in turn, of one topic."""
 
-    def __init__(self, unique_flow: Flow) -> None:
+    def __init__(self, unique_flow: Flow, **more: object) -> None:
+        """`more`: settings of both."""
         self._mine, self._rest = unique_flow, unique_flow.worker.rest
         self.name, self.topic = unique("taken-source"), unique("taken")
         create_topic(unique_flow.source.bootstrap, self.topic, PARTITIONS)
-        settings = {"topics": self.topic, "refresh_topics_interval_seconds": 1}
+        settings = {"topics": self.topic, "refresh_topics_interval_seconds": 1, **more}
         self._stock = stock_config("Source", unique_flow.source, unique_flow.target, **settings)
         self._ours = {**our_control("Source", unique_flow, **settings), "spark.master": "local[2]"}
 
@@ -181,5 +195,30 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_agai
             since = [run for run in mirror.runs(partition) if run.upstream_start >= handed[partition]]
             assert since[0].covered_from == again[partition] + 1
             assert not any(run.handed_back for run in mirror.runs(partition))
+    finally:
+        mirror.delete()
+
+
+def test_an_alias_with_a_dot_is_taken_over_once_it_is_named(unique_flow: Flow) -> None:
+    """replication.policy.aliases, which stock does not look at: the alias stays, and so do all names that it is in."""
+    alias = f"{unique('us')}.west"
+    flow = replace(unique_flow, source=GivenCluster(alias, unique_flow.source.bootstrap))
+    unnamed = Mirror(flow)
+    with pytest.raises(ConnectFailed, match=r"replication\.policy\.aliases"):
+        unnamed.ours()
+    mirror = Mirror(flow, replication_policy_aliases=alias)
+    remote = flow.remote(mirror.topic)
+    assert remote.startswith(f"{alias}.")
+    try:
+        for over in (mirror.stock, mirror.ours):
+            for partition in range(PARTITIONS):
+                produce(flow.source.bootstrap, mirror.topic, numbered(50, partition=partition))
+            over()
+            mirror.copies_on()
+            mirror.stop()
+        for partition in range(PARTITIONS):
+            assert mirror.copies(partition) == mirror.originals(partition)
+            (first, *_) = mirror.runs(partition)
+            assert (first.upstream_start, first.covered_from) == (50, 50), "stock's part is none of ours"
     finally:
         mirror.delete()

@@ -15,6 +15,14 @@ from tests.support import Record, create_topic, produce, read, unique
 from tests.support.groups import commit, committed
 
 WAIT = 240.0
+HANDLER = """
+import pyarrow as pa
+
+
+def marked(batch, args):
+    values = [args.encode() + value for value in batch.column("value").to_pylist()]
+    return batch.set_column(batch.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
+"""
 
 
 @contextmanager
@@ -85,9 +93,13 @@ def test_an_upgrade_goes_on_where_the_group_has_come_to(
         )
         assert "--whitelist is called --include" in output.read_text()
     assert values(target, topic) == [b"%d" % number for number in range(120)]
-    # Back at kafka-mirror-maker.sh, which begins at the committed offset; and here again, exactly once.
+    # Back at kafka-mirror-maker.sh, which begins at the committed offset; and here again, exactly once, now with a
+    # message handler, which nothing that was copied before goes through.
+    (tmp_path / "own_handlers.py").write_text(HANDLER)
+    handler = ("--message.handler", "python:own_handlers.marked", "--message.handler.args", "seen-")
     produce(source.bootstrap, topic, numbered(120, 130))
-    with legacy(tmp_path, source, target, "--include", topic, group_id=group):
+    with legacy(tmp_path, source, target, "--include", topic, *handler, group_id=group):
         eventually(lambda: len(values(target, topic)) >= 130, WAIT, what="it goes on")
-    assert values(target, topic) == [b"%d" % number for number in range(130)]
+    marked = [b"seen-%d" % number for number in range(120, 130)]
+    assert values(target, topic) == [b"%d" % number for number in range(120)] + marked
     assert committed(source.bootstrap, group)[topic, 0] == 130
