@@ -19,8 +19,8 @@ from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.model.values import Side
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"mirror-bridge {VERSION}")
         raise typer.Exit
 
@@ -122,13 +122,13 @@ async def _cluster_ids(props: Mapping[str, str]) -> dict[Side, str]:
     from bridge.kafka.config.settings import client_settings
     from bridge.kafka.network.client import NetworkClient
 
-    found = {}
+    cluster_ids = {}
     for side in Side:
         client = NetworkClient(client_settings(side, props).raw)
         try:
-            found[side] = (await describe(client)).cluster_id
+            cluster_ids[side] = (await describe(client)).cluster_id
         finally:
             await client.close()
-    if found[Side.SOURCE] == found[Side.TARGET]:
+    if cluster_ids[Side.SOURCE] == cluster_ids[Side.TARGET]:
         end("source and target are the same cluster: every topic would be copied onto itself", BAD_SETTINGS)
-    return found
+    return cluster_ids

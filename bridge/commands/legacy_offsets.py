@@ -38,10 +38,10 @@ class GroupOffsets(Copying):
                 "or give another group.id"
             )
             raise KafkaFailure(KafkaFault.FENCED, text, retriable=False)
-        found = (await source.committed([self._group]))[self._group]
-        if isinstance(found, KafkaFailure):
-            raise found
-        self._committed = {tp: each.offset for tp, each in found.items()}
+        offsets = (await source.committed([self._group]))[self._group]
+        if isinstance(offsets, KafkaFailure):
+            raise offsets
+        self._committed = {tp: each.offset for tp, each in offsets.items()}
 
     async def stored_offsets(
         self, partitions: Sequence[Mapping[str, str | int]]

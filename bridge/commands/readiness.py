@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from bridge.commands.show import Output, OutputOption, printable, show_json, sho
 from bridge.commands.watching import WatchOption, watched
 from bridge.protocol.messages import Explanation, Groups, GroupSummary, ReadinessReason, ReadinessReport
 from bridge.protocol.operators import Readiness
+from bridge.protocol.times import iso_time
 
 NOT_READY, CANNOT_TELL = 1, 3
 _STATUSES = {"ready": 0, "moved": 0, "not_ready": NOT_READY}
@@ -114,13 +114,13 @@ def explain(
 
 
 def _show_flows(report: ReadinessReport) -> None:
-    _show_line(f"{_word(report.readiness)} as of {_time(report.as_of_ms)}")
+    _show_line(f"{_word(report.readiness)} as of {_as_of(report.as_of_ms)}")
     rows = [
         {
             "flow": f"{each.source} -> {each.target}",
             "connector": each.connector,
             "readiness": _word(each.readiness),
-            "as of": _time(each.as_of_ms),
+            "as of": _as_of(each.as_of_ms),
             "groups": each.groups,
             "ready": each.ready,
             "was ready": each.ready_as_of,
@@ -164,12 +164,12 @@ def _status(answers: Iterable[str]) -> int:
 
 def _show_reasons(reasons: Iterable[ReadinessReason]) -> None:
     for each in {reason.detail: reason for reason in reasons}.values():
-        since = "" if each.since_ms is None else f" (since {_time(each.since_ms)})"
+        since = "" if each.since_ms is None else f" (since {iso_time(each.since_ms)})"
         _show_line(f"{each.reason}{since}: {each.detail}")
 
 
-def _time(at_ms: int | None) -> str:
-    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+def _as_of(at_ms: int | None) -> str:
+    return "-" if at_ms is None else iso_time(at_ms)
 
 
 def _show_line(text: str) -> None:

@@ -42,11 +42,11 @@ class TargetGroups:
         }
         self._client: AdminClient | None = None
 
-    async def make_topic(self, topic: str, replication_factor: int) -> None:
-        """Makes a compacted topic of one partition where there is none. Raises KafkaFailure."""
+    async def make_topic(self, topic: str, replication_factor: int, partitions: int = 1) -> None:
+        """Makes a compacted topic where there is none. Raises KafkaFailure."""
         new = NewTopic(
             topic,
-            num_partitions=1,
+            num_partitions=partitions,
             replication_factor=replication_factor,
             config={"cleanup.policy": "compact"},
         )
@@ -58,12 +58,12 @@ class TargetGroups:
 
     async def members(self, group: str) -> Members:
         """Raises KafkaFailure."""
-        found: ConsumerGroupDescription | None = await self._ask(
+        description: ConsumerGroupDescription | None = await self._ask(
             f"describe group {group}",
             lambda client: client.describe_consumer_groups([group], request_timeout=_SECONDS)[group],
             frozenset({KafkaError.GROUP_ID_NOT_FOUND}),
         )
-        members = [] if found is None else found.members
+        members = [] if description is None else description.members
         owners = [each.client_id for each in members if each.assignment.topic_partitions]
         return Members(owners[0] if owners else None, frozenset(each.client_id for each in members))
 

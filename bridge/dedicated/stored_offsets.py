@@ -40,24 +40,24 @@ class StoredOffsets:
             "log_level": 2,
         }
         self._topic, self._connector = topic, connector
-        self._found: Offsets | None = None
+        self._stored: Offsets | None = None
 
     async def of(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
         """Raises KafkaFailure."""
-        if self._found is None:
+        if self._stored is None:
             try:
-                self._found = await asyncio.to_thread(self._read)
+                self._stored = await asyncio.to_thread(self._read)
             except KafkaException as error:
                 raise of_exception(error, f"read {self._topic}") from None
-            if self._found:
+            if self._stored:
                 log.info(
                     "a stock mirror has left the offsets of %d partition(s) in %s; copying goes on where it stopped, "
                     "where no offset run says otherwise",
-                    len(self._found),
+                    len(self._stored),
                     self._topic,
                 )
         return [
-            StoredOffset(source_partition=dict(each), source_offset=self._found.get(_key(each)))
+            StoredOffset(source_partition=dict(each), source_offset=self._stored.get(_key(each)))
             for each in partitions
         ]
 
@@ -70,24 +70,24 @@ class StoredOffsets:
                 return {}
             ends = set(there.partitions)
             consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in ends])
-            found: Offsets = {}
+            offsets: Offsets = {}
             while ends:
                 message = consumer.poll(_SECONDS)
                 if message is None:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
                 error = message.error()
                 if error is None:
-                    put(found, self._connector, message.key(), message.value())
+                    put(offsets, self._connector, message.key(), message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ends.discard(message.partition() or 0)
                 else:
                     raise KafkaException(error)
-            return found
+            return offsets
         finally:
             consumer.close()
 
 
-def put(found: Offsets, connector: str, key: bytes | None, value: bytes | None) -> None:
+def put(offsets: Offsets, connector: str, key: bytes | None, value: bytes | None) -> None:
     """Adds a record of the topic; what is not this connector's, or can't be read, is passed over."""
     try:
         name, partition = json.loads(key or b"")
@@ -97,9 +97,9 @@ def put(found: Offsets, connector: str, key: bytes | None, value: bytes | None) 
     if name != connector or not isinstance(partition, dict):
         return
     if isinstance(offset, dict):
-        found[_key(partition)] = offset
+        offsets[_key(partition)] = offset
     else:
-        found.pop(_key(partition), None)
+        offsets.pop(_key(partition), None)
 
 
 def _key(partition: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ def _allowed(facts: Facts, need: Need) -> frozenset[str] | Unknown | None:
         return Unknown("the broker does not say") if cluster.allowed is None else cluster.allowed
     if need.resource == "transactional id":
         ids = facts.ids
-        return ids if isinstance(ids, Unknown) else _or_not_said(ids.get(need.name))
+        return ids if isinstance(ids, Unknown) else _or_unknown(ids.get(need.name))
     if need.resource == "topic":
         topics = facts.topics.get(need.side, {})
         if isinstance(topics, Unknown):
@@ -76,12 +76,12 @@ def _allowed(facts: Facts, need: Need) -> frozenset[str] | Unknown | None:
         topic = topics.get(need.name)
         if topic is None:
             return Unknown("it was not described")
-        return None if topic.allowed is None and not topic.partitions else _or_not_said(topic.allowed)
+        return None if topic.allowed is None and not topic.partitions else _or_unknown(topic.allowed)
     groups = facts.groups.get(need.side, {})
     if isinstance(groups, Unknown):
         return groups
-    return _or_not_said(groups[need.name]) if need.name in groups else Unknown("it was not described")
+    return _or_unknown(groups[need.name]) if need.name in groups else Unknown("it was not described")
 
 
-def _or_not_said(allowed: frozenset[str] | None) -> frozenset[str] | Unknown:
+def _or_unknown(allowed: frozenset[str] | None) -> frozenset[str] | Unknown:
     return Unknown("the broker does not say") if allowed is None else allowed

@@ -27,12 +27,12 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def spark_environment() -> dict[str, str]:
     """The environment in which a driver starts soonest, as far as nobody has chosen another one."""
-    found = {_LAUNCHER: _SHORT_LIVED}
+    environment = {_LAUNCHER: _SHORT_LIVED}
     if (archive := _archive()).is_file():
         # A JVM that the archive does not fit would log that.
         options = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-        found[_DRIVER] = shlex.join(options)
-    return {name: value for name, value in found.items() if name not in os.environ}
+        environment[_DRIVER] = shlex.join(options)
+    return {name: value for name, value in environment.items() if name not in os.environ}
 
 
 def make_spark_archive() -> Path:
@@ -59,39 +59,31 @@ def make_spark_archive() -> Path:
 
 
 def _archive() -> Path:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    module = find_spec("pyspark")
+    if module is None or module.origin is None:
         raise LocalStackError("pyspark is not installed: run `make setup`.")
-    jars = Path(found.origin).with_name("jars")
+    jars = Path(module.origin).with_name("jars")
     what = f"{java_version(find_java())} {jars} {jars.stat().st_mtime_ns}"
     digest = hashlib.sha256(what.encode()).hexdigest()[:8]
     return Path(sys.prefix, "share", "mirror-bridge", f"spark-{digest}.jsa")
 
 
 def _run() -> None:
-    from bridge.model.copying import PipelineSpec
+    from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.jobs import SparkJobs
     from bridge.pipeline.layouts import Slice
+    from connectors.source.options import SourceOptions
 
     nowhere = "127.0.0.1:1"
-    props = {"source.cluster.bootstrap.servers": nowhere, "target.cluster.bootstrap.servers": nowhere}
-    spec = PipelineSpec(
-        name="classes",
-        props={**props, "spark.master": "local[1]"},
-        source_alias="A",
-        runs_topic="runs",
-        layout_topic="layout",
-        gaps_topic="gaps",
-        syncs_topic="",
-        syncs_on_target=False,
-        offset_lag_max=100,
-        from_latest=False,
-        committed_only=True,
-        fail_on_gap=False,
-        fail_on_refused_record=True,
-        transaction_interval=1.0,
-        batch_size=16384,
-    )
+    props = {
+        "name": "classes",
+        "source.cluster.alias": "A",
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": nowhere,
+        "target.cluster.bootstrap.servers": nowhere,
+        "spark.master": "local[1]",
+    }
+    spec = SourceOptions.from_props(props, StaticClientCheck()).spec("classes", props)
     jobs = SparkJobs(spec.name, spec.props)
     over = Slice(spec, layout=1, slot=0, seconds=0.0, partitions=[], runs=[])
     jobs.start([over]).result(120)

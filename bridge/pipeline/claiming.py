@@ -77,8 +77,8 @@ async def claim(
 async def _refuse_loops(spec: PipelineSpec, source: NetworkClient, pairs: Collection[TopicPair]) -> None:
     """Raises CopyTaken where a running connector copies in the opposite direction: whatever else would go on, records
     would go round and round."""
-    if found := await opposite(spec, source, pairs):
-        raise CopyTaken("; ".join(opposite_refusals(found, spec.name)))
+    if running := await opposite(spec, source, pairs):
+        raise CopyTaken("; ".join(opposite_refusals(running, spec.name)))
 
 
 def _refuse_first(claimed: Ownership, others: Mapping[TopicPair, OtherCopy], connector: str) -> None:

@@ -67,11 +67,11 @@ def new_shares(limit: int, shares: Sequence[int], used: Sequence[Use]) -> tuple[
     and some more; what that leaves goes in equal parts to those that have one, and of these only as much to one that
     does not use it as an equal share. What is left even then goes to those with a backlog, or, without any, to all."""
     equal = limit / len(shares)
-    wanted = [_wanted(each, share, equal, limit) for each, share in zip(used, shares, strict=True)]
+    demands = [_demand(each, share, equal, limit) for each, share in zip(used, shares, strict=True)]
     given, left = [0.0] * len(shares), float(limit)
-    waiting = sorted(range(len(shares)), key=lambda slot: wanted[slot])
+    waiting = sorted(range(len(shares)), key=lambda slot: demands[slot])
     for done, slot in enumerate(waiting):
-        given[slot] = min(wanted[slot], left / (len(waiting) - done))
+        given[slot] = min(demands[slot], left / (len(waiting) - done))
         left -= given[slot]
     lagging = [slot for slot, use in enumerate(used) if use.backlog] or list(range(len(shares)))
     for slot in lagging:
@@ -79,7 +79,7 @@ def new_shares(limit: int, shares: Sequence[int], used: Sequence[Use]) -> tuple[
     return tuple(max(1, int(each)) for each in given)
 
 
-def _wanted(use: Use, share: int, equal: float, limit: int) -> float:
+def _demand(use: Use, share: int, equal: float, limit: int) -> float:
     if not use.backlog:
         return max(_GROWTH * use.rate, _LEAST * equal)
     return limit if use.rate >= _USED * share else equal

@@ -70,16 +70,16 @@ class _Reader:
 
     def branches(self) -> list[list[_Item]]:
         """What stands between `|`, up to the end or a `)`."""
-        found: list[list[_Item]] = [[]]
+        choices: list[list[_Item]] = [[]]
         while not self.at_end and (character := self._text[self._at]) != ")":
             if character == "|":
                 self._at += 1
-                found.append([])
+                choices.append([])
             else:
-                found[-1].append(self._quantified(self._atom()))
-        if sum(item.atoms for items in found for item in items) > LONGEST:
+                choices[-1].append(self._quantified(self._atom()))
+        if sum(item.atoms for items in choices for item in items) > LONGEST:
             raise Unprovable(f"it has more than {LONGEST} characters, repeated ones included")
-        return found
+        return choices
 
     def _quantified(self, item: _Item) -> _Item:
         least, most = self._quantifier()
@@ -192,10 +192,10 @@ class _Reader:
         return frozenset(character)
 
     def _until(self, end: str, otherwise: str) -> str:
-        found = self._text.find(end, self._at)
-        if found < 0:
+        closing = self._text.find(end, self._at)
+        if closing < 0:
             raise Unprovable(f"it has {otherwise}")
-        inside, self._at = self._text[self._at + 1 : found], found + 1
+        inside, self._at = self._text[self._at + 1 : closing], closing + 1
         return inside
 
 

@@ -107,21 +107,23 @@ class TopicMap(DefaultReplicationPolicy):
 
     def _made(self, text: Text) -> Entry:
         """Raises Unprovable."""
-        languages, found = self._languages, _REFERENCE.findall(text.target)
+        languages, references = self._languages, _REFERENCE.findall(text.target)
         if _NAME.fullmatch(_REFERENCE.sub("", text.target) or "x") is None or not text.target:
             raise Unprovable("a topic's name on the target has letters, digits, '.', '_', '-', and $0 or $1")
         if _NAME.fullmatch(text.source) is not None:
-            if set(found) - {"0"}:
+            if set(references) - {"0"}:
                 raise Unprovable("the name of one topic has no groups; $0 is the whole name")
             target = text.target.replace("$0", text.source)
             return Entry(text.label, languages.nothing, text.source, "", target, "")
         pattern = read_pattern(text.source, languages)
-        if found not in (["0"], ["1"]):
+        if references not in (["0"], ["1"]):
             several = languages.several(pattern.whole)
-            why = "all topics that the pattern fits would get one name; " if several and not found else ""
+            why = (
+                "all topics that the pattern fits would get one name; " if several and not references else ""
+            )
             raise Unprovable(f"{why}put $0 or $1 into the name on the target, once")
-        left, _, right = text.target.partition(f"${found[0]}")
-        if found == ["0"]:
+        left, _, right = text.target.partition(f"${references[0]}")
+        if references == ["0"]:
             return Entry(text.label, pattern.whole, "", "", left, right)
         if pattern.group is None:
             raise Unprovable(

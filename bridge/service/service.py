@@ -335,5 +335,5 @@ def _with_records(response: PollResponse, texts: Iterable[bytes], measured: byte
     """Serializes a response with these records, which are JSON texts already, as is what was measured: none of them is
     parsed or built again."""
     rest = response.model_dump_json(exclude={"records", "measured"}).encode()
-    told = b"" if measured is None else b'"measured":' + measured + b","
-    return b'{"records":[' + b",".join(texts) + b"]," + told + rest.removeprefix(b"{")
+    samples = b"" if measured is None else b'"measured":' + measured + b","
+    return b'{"records":[' + b",".join(texts) + b"]," + samples + rest.removeprefix(b"{")

@@ -155,10 +155,10 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
     url = value.strip(JAVA_WHITESPACE)
     if not policy.token_endpoints or not url:
         return
-    found = _ENDPOINT.fullmatch(url)
-    if found is not None:
-        usual = _PORTS[found["scheme"].lower()]
-        address = f"{found['host'].lower()}:{int(found['port'] or usual)}"
+    match = _ENDPOINT.fullmatch(url)
+    if match is not None:
+        usual = _PORTS[match["scheme"].lower()]
+        address = f"{match['host'].lower()}:{int(match['port'] or usual)}"
         hosts = (each if ":" in each else f"{each}:{usual}" for each in policy.token_endpoints)
         if fits(address, hosts):
             return

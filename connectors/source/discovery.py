@@ -71,11 +71,11 @@ class Discovery:
     def _misread(self, names: Mapping[str, str]) -> list[str]:
         """Names copies that are read as copies of other topics, by the aliases that contain the separator."""
         options = self._options
-        found = {topic: misread(options.policy, options.source_alias, topic) for topic in names}
+        readings = {topic: misread(options.policy, options.source_alias, topic) for topic in names}
         return [
             f"{Side.TARGET} cluster: topic {names[topic]} is a copy of {topic} of {options.source_alias}, and its name "
             f"reads as {read[1]} of {read[0]}; give one of the two another alias or another separator"
-            for topic, read in sorted(found.items())
+            for topic, read in sorted(readings.items())
             if read is not None
         ]
 

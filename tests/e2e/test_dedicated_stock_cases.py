@@ -45,10 +45,10 @@ def wait_running(node: MirrorNode, *names: str) -> None:
     """awaitMirrorMakerStart, awaitConnectorTasksStart."""
 
     def there() -> None:
-        found = connectors(node)
+        known = connectors(node)
         for name in names:
-            assert [task["state"] for task in found[name]["tasks"]] == ["active"], found
-            assert found[name]["state"] == "running", found[name]
+            assert [task["state"] for task in known[name]["tasks"]] == ["active"], known
+            assert known[name]["state"] == "running", known[name]
 
     eventually(there, WAIT, what=f"{names} run", watched=[node.process])
 

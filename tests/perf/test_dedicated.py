@@ -175,15 +175,15 @@ def test_dedicated(copy_stack: LocalStack, tmp_path: Path) -> None:
         for name, mirror in (("stock", stock), ("ours", ours)):
             taken[name].append(measure(copy_stack, tmp_path, load, sources, mirror))
             print(name, taken[name][-1].row(), flush=True)
-    found = {
+    figures_of = {
         name: Figures(*(statistics.median(values) for values in zip(*runs, strict=True)))
         for name, runs in taken.items()
     }
-    rows = [{"side": name, **load.row(), **figures.row()} for name, figures in found.items()]
+    rows = [{"side": name, **load.row(), **figures.row()} for name, figures in figures_of.items()]
     write(
         "dedicated",
-        ours=found["ours"].rate,
-        other=found["stock"].rate,
+        ours=figures_of["ours"].rate,
+        other=figures_of["stock"].rate,
         unit="records/s (two flows both ways, 120 B, 16 KB)",
         better="more",
         rows=rows,

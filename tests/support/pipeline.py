@@ -35,6 +35,7 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from tests.support.names import unique
+from tests.support.pipeline_spec import SPEC
 from tests.support.records import Record, read
 from tests.support.topics import admin, bounds, create_topic
 
@@ -74,7 +75,8 @@ class CopyFlow:
     @property
     def spec(self) -> PipelineSpec:
         runs, layout, gaps = self.state_topics
-        common = PipelineSpec(
+        common = replace(
+            SPEC,
             name=f"mirror-{self.alias}",
             props={
                 "source.cluster.bootstrap.servers": self.source.bootstrap,
@@ -86,15 +88,6 @@ class CopyFlow:
             runs_topic=runs,
             layout_topic=layout,
             gaps_topic=gaps,
-            syncs_topic="",
-            syncs_on_target=False,
-            offset_lag_max=100,
-            from_latest=False,
-            committed_only=True,
-            fail_on_gap=False,
-            fail_on_refused_record=True,
-            transaction_interval=0.1,
-            batch_size=16384,
             transforms=tuple(self.transforms),
         )
         return replace(common, **self.settings)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def errors(
     """Yields what is wrong with the settings of a connector of a flow, by the keys of the file."""
     for error in kind.validate(values(settings), clients).errors:
         key = of_file(error.key, settings, flow)
-        message = _ON_CLUSTER.sub(lambda found: of_file(found[0], settings, flow), error.message)
+        message = _ON_CLUSTER.sub(lambda match: of_file(match[0], settings, flow), error.message)
         yield ConfigError(key, _renamed(message, error.key, key))
 
 
@@ -49,8 +49,8 @@ def _renamed(message: str, key: str, of_file: str) -> str:
 
 def secrets(file: File, resolved: Collection[str]) -> list[str]:
     """Returns the values that no text may show, the longest first. `resolved`: what config providers gave."""
-    found = {*resolved, *(value for key, value in file.items() if looks_secret(key))}
-    return sorted((value for value in found if len(value) >= LEAST_SECRET), key=len, reverse=True)
+    values = {*resolved, *(value for key, value in file.items() if looks_secret(key))}
+    return sorted((value for value in values if len(value) >= LEAST_SECRET), key=len, reverse=True)
 
 
 def without(secret: Collection[str], text: str) -> str:

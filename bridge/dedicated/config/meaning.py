@@ -117,12 +117,12 @@ class Keys:
         tables = OF_DRIVER if scope == CLUSTER else (*OF_DRIVER, *OF_CONNECTORS)
         if (why := meaningless(rest, tables)) is not None:
             return Meaning(Fate.UNUSED, why)
-        found = self._judged(placed(scoped), value)
-        if found.fate is Fate.UNKNOWN and scope != FLOW:
+        meaning = self._judged(placed(scoped), value)
+        if meaning.fate is Fate.UNKNOWN and scope != FLOW:
             return self._elsewhere(scoped, value)
-        if found.fate is Fate.UNKNOWN and scope == FLOW and self.own_code:
+        if meaning.fate is Fate.UNKNOWN and scope == FLOW and self.own_code:
             return _USED
-        return found
+        return meaning
 
     def _judged(self, keys: Sequence[str], value: str) -> Meaning:
         """Judges keys of connectors: one that reaches any of them is used."""
@@ -189,6 +189,10 @@ def placed(scoped: Scoped) -> list[str]:
     on_clusters = [on_side(side, rest) for side in names.SIDES]
     if scope == CLUSTER:
         return on_clusters if rest in names.CLIENT_NAMES or rest.startswith(ROLES) else []
-    found = on_clusters if rest in names.CLIENT_NAMES else []
+    of_clients = on_clusters if rest in names.CLIENT_NAMES else []
     handed_on = rest in names.CONNECTOR_NAMES or rest in OWN_NAMES
-    return [rest, *found] if handed_on or rest.startswith((f"{names.POLICY}.", *OWN_PREFIXES)) else found
+    return (
+        [rest, *of_clients]
+        if handed_on or rest.startswith((f"{names.POLICY}.", *OWN_PREFIXES))
+        else of_clients
+    )

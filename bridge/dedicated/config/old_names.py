@@ -37,21 +37,21 @@ class Renamed(NamedTuple):
 
 def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
     """Returns the file with today's names. A setting that is given under both is an error."""
-    found = Renamed({}, [], [])
+    result = Renamed({}, [], [])
     for key, value in file.items():
         now = _now(key, clusters)
         if now == key:
-            found.file[key] = value
+            result.file[key] = value
         elif now in file:
             why = f"{now} is given too, and both mean the same; remove {key}"
-            found.errors.append(ConfigError(key, invalid(key, value, why)))
+            result.errors.append(ConfigError(key, invalid(key, value, why)))
         else:
-            found.file[now] = value
-            found.doubts.append(Doubt(key, f"{key} is an old name and is read as {now}: write that"))
+            result.file[now] = value
+            result.doubts.append(Doubt(key, f"{key} is an old name and is read as {now}: write that"))
         if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value.strip() == "false":
             why = f"topics are renamed by the replication policy; use {_IDENTITY}"
-            found.errors.append(ConfigError(key, invalid(key, value, why)))
-    return found
+            result.errors.append(ConfigError(key, invalid(key, value, why)))
+    return result
 
 
 def _now(key: str, clusters: Sequence[str]) -> str:

@@ -38,8 +38,8 @@ def plan_of(file: File, clients: ClientCheck, resolved: Collection[str] = ()) ->
         wrong = [ConfigError(names.CLUSTERS, f"{NO_FLOWS} Enable one, as in A->B.enabled = true")]
     if wrong:
         hidden = secrets(file, resolved)
-        found = (replace(each, message=without(hidden, each.message)) for each in wrong)
-        raise ConfigRejected(list(dict.fromkeys(found)))
+        masked = (replace(each, message=without(hidden, each.message)) for each in wrong)
+        raise ConfigRejected(list(dict.fromkeys(masked)))
     return MirrorPlan(
         {alias: _cluster(today.file, alias) for alias in aliases},
         tuple(flows),
@@ -95,12 +95,12 @@ class _Planning:
         self.doubts: list[Doubt] = []
 
     def flows(self) -> list[FlowPlan]:
-        found = []
+        flows = []
         for source in self._aliases:
             for target in self._aliases:
                 if source != target and (flow := self._flow(source, target)) is not None:
-                    found.append(flow)
-        return found
+                    flows.append(flow)
+        return flows
 
     def _flow(self, source: str, target: str) -> FlowPlan | None:
         settings = self._given(source, target, "")
@@ -129,11 +129,11 @@ class _Planning:
             return ["MirrorGroupOffsetConnector"]
         if no_syncs and not _off(settings, names.EMIT_CHECKPOINTS, "true"):
             key = of_file(names.EMIT_SYNCS, settings, (source, target))
-            said = (
+            message = (
                 f"{key} is false: {source}->{target} has no checkpoints, as in MirrorMaker; "
                 f"{source}->{target}.{_EVIDENCE} = timestamps gives them without offset syncs"
             )
-            self.doubts.append(Doubt(key, said))
+            self.doubts.append(Doubt(key, message))
         return []
 
     def _connector(self, name: str, source: str, target: str) -> ConnectorPlan:

@@ -57,10 +57,10 @@ def _allowed(reference: Reference, provider: Provider) -> Path:
 
 
 def _of_file(reference: Reference, path: Path) -> str:
-    found = _properties(path)
-    if reference.name not in found:
+    properties = _properties(path)
+    if reference.name not in properties:
         raise NotFound(f"{path} has no key {reference.name}")
-    return found[reference.name]
+    return properties[reference.name]
 
 
 def _properties(path: Path) -> Mapping[str, str]:

@@ -36,7 +36,7 @@ class Provider(NamedTuple):
 
 def providers(file: Mapping[str, str]) -> tuple[dict[str, Provider], list[ConfigError]]:
     """Returns the providers that a file names, and what is wrong with them."""
-    found: dict[str, Provider] = {}
+    by_name: dict[str, Provider] = {}
     errors: list[ConfigError] = []
     for name in dict.fromkeys(split_list(file.get(names.PROVIDERS, ""))):
         key = f"{names.PROVIDERS}.{name}.class"
@@ -52,22 +52,22 @@ def providers(file: Mapping[str, str]) -> tuple[dict[str, Provider], list[Config
             continue
         prefix = f"{names.PROVIDERS}.{name}.param."
         given = {key.removeprefix(prefix): value for key, value in file.items() if key.startswith(prefix)}
-        found[name] = Provider(chosen, given)
-    return found, errors
+        by_name[name] = Provider(chosen, given)
+    return by_name, errors
 
 
 def references(file: Mapping[str, str]) -> Iterator[tuple[str, Reference]]:
     """Yields every reference with the key that has it. Those among the providers' own keys stay as they are."""
     for key, value in file.items():
         if not key.startswith(names.PROVIDERS):
-            yield from ((key, _reference(found)) for found in _REFERENCE.finditer(value))
+            yield from ((key, _reference(match)) for match in _REFERENCE.finditer(value))
 
 
 def replaced(file: Mapping[str, str], data: Mapping[Reference, str]) -> dict[str, str]:
     """Returns the file with values for references; what is not in `data` stays."""
 
-    def value_of(found: re.Match[str]) -> str:
-        return data.get(_reference(found), found[0])
+    def value_of(match: re.Match[str]) -> str:
+        return data.get(_reference(match), match[0])
 
     return {
         key: value if key.startswith(names.PROVIDERS) else _REFERENCE.sub(value_of, value)
@@ -75,5 +75,5 @@ def replaced(file: Mapping[str, str], data: Mapping[Reference, str]) -> dict[str
     }
 
 
-def _reference(found: re.Match[str]) -> Reference:
-    return Reference(found["provider"], found["path"] or "", found["name"])
+def _reference(match: re.Match[str]) -> Reference:
+    return Reference(match["provider"], match["path"] or "", match["name"])

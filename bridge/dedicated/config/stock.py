@@ -65,14 +65,14 @@ def cluster_pairs(file: File) -> list[tuple[str, str]]:
 def cluster_settings(file: File, cluster: str) -> Settings:
     """Returns stock's `clusterProps`: the cluster's own, each property of clients for every role too, and the same of
     the top level behind them."""
-    found = _stripped(file, f"{cluster}.")
+    settings = _stripped(file, f"{cluster}.")
     top = {name: Setting(file[name], name) for name in names.CLIENT_NAMES if name in file}
-    for given in (dict(found), top):
+    for given in (dict(settings), top):
         for name in names.CLIENT_NAMES:
             if name in given:
                 for key in (name, *(f"{role}.{name}" for role in ROLES)):
-                    found.setdefault(key, given[name])
-    return found
+                    settings.setdefault(key, given[name])
+    return settings
 
 
 def client_settings(file: File, cluster: str) -> Settings:
@@ -82,9 +82,9 @@ def client_settings(file: File, cluster: str) -> Settings:
 
 def worker_settings(file: File, source: str, target: str) -> Settings:
     """Returns stock's `workerConfig` of a flow's herder, which keeps to the target."""
-    found = cluster_settings(file, target)
-    found |= _beginning(file, _OF_WORKERS)
-    found |= _beginning(file, (names.PROVIDERS,))
+    settings = cluster_settings(file, target)
+    settings |= _beginning(file, _OF_WORKERS)
+    settings |= _beginning(file, (names.PROVIDERS,))
     filled_in = {
         "client.id": f"{source}->{target}",
         "group.id": f"{source}-mm2",
@@ -93,20 +93,20 @@ def worker_settings(file: File, source: str, target: str) -> Settings:
         "config.storage.topic": f"mm2-configs.{source}.internal",
         **{f"{of}.converter": _BYTES for of in ("key", "value", "header")},
     }
-    return {**_generated(filled_in), **found}
+    return {**_generated(filled_in), **settings}
 
 
 def connector_settings(file: File, source: str, target: str, connector: str) -> Settings:
     """Returns stock's `connectorBaseConfig` of a flow. `connector`: the simple name of its class."""
-    found = {key: Setting(value, key) for key, value in file.items() if key in names.CONNECTOR_NAMES}
-    found |= _beginning(file, (names.PROVIDERS, names.POLICY))
+    settings = {key: Setting(value, key) for key, value in file.items() if key in names.CONNECTOR_NAMES}
+    settings |= _beginning(file, (names.PROVIDERS, names.POLICY))
     for side, cluster in zip(names.SIDES, (source, target), strict=True):
         for key, setting in cluster_settings(file, cluster).items():
-            found[on_side(side, key)] = setting
+            settings[on_side(side, key)] = setting
     filled_in = {"name": connector, "connector.class": _PACKAGE + connector}
     filled_in |= dict(zip(names.ALIASES, (source, target), strict=True))
     of_flow = _stripped(file, f"{source}->{target}.")
-    return {**_generated({names.ENABLED: "false"}), **_generated(filled_in), **found, **of_flow}
+    return {**_generated({names.ENABLED: "false"}), **_generated(filled_in), **settings, **of_flow}
 
 
 def on_side(side: str, key: str) -> str:
@@ -127,5 +127,5 @@ def _beginning(file: File, prefixes: tuple[str, ...]) -> Settings:
     return {key: Setting(value, key) for key, value in file.items() if key.startswith(prefixes)}
 
 
-def _generated(found: Mapping[str, str]) -> Settings:
-    return {key: Setting(value, "") for key, value in found.items()}
+def _generated(values: Mapping[str, str]) -> Settings:
+    return {key: Setting(value, "") for key, value in values.items()}

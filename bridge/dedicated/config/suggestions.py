@@ -87,5 +87,5 @@ def _of_cluster(rest: str, known: Known) -> bool:
 
 def _not_named(strangers: Sequence[str], clusters: Sequence[str], meant: str) -> str:
     verb = "is" if len(strangers) == 1 else "are"
-    said = f"{' and '.join(strangers)} {verb} not among the clusters ({', '.join(clusters)})"
-    return f"{said}; did you mean '{meant}'?" if meant else said
+    message = f"{' and '.join(strangers)} {verb} not among the clusters ({', '.join(clusters)})"
+    return f"{message}; did you mean '{meant}'?" if meant else message

@@ -59,12 +59,12 @@ def worker_settings(flow: FlowPlan) -> WorkerSettings:
 def all_worker_settings(flows: Sequence[FlowPlan]) -> Mapping[str, WorkerSettings]:
     """By flow. Raises ConfigRejected with the errors of all, and for flows that would share a group on one cluster: a
     group's one partition goes to one of them only."""
-    found: dict[str, WorkerSettings] = {}
+    by_flow: dict[str, WorkerSettings] = {}
     errors: dict[str, ConfigError] = {}
     owners: dict[tuple[str, str], str] = {}
     for flow in flows:
         try:
-            settings = found[flow.name] = worker_settings(flow)
+            settings = by_flow[flow.name] = worker_settings(flow)
         except ConfigRejected as rejected:
             errors |= {each.message: each for each in rejected.errors}
             continue
@@ -77,7 +77,7 @@ def all_worker_settings(flows: Sequence[FlowPlan]) -> Mapping[str, WorkerSetting
             errors[why] = ConfigError(GROUP, why)
     if errors:
         raise ConfigRejected(list(errors.values()))
-    return found
+    return by_flow
 
 
 def worker_errors(flows: Sequence[FlowPlan]) -> Sequence[ConfigError]:

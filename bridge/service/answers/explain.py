@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from functools import partial
 
 from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.protocol.times import iso_time
 from bridge.service.answers.reasons import REASONS
 
 _EVIDENCE = {
@@ -17,6 +18,7 @@ _EVIDENCE = {
 }
 
 
+_iso_time = partial(iso_time, timespec="milliseconds")
 _READINESS = {
     "ready": "ready to fail over",
     "ready_as_of": "was ready to fail over when the source answered last,",
@@ -31,24 +33,26 @@ def explain(reports: Sequence[GroupReport]) -> list[str]:
 
 
 def _group(report: GroupReport) -> Iterator[str]:
-    as_of = "" if report.as_of_ms is None else f" as of {_time(report.as_of_ms)}"
+    as_of = "" if report.as_of_ms is None else f" as of {_iso_time(report.as_of_ms)}"
     yield (
         f"Group {report.group}, from {report.source} to {report.target}: {_READINESS[report.readiness]}{as_of} "
         f"(connector {report.connector}, task {report.task})."
     )
     for reason in report.reasons:
-        since = "" if reason.since_ms is None else f" since {_time(reason.since_ms)}"
+        since = "" if reason.since_ms is None else f" since {_iso_time(reason.since_ms)}"
         yield f"  {reason.reason}{since}: {reason.detail}."
     if report.missing_records:
         since = (
-            "" if report.missing_since_ms is None else f", appended since {_time(report.missing_since_ms)}"
+            ""
+            if report.missing_since_ms is None
+            else f", appended since {_iso_time(report.missing_since_ms)}"
         )
         yield f"  At most {report.missing_records} records of {report.source} were not on {report.target} then{since}."
     state = f"On {report.target} the group is {report.target_state}"
     if report.synced_at_ms is None:
         yield f"{state}; it has not been synced yet."
     else:
-        yield f"{state}; unchanged since {_time(report.synced_at_ms)}."
+        yield f"{state}; unchanged since {_iso_time(report.synced_at_ms)}."
     for partition in report.partitions:
         yield from _partition(partition)
 
@@ -72,10 +76,6 @@ def _partition(part: PartitionReport) -> Iterator[str]:
         yield f"  Flags: {', '.join(part.flags)}."
     if part.detail:
         yield "  Details: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _why(reason: str | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from bridge.protocol.messages import Failover, MovedGroup, RolledBack
+from bridge.protocol.times import iso_time
 
 _SHOWN = 5
 """Names that a sentence lists."""
@@ -68,19 +68,15 @@ def listed(names: Sequence[str]) -> str:
     return shown if more <= 0 else f"{shown} and {more} more"
 
 
-def time_of(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
-
-
 def _missing(moved: Failover) -> str:
-    source, target, as_of = moved.source, moved.target, time_of(_oldest(moved.groups))
+    source, target, as_of = moved.source, moved.target, iso_time(_oldest(moved.groups))
     if moved.missing_records is None:
         counted = f"How many records of {source} were not on {target} as of {as_of} is not known."
     elif moved.missing_records == 0:
         counted = f"No record of {source} was missing on {target} as of {as_of}."
     else:
         since = (
-            "" if moved.missing_since_ms is None else f", appended since {time_of(moved.missing_since_ms)}"
+            "" if moved.missing_since_ms is None else f", appended since {iso_time(moved.missing_since_ms)}"
         )
         counted = f"At most {moved.missing_records} records of {source} were missing on {target} as of {as_of}{since}."
     if any(each.source_away for each in moved.groups):

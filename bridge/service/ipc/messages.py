@@ -93,21 +93,21 @@ class DesiredPacker:
         known, self._configs = self._configs, {}
         items = []
         for item in desired:
-            found = known.get(item.name)
-            if found is None or found[0] != item.generation:
+            cached = known.get(item.name)
+            if cached is None or cached[0] != item.generation:
                 fields = {
                     "name": item.name,
                     "kind": item.kind,
                     "config": dict(item.config),
                     "generation": item.generation,
                 }
-                found = item.generation, json.dumps(fields, ensure_ascii=False).encode()[:-1]
-            self._configs[item.name] = found
+                cached = item.generation, json.dumps(fields, ensure_ascii=False).encode()[:-1]
+            self._configs[item.name] = cached
             assignment = {
                 "task_count": item.assignment.task_count,
                 "active": sorted(item.assignment.active),
             }
-            items.append(found[1] + b", " + json.dumps(assignment).encode()[1:])
+            items.append(cached[1] + b", " + json.dumps(assignment).encode()[1:])
         return b"[" + b", ".join(items) + b"]"
 
 

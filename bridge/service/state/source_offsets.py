@@ -61,10 +61,10 @@ class OffsetRequests:
     ) -> list[SourceOffset | None]:
         """Waits for the offsets; see Publisher.stored_offsets. One request of an instance at a time. Raises
         FrameTooLarge."""
-        found: list[SourceOffset | None] = []
+        offsets: list[SourceOffset | None] = []
         for start in range(0, len(partitions), REQUESTED):
-            found += await self._portion(name, generation, partitions[start : start + REQUESTED])
-        return found
+            offsets += await self._portion(name, generation, partitions[start : start + REQUESTED])
+        return offsets
 
     async def _portion(
         self, name: str, generation: int, partitions: Sequence[SourcePartition]

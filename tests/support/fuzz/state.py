@@ -26,7 +26,7 @@ from bridge.translation.runs.holes import CopySpan, decoded, listed
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, decode_change
 from tests.support.fuzz.mutation import mutated
-from tests.unit.pipeline.values import SPEC
+from tests.support.pipeline_spec import SPEC
 
 Decode = Callable[[bytes | None, bytes | None], object]
 _PLACE = TopicPartition("orders", 2)

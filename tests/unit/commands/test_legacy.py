@@ -64,9 +64,9 @@ def test_the_command_has_every_option() -> None:
 
 
 def test_a_configuration_is_valid_and_mirrors_as_mirror_maker_1() -> None:
-    found = config()
-    assert KIND.validate(found, StaticClientCheck()).errors == ()
-    wanted = {
+    props = config()
+    assert KIND.validate(props, StaticClientCheck()).errors == ()
+    expected = {
         "name": "mirror",
         "source.cluster.alias": "id-of-a",
         "target.cluster.alias": "id-of-b",
@@ -82,8 +82,8 @@ def test_a_configuration_is_valid_and_mirrors_as_mirror_maker_1() -> None:
         "source.record.policy": "fail",
         "spark.master": "local[1]",
     }
-    assert {key: found.get(key) for key in wanted} == wanted
-    assert "source.consumer.group.id" not in found
+    assert {key: props.get(key) for key in expected} == expected
+    assert "source.consumer.group.id" not in props
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,18 @@ def test_an_include_is_read_as_mirror_maker_1_reads_it(given: str, made: str) ->
     ],
 )
 def test_what_an_option_cannot_do_is_said(changes: Mapping[str, object], why: str) -> None:
-    (said,) = problems(replace(OPTIONS, **changes), clients())  # type: ignore[arg-type]
-    assert said.startswith(why)
+    (problem,) = problems(replace(OPTIONS, **changes), clients())  # type: ignore[arg-type]
+    assert problem.startswith(why)
+
+
+RENAMED = {
+    "groupid": "group.id",
+    "metadata.broker.list": "bootstrap.servers",
+    "broker.list": "bootstrap.servers",
+    "autooffset.reset": "auto.offset.reset",
+    "compression.codec": "compression.type",
+    "request.required.acks": "acks",
+}
 
 
 @pytest.mark.parametrize(
@@ -159,18 +169,11 @@ def test_what_an_option_cannot_do_is_said(changes: Mapping[str, object], why: st
     [
         ("group.id", "", "--consumer.config has no group.id"),
         ("bootstrap.servers", "", "--consumer.config has no bootstrap.servers"),
-        ("zookeeper.connect", "z:2181", "--consumer.config has zookeeper.connect: give bootstrap.servers"),
-        ("zk.connect", "z:2181", "--consumer.config has zk.connect: give bootstrap.servers"),
-        ("groupid", "x", "--consumer.config has groupid: its name is group.id"),
-        (
-            "metadata.broker.list",
-            "x",
-            "--consumer.config has metadata.broker.list: its name is bootstrap.servers",
+        *(
+            (key, "z:2181", f"--consumer.config has {key}: give bootstrap.servers")
+            for key in ("zookeeper.connect", "zk.connect")
         ),
-        ("broker.list", "x", "--consumer.config has broker.list: its name is bootstrap.servers"),
-        ("autooffset.reset", "x", "--consumer.config has autooffset.reset: its name is auto.offset.reset"),
-        ("compression.codec", "x", "--consumer.config has compression.codec: its name is compression.type"),
-        ("request.required.acks", "x", "--consumer.config has request.required.acks: its name is acks"),
+        *((key, "x", f"--consumer.config has {key}: its name is {now}") for key, now in RENAMED.items()),
         (
             "auto.offset.reset",
             "smallest",
@@ -179,8 +182,8 @@ def test_what_an_option_cannot_do_is_said(changes: Mapping[str, object], why: st
     ],
 )
 def test_a_property_that_is_missing_or_has_another_name_is_said(key: str, value: str, why: str) -> None:
-    (said,) = problems(OPTIONS, clients({key: value}))
-    assert said.startswith(why)
+    (problem,) = problems(OPTIONS, clients({key: value}))
+    assert problem.startswith(why)
 
 
 @pytest.mark.parametrize(
@@ -198,19 +201,19 @@ def test_what_does_nothing_is_named(
     changes: Mapping[str, object], consumer: Mapping[str, str], producer: Mapping[str, str], remark: str
 ) -> None:
     given = clients({"auto.offset.reset": "earliest", **consumer}, producer)
-    (said,) = remarks(replace(OPTIONS, **changes), given)  # type: ignore[arg-type]
-    assert said.startswith(remark)
+    (problem,) = remarks(replace(OPTIONS, **changes), given)  # type: ignore[arg-type]
+    assert problem.startswith(remark)
 
 
 def test_the_default_of_new_topics_is_said() -> None:
-    (said,) = remarks(OPTIONS, clients())
-    assert said.startswith("auto.offset.reset is latest, as with kafka-mirror-maker")
+    (problem,) = remarks(OPTIONS, clients())
+    assert problem.startswith("auto.offset.reset is latest, as with kafka-mirror-maker")
 
 
 def test_no_property_of_a_file_is_ignored_in_silence() -> None:
     """What no client here has is an error or a named setting, as with any connector."""
-    found = config(given=clients({"exclude.internal.topics": "false", "no.such": "1"}, {"retries": "3"}))
-    result = KIND.validate(found, StaticClientCheck())
+    props = config(given=clients({"exclude.internal.topics": "false", "no.such": "1"}, {"retries": "3"}))
+    result = KIND.validate(props, StaticClientCheck())
     named = {each.key for each in result.ignored} | {error.key for error in result.errors}
     assert {
         "source.consumer.exclude.internal.topics",
@@ -220,9 +223,9 @@ def test_no_property_of_a_file_is_ignored_in_silence() -> None:
 
 
 def test_connections_need_no_more_than_the_files_say() -> None:
-    found = connection(clients({"security.protocol": "SSL"}))
-    assert found["source.cluster.security.protocol"] == "SSL"
-    assert found["target.cluster.bootstrap.servers"] == "b:9092"
+    props = connection(clients({"security.protocol": "SSL"}))
+    assert props["source.cluster.security.protocol"] == "SSL"
+    assert props["target.cluster.bootstrap.servers"] == "b:9092"
 
 
 def run(folder: Path, *options: str) -> str:
@@ -236,14 +239,14 @@ def run(folder: Path, *options: str) -> str:
 
 
 def test_all_that_is_wrong_is_said_at_once_before_anything_is_reached(tmp_path: Path) -> None:
-    said = run(tmp_path, "--abort.on.send.failure", "x", "--message.handler", "a.B", "--blacklist", "y")
+    problem = run(tmp_path, "--abort.on.send.failure", "x", "--message.handler", "a.B", "--blacklist", "y")
     for each in (
         "--include is missing",
         "--abort.on.send.failure is x",
         "--message.handler is a.B",
         "--blacklist",
     ):
-        assert each in said
+        assert each in problem
 
 
 def test_the_version_is_printed() -> None:
@@ -263,10 +266,10 @@ def test_copying_goes_on_where_the_group_has_come_to_and_commits_for_it() -> Non
 
     async def life() -> None:
         await offsets.begin(clusters, {})
-        wanted: list[Mapping[str, str | int]] = [
+        expected: list[Mapping[str, str | int]] = [
             {"cluster": "A", "topic": "orders", "partition": number} for number in range(3)
         ]
-        stored = await offsets.stored_offsets(wanted)
+        stored = await offsets.stored_offsets(expected)
         assert [_start(each) for each in stored] == [0, 7, None]
         offsets.rows = {TP: Progress("orders", 0, "orders", 5)}
         await offsets.finish()

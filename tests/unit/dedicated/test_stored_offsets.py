@@ -11,7 +11,7 @@ KEY = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"t"}]'
 THERE = '{"cluster": "A", "partition": 3, "topic": "t"}'
 
 
-def found(*records: tuple[bytes | None, bytes | None]) -> Offsets:
+def offsets_of(*records: tuple[bytes | None, bytes | None]) -> Offsets:
     offsets: Offsets = {}
     for key, value in records:
         put(offsets, NAME, key, value)
@@ -20,11 +20,11 @@ def found(*records: tuple[bytes | None, bytes | None]) -> Offsets:
 
 def test_the_newest_counts_in_whatever_order_the_fields_stand() -> None:
     other = b'["MirrorSourceConnector",{"topic":"t","cluster":"A","partition":3}]'
-    assert found((KEY, b'{"offset":41}'), (other, b'{"offset":42}')) == {THERE: {"offset": 42}}
+    assert offsets_of((KEY, b'{"offset":41}'), (other, b'{"offset":42}')) == {THERE: {"offset": 42}}
 
 
 def test_a_null_takes_it_back() -> None:
-    assert found((KEY, b'{"offset":41}'), (KEY, None)) == {}
+    assert offsets_of((KEY, b'{"offset":41}'), (KEY, None)) == {}
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_null_takes_it_back() -> None:
     ],
 )
 def test_what_is_not_its_own_is_passed_over(key: bytes | None) -> None:
-    assert found((key, b'{"offset":41}')) == {}
+    assert offsets_of((key, b'{"offset":41}')) == {}

@@ -88,8 +88,8 @@ def test_a_topic_that_another_source_is_copied_to_is_found() -> None:
         "mm2-layout.B.internal": others("two", ("t", "A.t"), ("x", "y")),
         "mm2-layout.C.internal": others("three", ("u", "A.u")),
     }
-    found = mixtures(spec(), elsewhere, [T, U, V])
-    assert found == {
+    copies = mixtures(spec(), elsewhere, [T, U, V])
+    assert copies == {
         T: OtherCopy("two", "t", "mm2-layout.B.internal"),
         U: OtherCopy("three", "u", "mm2-layout.C.internal"),
     }
@@ -118,8 +118,8 @@ def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
 
 
 def test_a_refusal_to_mix_names_the_owner_and_what_to_do() -> None:
-    (said,) = mixture_refusals({T: OtherCopy("one", "t", "mm2-layout.B.internal")}, "two")
-    assert said == (
+    (text,) = mixture_refusals({T: OtherCopy("one", "t", "mm2-layout.B.internal")}, "two")
+    assert text == (
         "connector one copies another source to A.t already (its claim is in mm2-layout.B.internal), and two would mix "
         "the records of both. Give one of them another replication.policy.class, exclude the topics with "
         "topics.exclude, or stop one and hand its copies back (mirror-bridge hand-back one); where one topic is to "
@@ -140,11 +140,11 @@ def test_a_running_connector_in_the_opposite_direction_is_found() -> None:
 
 
 def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:
-    (said,) = opposite_refusals({("t", "t"): "back"}, "there")
-    assert said.startswith(
+    (text,) = opposite_refusals({("t", "t"): "back"}, "there")
+    assert text.startswith(
         "connector back copies t to t in the opposite direction, and there would send each record"
     )
-    assert "stop back (in good order" in said
+    assert "stop back (in good order" in text
 
 
 def test_there_is_a_refusal_for_each_owner_and_it_names_a_few_topics() -> None:

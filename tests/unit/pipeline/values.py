@@ -7,24 +7,7 @@ from dataclasses import replace
 
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.values import TopicPartition
-
-SPEC = PipelineSpec(
-    name="mirror",
-    props={},
-    source_alias="A",
-    runs_topic="mm2-offset-runs.A.internal",
-    layout_topic="mm2-layout.A.internal",
-    gaps_topic="mm2-gaps.A.internal",
-    syncs_topic="",
-    syncs_on_target=False,
-    offset_lag_max=100,
-    from_latest=False,
-    committed_only=True,
-    fail_on_gap=False,
-    fail_on_refused_record=True,
-    transaction_interval=0.1,
-    batch_size=16384,
-)
+from tests.support.pipeline_spec import SPEC
 
 
 def spec(props: Mapping[str, str] | None = None, **changes: object) -> PipelineSpec:

@@ -123,8 +123,8 @@ def test_a_map_that_goes_round_ends() -> None:
     ],
 )
 def test_what_is_no_map_is_an_error_that_names_the_entries(entries: str, why: list[str]) -> None:
-    said = "; ".join(errors(entries))
-    assert any(each in said for each in why), said
+    text = "; ".join(errors(entries))
+    assert any(each in text for each in why), text
 
 
 def test_all_errors_come_at_once() -> None:
@@ -219,16 +219,16 @@ def test_an_accepted_map_has_a_reverse_and_a_refused_one_has_two_sources(block: 
         except ConfigRejected as rejected:
             for error in rejected.errors:
                 if " would both come to " in error.message:
-                    said = error.message.rpartition(": ")[2]
-                    sources, _, remote = said.partition(" would both come to ")
+                    text = error.message.rpartition(": ")[2]
+                    sources, _, remote = text.partition(" would both come to ")
                     one, _, other = sources.partition(" and ")
                     assert one != other or "default names" in error.message, error.message
                     assert remote, error.message
             continue
         accepted += 1
-        found = list(images(policy))
-        assert len({remote for _, remote in found}) == len(found), entries
-        for topic, remote in found:
+        names = list(images(policy))
+        assert len({remote for _, remote in names}) == len(names), entries
+        for topic, remote in names:
             assert policy.upstream_topic(remote) == topic, (entries, topic, remote)
             assert policy.topic_source(remote) == "A"
     assert accepted > 2

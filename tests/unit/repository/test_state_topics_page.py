@@ -24,7 +24,7 @@ from bridge.pipeline.layout_records import (
     report_key,
 )
 from bridge.translation.runs.runs import OffsetRun
-from tests.unit.pipeline.values import SPEC
+from tests.support.pipeline_spec import SPEC
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE, RUNS = ((DOCS / name).read_text("utf-8") for name in ("state-topics.md", "offset-runs.md"))

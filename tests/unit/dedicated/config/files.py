@@ -31,9 +31,9 @@ def errors(file: Mapping[str, str], **environment: str) -> dict[str, str]:
     """What is wrong with a file, by key."""
     with pytest.raises(ConfigRejected) as rejected:
         planned(file, **environment)
-    found = {error.key: error.message for error in rejected.value.errors}
-    assert len(found) == len(rejected.value.errors), rejected.value.errors
-    return found
+    messages = {error.key: error.message for error in rejected.value.errors}
+    assert len(messages) == len(rejected.value.errors), rejected.value.errors
+    return messages
 
 
 def connector(plan: MirrorPlan, flow: str, name: str) -> ConnectorPlan:

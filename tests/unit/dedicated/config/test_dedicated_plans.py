@@ -78,10 +78,10 @@ def test_stocks_sample() -> None:
     (unused,) = plan.unused
     assert unused.keys == tuple(f"{of}.storage.replication.factor" for of in ("offset", "status"))
     assert "no Connect worker" in unused.reason
-    found = config(plan, "A->B")
-    assert found["source.cluster.bootstrap.servers"] == "A_host1:9092, A_host2:9092, A_host3:9092"
-    assert (found["source.cluster.alias"], found["target.cluster.alias"]) == ("A", "B")
-    assert (found["replication.factor"], found["offset-syncs.topic.replication.factor"]) == ("1", "1")
+    props = config(plan, "A->B")
+    assert props["source.cluster.bootstrap.servers"] == "A_host1:9092, A_host2:9092, A_host3:9092"
+    assert (props["source.cluster.alias"], props["target.cluster.alias"]) == ("A", "B")
+    assert (props["replication.factor"], props["offset-syncs.topic.replication.factor"]) == ("1", "1")
     assert config(plan, "B->A", CHECKPOINT)["checkpoints.topic.replication.factor"] == "1"
     assert plan.clusters["B"].of_role("consumer") == {
         "bootstrap.servers": "B_host1:9092, B_host2:9092, B_host3:9092"
@@ -111,10 +111,10 @@ def test_the_sample_of_the_kip() -> None:
 def test_the_draft_of_the_kip() -> None:
     plan = planned(KIPS_DRAFT)
     assert names(plan)["us-west->us-east"] == [SOURCE, CHECKPOINT, HEARTBEAT]
-    found = config(plan, "us-west->us-east")
-    assert found["source.cluster.bootstrap.servers"] == "us-west-host1:9091"
-    assert found["target.cluster.bootstrap.servers"] == "us-east-host1:9091"
-    assert found["topics.exclude"] == ".*\\.internal"
+    props = config(plan, "us-west->us-east")
+    assert props["source.cluster.bootstrap.servers"] == "us-west-host1:9091"
+    assert props["target.cluster.bootstrap.servers"] == "us-east-host1:9091"
+    assert props["topics.exclude"] == ".*\\.internal"
     assert len(plan.doubts) == 5
 
 
@@ -182,14 +182,14 @@ def test_a_flow_without_offset_syncs_has_no_checkpoints_and_says_so() -> None:
 
 def test_own_keys_and_tasks_reach_every_flow() -> None:
     file = {**BOTH, "tasks.max": "3", "source.gap.policy": "fail", "spark.master": "local[2]"}
-    found = config(planned(file), "A->B")
-    assert "tasks.max" not in found
-    assert (found["spark.default.parallelism"], found["source.gap.policy"]) == ("3", "fail")
-    assert found["spark.master"] == "local[2]"
+    props = config(planned(file), "A->B")
+    assert "tasks.max" not in props
+    assert (props["spark.default.parallelism"], props["source.gap.policy"]) == ("3", "fail")
+    assert props["spark.master"] == "local[2]"
     assert config(planned(file), "A->B", CHECKPOINT)["tasks.max"] == "3"
     own = {**file, "A->B.spark.default.parallelism": "5", "A->B.source.gap.policy": "report"}
-    found = config(planned(own), "A->B")
-    assert (found["spark.default.parallelism"], found["source.gap.policy"]) == ("5", "report")
+    props = config(planned(own), "A->B")
+    assert (props["spark.default.parallelism"], props["source.gap.policy"]) == ("5", "report")
 
 
 def test_clients_of_a_cluster_by_role() -> None:
@@ -206,10 +206,10 @@ def test_clients_of_a_cluster_by_role() -> None:
         "security.protocol": "SSL",
         "fetch.max.wait.ms": "100",
     }
-    found = config(plan, "A->B")
-    assert found["source.consumer.fetch.max.wait.ms"] == "100"
-    assert found["source.admin.request.timeout.ms"] == "20000"
-    assert found["target.producer.compression.type"] == "zstd"
+    props = config(plan, "A->B")
+    assert props["source.consumer.fetch.max.wait.ms"] == "100"
+    assert props["source.admin.request.timeout.ms"] == "20000"
+    assert props["target.producer.compression.type"] == "zstd"
 
 
 FAN = {

@@ -85,7 +85,7 @@ def test_a_key_with_a_meaning_is_not_named(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("topcis", "did you mean 'topics'?"),
         ("replication.policy.seperator", "did you mean 'replication.policy.separator'?"),
@@ -105,10 +105,10 @@ def test_a_key_with_a_meaning_is_not_named(key: str) -> None:
         ("east.consumer.client.id", "east is not among the clusters (A, B)"),
     ],
 )
-def test_a_misspelling_is_a_warning_with_a_suggestion(key: str, said: str) -> None:
+def test_a_misspelling_is_a_warning_with_a_suggestion(key: str, message: str) -> None:
     plan = planned({**BOTH, key: "1"})
     assert [(doubt.key, doubt.message) for doubt in plan.doubts] == [
-        (key, f"Unknown configuration '{key}': {said}")
+        (key, f"Unknown configuration '{key}': {message}")
     ]
     assert plan.unused == ()
     assert not any(value == "1" for value in config(plan, "A->B").values())
@@ -125,7 +125,7 @@ def test_keys_that_classes_of_the_users_own_may_read_reach_them() -> None:
 
 
 def test_all_errors_come_at_once_by_the_keys_of_the_file() -> None:
-    found = errors(
+    messages = errors(
         {
             **BOTH,
             "A->B.enabled": "yes",
@@ -138,25 +138,25 @@ def test_all_errors_come_at_once_by_the_keys_of_the_file() -> None:
             "source.cluster.alias": "Z",
         }
     )
-    assert found["A->B.enabled"].endswith(
+    assert messages["A->B.enabled"].endswith(
         "yes for configuration A->B.enabled: Expected value to be either true or false"
     )
     assert (
-        found["offset.lag.max"]
+        messages["offset.lag.max"]
         == "Invalid value many for configuration offset.lag.max: Not a number of type LONG"
     )
-    assert found["tasks.max"] == "Invalid value 0 for configuration tasks.max: Value must be at least 1"
-    assert "for configuration A.security.protocol: String must be one of" in found["A.security.protocol"]
-    assert "for configuration B.producer.compression.type: " in found["B.producer.compression.type"]
-    assert "Not a number of type LONG" in found["B->A.emit.heartbeats.interval.seconds"]
-    assert "either true or false" in found["dedicated.mode.enable.internal.rest"]
-    assert "aliases are the names in clusters" in found["source.cluster.alias"]
-    assert len(found) == 8
+    assert messages["tasks.max"] == "Invalid value 0 for configuration tasks.max: Value must be at least 1"
+    assert "for configuration A.security.protocol: String must be one of" in messages["A.security.protocol"]
+    assert "for configuration B.producer.compression.type: " in messages["B.producer.compression.type"]
+    assert "Not a number of type LONG" in messages["B->A.emit.heartbeats.interval.seconds"]
+    assert "either true or false" in messages["dedicated.mode.enable.internal.rest"]
+    assert "aliases are the names in clusters" in messages["source.cluster.alias"]
+    assert len(messages) == 8
 
 
 def test_servers_that_are_missing_are_named_by_their_cluster() -> None:
-    found = errors({"clusters": "A, B", "A->B.enabled": "true"})
-    assert found == {
+    messages = errors({"clusters": "A, B", "A->B.enabled": "true"})
+    assert messages == {
         f"{alias}.bootstrap.servers": f'Missing required configuration "{alias}.bootstrap.servers" which has no '
         "default value."
         for alias in "AB"
@@ -164,7 +164,7 @@ def test_servers_that_are_missing_are_named_by_their_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clusters", "said"),
+    ("clusters", "message"),
     [
         (None, 'Missing required configuration "clusters" which has no default value.'),
         ("A, A", "Configuration 'clusters' values must not be duplicated."),
@@ -172,15 +172,15 @@ def test_servers_that_are_missing_are_named_by_their_cluster() -> None:
         ("A", "Invalid value A for configuration clusters: a flow needs two clusters, as in clusters = A, B"),
     ],
 )
-def test_clusters(clusters: str | None, said: str) -> None:
+def test_clusters(clusters: str | None, message: str) -> None:
     file = {"A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1"}
-    assert errors(file | ({} if clusters is None else {"clusters": clusters})) == {"clusters": said}
+    assert errors(file | ({} if clusters is None else {"clusters": clusters})) == {"clusters": message}
 
 
 def test_no_secret_is_in_an_error() -> None:
-    found = errors({**BOTH, "A.sasl.jaas.config": "planted-s3cret", "A.security.protocol": "SASL_SSL"})
-    assert found
-    assert "s3cret" not in str(found)
+    messages = errors({**BOTH, "A.sasl.jaas.config": "planted-s3cret", "A.security.protocol": "SASL_SSL"})
+    assert messages
+    assert "s3cret" not in str(messages)
 
 
 # -- config providers ------------------------------------------------------------------------------------------------
@@ -205,15 +205,15 @@ def provided(tmp_path: Path) -> dict[str, str]:
 def test_references_to_files_directories_and_the_environment(tmp_path: Path) -> None:
     plan = planned(provided(tmp_path), TOPICS="orders")
     assert (plan.doubts, plan.unused) == ((), ())
-    found = config(plan, "A->B")
-    assert found["source.cluster.bootstrap.servers"] == "a:1"
-    assert found["target.cluster.bootstrap.servers"] == "b:1\n"
-    assert found["topics"] == "orders,x-orders"
-    assert not any(key.startswith("config.providers") for key in found)
+    props = config(plan, "A->B")
+    assert props["source.cluster.bootstrap.servers"] == "a:1"
+    assert props["target.cluster.bootstrap.servers"] == "b:1\n"
+    assert props["topics"] == "orders,x-orders"
+    assert not any(key.startswith("config.providers") for key in props)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("topics", "${env:NOT_THERE}", "there is no environment variable NOT_THERE"),
         ("topics", "${env:path:HOME}", "an environment variable has no path: write ${env:HOME}"),
@@ -234,24 +234,26 @@ def test_references_to_files_directories_and_the_environment(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_reference_that_leads_nowhere_is_an_error(tmp_path: Path, key: str, value: str, said: str) -> None:
-    said, value = said.replace("TMP", str(tmp_path)), value.replace("TMP", str(tmp_path))
-    found = errors({**provided(tmp_path), key: value}, TOPICS="orders")
-    assert len(found) == 1
-    assert said in "".join(found.values())
+def test_a_reference_that_leads_nowhere_is_an_error(
+    tmp_path: Path, key: str, value: str, message: str
+) -> None:
+    message, value = message.replace("TMP", str(tmp_path)), value.replace("TMP", str(tmp_path))
+    messages = errors({**provided(tmp_path), key: value}, TOPICS="orders")
+    assert len(messages) == 1
+    assert message in "".join(messages.values())
 
 
 def test_a_provider_that_is_java_is_an_error(tmp_path: Path) -> None:
     file = {**provided(tmp_path), "config.providers.env.class": "com.acme.Vault"}
-    found = errors(file, TOPICS="x")
-    assert list(found) == ["config.providers.env.class"]
+    messages = errors(file, TOPICS="x")
+    assert list(messages) == ["config.providers.env.class"]
     assert f"there is no JVM to load it; the providers here are {PACKAGE}FileConfigProvider" in "".join(
-        found.values()
+        messages.values()
     )
     del file["config.providers.env.class"]
-    found = errors(file, TOPICS="x")
-    assert list(found) == ["config.providers.env.class"]
-    assert "Missing configuration config.providers.env.class" in "".join(found.values())
+    messages = errors(file, TOPICS="x")
+    assert list(messages) == ["config.providers.env.class"]
+    assert "Missing configuration config.providers.env.class" in "".join(messages.values())
 
 
 def test_what_a_provider_gave_is_in_no_error(tmp_path: Path) -> None:

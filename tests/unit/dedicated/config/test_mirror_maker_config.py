@@ -49,12 +49,12 @@ def test_cluster_config_properties() -> None:
         "security.protocol": "SSL",
         "replication.factor": "4",
     }
-    for found in (base(file), config(planned(file), "a->b")):
-        assert found["source.cluster.bootstrap.servers"] == "servers-one:1"
-        assert found["target.cluster.bootstrap.servers"] == "servers-two:2"
-        assert found["security.protocol"] == "SSL"
-        assert found["source.cluster.security.protocol"] == "SSL"
-        assert found["replication.factor"] == "4"
+    for props in (base(file), config(planned(file), "a->b")):
+        assert props["source.cluster.bootstrap.servers"] == "servers-one:1"
+        assert props["target.cluster.bootstrap.servers"] == "servers-two:2"
+        assert props["security.protocol"] == "SSL"
+        assert props["source.cluster.security.protocol"] == "SSL"
+        assert props["replication.factor"] == "4"
 
 
 def test_replication_config_properties() -> None:
@@ -109,11 +109,11 @@ def test_includes_connector_config_properties() -> None:
         "topic.filter.class": "org.apache.kafka.connect.mirror.DefaultTopicFilter",
         "xxx": "yyy",
     }
-    found = base(file, "source", "target")
+    props = base(file, "source", "target")
     assert {
         key: value for key, value in file.items() if key not in ("clusters", "xxx")
-    }.items() <= found.items()
-    assert "xxx" not in found
+    }.items() <= props.items()
+    assert "xxx" not in props
 
 
 def test_includes_topic_filter_properties() -> None:
@@ -123,8 +123,8 @@ def test_includes_topic_filter_properties() -> None:
         "source->target.topics": "topic1, topic2",
         "source->target.topics.exclude": "topic3",
     }
-    found = base(file, "source", "target")
-    assert (found["topics"], found["topics.exclude"]) == ("topic1, topic2", "topic3")
+    props = base(file, "source", "target")
+    assert (props["topics"], props["topics.exclude"]) == ("topic1, topic2", "topic3")
 
 
 def test_worker_configs(secret: dict[str, str]) -> None:
@@ -166,10 +166,10 @@ def with_servers(file: dict[str, str]) -> dict[str, str]:
 
 def pairs(file: dict[str, str]) -> int:
     """The number of flows, by stock's rule and in the plan."""
-    found = stock.cluster_pairs(file)
-    if found:
-        assert [(flow.source, flow.target) for flow in planned(with_servers(file)).flows] == found
-    return len(found)
+    pairs = stock.cluster_pairs(file)
+    if pairs:
+        assert [(flow.source, flow.target) for flow in planned(with_servers(file)).flows] == pairs
+    return len(pairs)
 
 
 def test_cluster_pairs_with_default_settings() -> None:
@@ -228,16 +228,16 @@ def test_cluster_pairs_with_globally_disabled_heartbeats_central_local() -> None
 def test_invalid_security_protocol() -> None:
     """testInvalidSecurityProtocol"""
     off = {f"a->{target}.emit.heartbeats.enabled": "false" for target in "bc"}
-    found = errors(with_servers({"clusters": "a, b, c", **off, "security.protocol": "abc"}))
-    assert list(found) == ["security.protocol"]
-    assert found["security.protocol"].startswith("Invalid value abc for configuration security.protocol: ")
+    messages = errors(with_servers({"clusters": "a, b, c", **off, "security.protocol": "abc"}))
+    assert list(messages) == ["security.protocol"]
+    assert messages["security.protocol"].startswith("Invalid value abc for configuration security.protocol: ")
 
 
 def test_client_invalid_security_protocol() -> None:
     """testClientInvalidSecurityProtocol"""
-    found = errors({**BOTH, "A.security.protocol": "abc"})
-    assert list(found) == ["A.security.protocol"]
-    assert found["A.security.protocol"].startswith(
+    messages = errors({**BOTH, "A.security.protocol": "abc"})
+    assert list(messages) == ["A.security.protocol"]
+    assert messages["A.security.protocol"].startswith(
         "Invalid value abc for configuration A.security.protocol: "
     )
 
@@ -264,8 +264,8 @@ def test_lazy_config_resolution(secret: dict[str, str]) -> None:
         "B->A.topics": reference,
         "B->A.enabled": "true",
     }
-    found = base(file, "B", "A")
-    assert found["ssl.key.password"] == found["topics"] == reference
+    props = base(file, "B", "A")
+    assert props["ssl.key.password"] == props["topics"] == reference
     plan = planned(file)
     assert config(plan, "B->A")["topics"] == "secret2"
     assert "secret2" not in repr(plan)

@@ -27,7 +27,7 @@ def test_defaults_are_stocks() -> None:
 
 
 def test_keys_are_honoured() -> None:
-    found = worker_settings(
+    settings = worker_settings(
         flow(
             group_id="mine",
             config_storage_topic="configs",
@@ -37,7 +37,7 @@ def test_keys_are_honoured() -> None:
             heartbeat_interval_ms="1000",
         )
     )
-    assert found == WorkerSettings("mine", "configs", -1, "offsets", 90_000, 1_000, 90_000)
+    assert settings == WorkerSettings("mine", "configs", -1, "offsets", 90_000, 1_000, 90_000)
 
 
 def test_all_errors_come_at_once_and_once() -> None:

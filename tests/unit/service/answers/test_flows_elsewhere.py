@@ -30,9 +30,9 @@ def flow(state: str, node: str | None = None, detail: str | None = None) -> Flow
 def test_what_is_not_known_here_is_not_ready(known: FlowStatus, reason: str, detail: str) -> None:
     report = readiness_report((), Snapshots(), {}, [known])
     assert report.readiness == "cannot_tell"
-    (found,) = report.flows
-    assert (found.source, found.target, found.readiness) == ("A", "B", "cannot_tell")
-    assert [(each.reason, each.detail) for each in found.reasons] == [(reason, detail)]
+    (row,) = report.flows
+    assert (row.source, row.target, row.readiness) == ("A", "B", "cannot_tell")
+    assert [(each.reason, each.detail) for each in row.reasons] == [(reason, detail)]
 
 
 @pytest.mark.parametrize(
