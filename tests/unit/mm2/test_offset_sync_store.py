@@ -256,6 +256,17 @@ def test_what_a_group_behind_reads_again() -> None:
         assert store.translate(TP, end - lag) == end - lag - again, lag
 
 
+def test_the_table_of_the_documentation() -> None:
+    """1,000,000 records and a sync each 100: what the documentation of stock's offset translation says of them."""
+    store = started(then=same(range(0, 1_000_001, 100)))
+    table = [1_000_000, 999_900, 999_800, 999_600, 999_200, 921_600, 819_200, 614_400, 409_600, 0]
+    assert {*table} <= {sync.upstream_offset for sync in kept(store)}
+    assert [store.translate(TP, offset) for offset in table] == table
+    assert store.translate(TP, 999_250) == 999_201
+    assert store.translate(TP, 420_000) == 409_601
+    assert store.translate(TP, 1_000_001) == 1_000_001, "the newest sync, and one"
+
+
 def test_offset_translation() -> None:
     """V1, OffsetSyncStoreTest.testOffsetTranslation"""
     store = started()
