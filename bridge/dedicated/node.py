@@ -20,7 +20,7 @@ from bridge.service.service import Service
 log = logging.getLogger(__name__)
 
 _PUBLISH_SECONDS = 0.25
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
 """Between two questions of who runs what."""
 
 

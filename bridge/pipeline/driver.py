@@ -11,10 +11,12 @@ import contextlib
 import logging
 import os
 import sys
+import threading
+from collections.abc import Callable
 
 from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
-from bridge.model.copying import PipelineState, PipelineStatus
+from bridge.model.copying import PipelineSpec, PipelineState, PipelineStatus
 from bridge.pipeline.frames import (
     LONGEST,
     pack_samples,
@@ -44,8 +46,11 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
     writing = asyncio.create_task(_write_status(supervisor, output, ended))
     try:
         listening = asyncio.create_task(_listen(reader, supervisor))
-        functions = [each.function for each in spec.transforms]
-        jobs = await asyncio.to_thread(SparkJobs, spec.name, spec.props, functions)
+        starting = _start_spark(spec)
+        await asyncio.wait({starting, listening}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            return  # nothing was copied yet: there is nothing to commit, and Spark would start for seconds more
+        jobs = starting.result()
         await supervisor.run(jobs)
         listening.cancel()
     finally:
@@ -55,6 +60,28 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
         if jobs is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(asyncio.to_thread(jobs.close), 5.0)
+
+
+def _start_spark(spec: PipelineSpec) -> asyncio.Future[SparkJobs]:
+    """Starts Spark in a thread that the end of the process does not wait for."""
+    loop = asyncio.get_running_loop()
+    started: asyncio.Future[SparkJobs] = loop.create_future()
+
+    def start() -> None:
+        try:
+            jobs = SparkJobs(spec.name, spec.props, [each.function for each in spec.transforms])
+        except Exception as error:
+            failed = error
+            post(lambda: started.set_exception(failed))
+        else:
+            post(lambda: started.set_result(jobs))
+
+    def post(call: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(call)
+
+    threading.Thread(target=start, name="start of Spark", daemon=True).start()
+    return started
 
 
 async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
