@@ -1,4 +1,5 @@
-"""`mirror-bridge hand-back`: has stock's MirrorSourceConnector go on where ours has stopped."""
+"""`mirror-bridge hand-back`: has stock's MirrorSourceConnector go on where ours has stopped, in Connect or in
+dedicated mode."""
 
 from __future__ import annotations
 
@@ -36,8 +37,19 @@ class Connect(Protocol):
 
 
 def hand_back(
-    name: Annotated[str, typer.Argument(help="Name of the connector, which has to be stopped.")],
-    connect_url: Annotated[str, typer.Option(help="REST API of a Connect worker, http://host:8083.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of the connector, which has to be stopped; with --mirror the one flow, A->B, all without it."
+        ),
+    ] = None,
+    connect_url: Annotated[
+        str | None, typer.Option(help="REST API of a Connect worker, http://host:8083.")
+    ] = None,
+    mirror: Annotated[
+        Path | None,
+        typer.Option(help="The file of mirror-bridge mirror, which has to be stopped on all machines."),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -57,16 +69,24 @@ def hand_back(
     """Give a mirror back to stock's MirrorSourceConnector, which then loses nothing and copies nothing twice.
 
     Writes the positions of a stopped BridgeMirrorSourceConnector as stock's source offsets (KIP-875). Then PUT stock's
-    class under the same name and resume it.
+    class under the same name and resume it. Or, with --mirror, those of the flows of dedicated mode; then start
+    connect-mirror-maker.sh with the same file.
     """
     from bridge.errors import OperationRefused
     from bridge.local.connect_client import ConnectClient
     from bridge.local.errors import LocalStackError
 
-    if not re.match(r"https?://[^/]", connect_url):
-        end(f"--connect-url {connect_url!r} is not of the form http://host:port", BAD_SETTINGS)
     # The library logs each failed attempt; the command reports the outcome once, at the end.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    if mirror is not None:
+        if connect_url is not None or config is not None:
+            end("--mirror takes the place of --connect-url and --config", BAD_SETTINGS)
+        _hand_back_flows(mirror, name, output, force=force)
+        return
+    if name is None or connect_url is None:
+        end("give NAME and --connect-url for a connector, or --mirror FILE for dedicated mode", BAD_SETTINGS)
+    if not re.match(r"https?://[^/]", connect_url):
+        end(f"--connect-url {connect_url!r} is not of the form http://host:port", BAD_SETTINGS)
     connect = ConnectClient(connect_url.rstrip("/"), patience=RETRY_SECONDS)
     try:
         with reported():
@@ -137,16 +157,31 @@ def _hand_back(
     return asyncio.run(hand_over(options.spec(name, props), options.remote_of, write, force=force))
 
 
+def _hand_back_flows(file: Path, flow: str | None, output: Output, *, force: bool) -> None:
+    from bridge.commands.hand_back_flows import hand_back_flows
+
+    try:
+        with reported():
+            handed = hand_back_flows(file, flow, force=force)
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    shown = [{"flow": name, **_cells(row)} for name, row in handed]
+    show_rows(shown, ("flow", *_COLUMNS), output)
+
+
 def _show(name: str, rows: Sequence[PartitionHandBack], output: Output) -> None:
-    shown = [
-        {
-            "topic": row.source.topic,
-            "partition": row.source.partition,
-            "position": row.position,
-            "offset": row.offset,
-            "outcome": row.outcome.value,
-        }
-        for row in rows
-    ]
-    show_rows(shown, ("topic", "partition", "position", "offset", "outcome"), output)
+    show_rows([_cells(row) for row in rows], _COLUMNS, output)
     note(f"{sum(row.written for row in rows)} of {len(rows)} source offsets of {name} written")
+
+
+_COLUMNS = ("topic", "partition", "position", "offset", "outcome")
+
+
+def _cells(row: PartitionHandBack) -> dict[str, str | int | None]:
+    return {
+        "topic": row.source.topic,
+        "partition": row.source.partition,
+        "position": row.position,
+        "offset": row.offset,
+        "outcome": row.outcome.value,
+    }

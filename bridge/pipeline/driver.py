@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
@@ -47,7 +48,8 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
     try:
         listening = asyncio.create_task(_listen(reader, supervisor))
         starting = _start_spark(spec)
-        await asyncio.wait({starting, listening}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {starting, listening}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
             return  # nothing was copied yet: there is nothing to commit, and Spark would start for seconds more
         jobs = starting.result()

@@ -51,7 +51,7 @@ def mm2(
     path: Path, clusters: Mapping[str, Cluster], flows: Sequence[str], properties: Mapping[str, str]
 ) -> Path:
     """Writes a file for `flows` (A->B) between clusters by alias; `properties` win over FAST."""
-    found = {
+    settings = {
         "clusters": ", ".join(clusters),
         **{f"{alias}.bootstrap.servers": each.bootstrap for alias, each in clusters.items()},
         **{f"{alias}.session.timeout.ms": str(SESSION_MS) for alias in clusters},
@@ -61,18 +61,22 @@ def mm2(
         **properties,
     }
     escaped = (
-        (_SPECIAL.sub(_WITH_BACKSLASH, key), value.replace("\\", "\\\\")) for key, value in found.items()
+        (_SPECIAL.sub(_WITH_BACKSLASH, key), value.replace("\\", "\\\\")) for key, value in settings.items()
     )
     path.write_text("".join(f"{key} = {value}\n" for key, value in escaped), "utf-8")
     return path
 
 
 @contextmanager
-def running(directory: Path, file: Path, *arguments: str, name: str = "") -> Iterator[MirrorNode]:
-    """A node for the time of the block."""
+def running(
+    directory: Path, file: Path, *arguments: str, name: str = "", wait: bool = True
+) -> Iterator[MirrorNode]:
+    """A node for the time of the block; ready at its beginning, with `wait`."""
     node = MirrorNode(directory, file, name=name or unique("node"), arguments=arguments)
     try:
-        node.start()
+        node.launch()
+        if wait:
+            node.wait_ready()
         yield node
     finally:
         node.close()
@@ -94,24 +98,24 @@ def runs(node: MirrorNode) -> set[str]:
     return {each["flow"] for each in health(node)["flows"] if each["copies"] and each["state"] == "running"}
 
 
-def values(cluster: Cluster, topic: str) -> list[bytes | None]:
-    """Of all committed records of partition 0."""
-    return [each.value for each in read(cluster.bootstrap, topic, committed_only=True)]
+def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
+    """Of all committed records of the partition."""
+    return [each.value for each in read(cluster.bootstrap, topic, partition, committed_only=True)]
 
 
 def wait_values(
-    cluster: Cluster, topic: str, expected: Sequence[bytes | None], *nodes: MirrorNode, timeout: float = WAIT
+    cluster: Cluster, topic: str, expected: Sequence[bytes | None], *nodes: MirrorNode, partition: int = 0
 ) -> None:
-    """Until the topic holds exactly these, in this order."""
+    """Until the partition holds exactly these, in this order."""
 
     def there() -> None:
-        found = values(cluster, topic)
-        assert found == list(expected), f"{topic} has {len(found)} records: {found[-3:]}"
+        current = values(cluster, topic, partition)
+        assert current == list(expected), f"{topic} has {len(current)} records: {current[-3:]}"
 
     watched = [node.process for node in nodes]
     if isinstance(cluster, Broker):
         watched.append(cluster.process)
-    eventually(there, timeout, what=f"{len(expected)} records in {topic}", watched=watched)
+    eventually(there, WAIT, what=f"{len(expected)} records in {topic}", watched=watched)
 
 
 def some(count: int, *, start: int = 0) -> list[Record]:

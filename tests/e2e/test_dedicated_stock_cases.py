@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from bridge.cli import app
 from bridge.local import Cluster, MirrorNode
 from tests.e2e.dedicated import WAIT, dedicated_stack, health, mm2, running, runs, some, wait_values
 from tests.support import admin, create_topic, eventually, produce, unique
@@ -121,18 +123,18 @@ def test_multi_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> 
     """DedicatedMirrorIntegrationTest.testMultiNodeCluster: three nodes, topics that come later, and a file that changes
     from one node to the next. Stock's alias is hostile to URLs; here it is refused in a sentence."""
     file = tmp_path / "mm2.properties"
-    refused = MirrorNode(
-        tmp_path, written(file, clusters, CONVOLUTED, unique("test-topic"), "1"), name="refused"
-    )
-    refused.launch()
-    eventually(lambda: refused.process.exit_status is not None, WAIT, what="the end")
-    assert refused.process.exit_status == 2
-    assert "takes only letters, digits, '.', '_' and '-'" in refused.process.log.read_text()
-    refused.close()
+    written(file, clusters, CONVOLUTED, unique("test-topic"), "1")
+    refused = CliRunner().invoke(app, ["mirror", str(file)])
+    assert refused.exit_code == 2
+    assert "takes only letters, digits, '.', '_' and '-'" in refused.output
     mark, flow = unique("test-topic"), f"A->{PLAIN}"
     written(file, clusters, PLAIN, mark, "1")
     with ExitStack() as closing:
-        nodes = [closing.enter_context(running(tmp_path, file, name=f"node-{n}")) for n in range(3)]
+        nodes = [
+            closing.enter_context(running(tmp_path, file, name=f"node-{n}", wait=False)) for n in range(3)
+        ]
+        for node in nodes:
+            node.wait_ready()
         eventually(
             lambda: [flow] in [sorted(runs(node)) for node in nodes],
             WAIT,

@@ -151,3 +151,34 @@ def test_clusters_that_are_away() -> None:
         code, message = refused(url)
     (line,) = message.splitlines()
     assert (code, "127.0.0.1" in line or "while trying to" in line) == (1, True)
+
+
+def hand_back(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["hand-back", *arguments], env={"COLUMNS": "80"})
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert done.stdout == ""
+    return done.exit_code, done.stderr
+
+
+def test_what_is_to_be_handed_back_has_to_be_said(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters=A,B,C\nA.bootstrap.servers=127.0.0.1:1\nB.bootstrap.servers=127.0.0.1:2\n"
+        "C.bootstrap.servers=127.0.0.1:3\nA->B.enabled=true\nB->C.enabled=true\n"
+    )
+    for arguments, words in (
+        ((), "give NAME and --connect-url for a connector, or --mirror FILE for dedicated mode"),
+        (("mirror",), "give NAME and --connect-url"),
+        (("--connect-url", "http://127.0.0.1:1"), "give NAME and --connect-url"),
+        (
+            ("--mirror", str(file), "--connect-url", "http://127.0.0.1:1"),
+            "--mirror takes the place of --connect-url and --config",
+        ),
+        (("B->A", "--mirror", str(file)), "has no flow B->A that copies: its flows are A->B, B->C"),
+        (("--mirror", str(tmp_path / "none")), "none"),
+    ):
+        code, message = hand_back(*arguments)
+        assert (code, words in message) == (2, True), message
+    file.write_text("clusters=A,B\nA->B.enabled=true\n")
+    code, message = hand_back("--mirror", str(file))
+    assert (code, "bootstrap.servers" in message) == (2, True), message
