@@ -13,7 +13,7 @@ def test_b40_written_checkpoints_are_counted_with_the_latency_of_their_own_group
     with checkpointing(flow, f"{exactly(group)}, {exactly(idle)}", topics=topic) as name:
         wait_checkpoint(flow, group, topic, 42 + SHIFT)
 
-        def told(records: int) -> None:
+        def acknowledged(records: int) -> None:
             status = flow.service.status(name)
             assert (status["records_written"], status["records_in_flight"], status["records_waiting"]) == (
                 records,
@@ -24,7 +24,9 @@ def test_b40_written_checkpoints_are_counted_with_the_latency_of_their_own_group
             assert latency["count"] == records, latency
             assert 0 < latency["mean"] <= latency["max"] < 10_000, latency
 
-        eventually(lambda: told(1), WAIT, what="the first checkpoint is acknowledged", watched=flow.watched)
+        eventually(
+            lambda: acknowledged(1), WAIT, what="the first checkpoint is acknowledged", watched=flow.watched
+        )
         commit(flow.source.bootstrap, group, {(topic, 0): 77})
         commit(flow.source.bootstrap, idle, {(topic, 0): 1})
         wait_checkpoint(flow, group, topic, 77 + SHIFT)

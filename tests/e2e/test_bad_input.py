@@ -309,9 +309,9 @@ def test_a_bad_body_is_refused_with_the_one_error_body(flow: Flow, case: str, ch
         url, content=pieces if chunked else body, headers={"content-type": "application/json"}, timeout=60
     )
     assert answer.status_code == status, answer.text[:500]
-    told = answer.json()
-    assert told["error_code"]
-    assert words.lower() in answer.text.lower(), told
+    error = answer.json()
+    assert error["error_code"]
+    assert words.lower() in answer.text.lower(), error
     assert len(answer.text) < 5000, "what was sent is not echoed"
     assert httpx.get(f"{url}/status").status_code == httpx.codes.NOT_FOUND, "nothing is half written"
     assert flow.service.get("/health/live") == {"status": "ok"}

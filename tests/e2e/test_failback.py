@@ -58,7 +58,7 @@ class Flows(NamedTuple):
 
         eventually(stands, WAIT, what=f"{self.group} is at {offset} and {beyond}", watched=self.flow.watched)
 
-    def wait_told(self, offset: int) -> None:
+    def wait_checkpoint(self, offset: int) -> None:
         """Until the newest checkpoint of the way there is of that record of the topic on A."""
         wait_checkpoint(self.flow, self.group, self.topic, offset + SHIFT)
 
@@ -66,11 +66,11 @@ class Flows(NamedTuple):
         """Until this is the only checkpoint of the way back that is the newest of its place. Connect writes it when
         it polls the task next, after the group has moved."""
 
-        def told() -> bool:
+        def arrived() -> bool:
             newest = latest(self.flow.source, self.flow.target.name, self.group)
             return list(newest.values()) == [checkpoint]
 
-        eventually(told, WAIT, what=f"the way back tells {checkpoint}", watched=self.flow.watched)
+        eventually(arrived, WAIT, what=f"the way back tells {checkpoint}", watched=self.flow.watched)
 
     def still(self, what: str) -> None:
         """Neither cluster's offset moves, nor is any checkpoint written, for several intervals of both directions."""
@@ -139,14 +139,14 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
     commit(target.bootstrap, flows.group, {(flows.remote, 0): 70 + SHIFT})
     flows.wait(70)
     flows.wait_told_home(Checkpoint(flows.group, TopicPartition(flows.topic, 0), 70 + SHIFT, 70, ""))
-    flows.wait_told(70)
+    flows.wait_checkpoint(70)
     flows.still("after the group is back")
     assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-70"
 
     # It goes on at home, and fails over and back once more.
     commit(source.bootstrap, flows.group, {(flows.topic, 0): 80})
     flows.wait(80)
-    flows.wait_told(80)
+    flows.wait_checkpoint(80)
     flows.still("after the group went on at home")
     commit(target.bootstrap, flows.group, {(flows.remote, 0): 95 + SHIFT})
     flows.wait(95)
@@ -155,7 +155,7 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
     flows.wait(100)
     flows.flow.fill(flows.topic, 10, start=100, copy=False)
     assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-100"
-    flows.wait_told(100)
+    flows.wait_checkpoint(100)
     flows.still("with more records, and nobody reading")
 
 
@@ -165,7 +165,7 @@ def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> Non
     flows.wait_reason("moved_by_mirror")
     commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
     # B is never lowered, and never followed.
-    flows.wait_told(10)
+    flows.wait_checkpoint(10)
     flows.still("after the reset")
     flows.wait(10, there=40 + SHIFT)
     assert flows.reason() == "moved_by_mirror"

@@ -108,8 +108,8 @@ def test_after_every_fault_all_is_current_within_two_intervals(
     for what, seconds in healed.items():
         record_property(f"seconds until current after {what}", round(seconds, 2))
     with capsys.disabled():
-        told = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in healed.items())
-        print(f"\nall current again after: {told} (interval {INTERVAL} s)")
+        line = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in healed.items())
+        print(f"\nall current again after: {line} (interval {INTERVAL} s)")
     late = {what: seconds for what, seconds in healed.items() if seconds > 2 * INTERVAL + BUSY}
     assert not late, f"current again, but not within two intervals of {INTERVAL} s: {late}"
     no_traceback(scenario.flow.process.process.log)

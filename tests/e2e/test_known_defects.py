@@ -100,8 +100,8 @@ def test_b8_b9_a_poison_record_is_counted_and_no_trouble_is_silent(flow: Flow) -
             3,
             what="stock emits nothing any more",
         )
-        told = unique_flow.worker.rest.wait_running(stocks)
-        assert not any(task.get("trace") for task in told["tasks"])
+        status = unique_flow.worker.rest.wait_running(stocks)
+        assert not any(task.get("trace") for task in status["tasks"])
 
 
 def test_b12_b41_a_new_group_restarts_no_task_and_latencies_are_of_each_group(flow: Flow) -> None:

@@ -62,11 +62,11 @@ class Both:
 
     def beans(self, *patterns: str) -> tuple[Beans, Beans]:
         """Of stock and ours, with the names of ours as stock would have them."""
-        found = self.read(*patterns)
-        theirs = {name: each for name, each in found.items() if f"source={self.stock.source.name}," in name}
+        values = self.read(*patterns)
+        theirs = {name: each for name, each in values.items() if f"source={self.stock.source.name}," in name}
         ours = {
             self._as_stock(name): each
-            for name, each in found.items()
+            for name, each in values.items()
             if f"source={self.ours.source.name}," in name
         }
         return theirs, ours

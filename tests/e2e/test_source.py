@@ -56,11 +56,11 @@ def wait_copied(flow: Flow, topic: str, within: float = COPIED) -> None:
     eventually(there, within, what=f"{topic} is copied", watched=flow.watched)
 
 
-def wait_told(flow: Flow, name: str, topics: list[str], each: int) -> None:
+def wait_progress(flow: Flow, name: str, topics: list[str], each: int) -> None:
     """Until the service says that all is copied: so many records of each partition."""
     path = f"/v1/connectors/{quote(name)}"
 
-    def told() -> None:
+    def shown() -> None:
         progress = flow.service.get(f"{path}/progress?limit=1000")
         places = [
             (row["topic"], row["partition"], row["position"], row["records"])
@@ -71,7 +71,7 @@ def wait_told(flow: Flow, name: str, topics: list[str], each: int) -> None:
         assert (totals["state"], totals["lag"], totals["records"]) == ("copying", 0, each * len(places))
         assert totals["bytes"] > 0
 
-    eventually(told, WAIT, what="progress is told", watched=flow.watched)
+    eventually(shown, WAIT, what="progress is shown", watched=flow.watched)
     assert flow.service.get(f"{path}/gaps")["total"] == 0
 
 
@@ -87,7 +87,7 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
         later = create_topic(unique_flow.source.bootstrap, f"{mark}-2", PARTITIONS)
         fill(unique_flow, later, 0)
         wait_copied(unique_flow, later)
-        wait_told(unique_flow, name, [topic, later], 20)
+        wait_progress(unique_flow, name, [topic, later], 20)
 
         rest.pause(name)
         eventually(

@@ -225,12 +225,12 @@ def test_what_the_target_holds_already_fails_the_task_or_stands_in_health_as_the
 
         eventually(copied, MIRRORED, what="it goes on", watched=own.watched)
 
-        def told() -> None:
+        def in_health() -> None:
             (of,) = (each for each in own.service.health()["connectors"] if each["name"] == name)
             assert any("target_not_empty" in error for error in of["errors"]), of
             assert own.worker.rest.status(name)["tasks"][0]["state"] == "RUNNING"
 
-        eventually(told, WAIT, what="health tells of it", watched=own.watched)
+        eventually(in_health, WAIT, what="it is in health", watched=own.watched)
 
 
 # -- the source is gone ----------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(mirrored_flow: OurF
         )
         eventually(partial(_ready_by_runs, own, group), WAIT, what=f"{group} is ready", watched=own.watched)
     checkpoints = eventually(
-        partial(_all_told, own, groups[0]), WAIT, what=f"checkpoints of {groups[0]}", watched=own.watched
+        partial(_all_committed, own, groups[0]), WAIT, what=f"checkpoints of {groups[0]}", watched=own.watched
     )
     names = own.worker.rest.connectors()
     before = {name: own.service.status(name)["errors"] for name in names}
@@ -292,12 +292,12 @@ def _ready_by_runs(flow: Flow, group: str, answer: str = "ready") -> None:
     assert {(row["verdict"], row["evidence"]) for row in report["partitions"]} == {("exact", "run")}, report
 
 
-def _all_told(flow: Flow, group: str) -> dict[TopicPartition, Checkpoint]:
+def _all_committed(flow: Flow, group: str) -> dict[TopicPartition, Checkpoint]:
     """The newest checkpoints of a group, all of where it stands. Connect writes them after the group has moved."""
     checkpoints = latest(flow.target, flow.source.name, group)
-    told = {place: checkpoint.downstream_offset for place, checkpoint in checkpoints.items()}
-    assert told == committed_offsets(flow.target.bootstrap, group)
-    assert len(told) == PARTITIONS
+    offsets = {place: checkpoint.downstream_offset for place, checkpoint in checkpoints.items()}
+    assert offsets == committed_offsets(flow.target.bootstrap, group)
+    assert len(offsets) == PARTITIONS
     return checkpoints
 
 

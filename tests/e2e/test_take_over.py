@@ -216,19 +216,19 @@ def test_offsets_are_altered_and_reset_as_stocks(flow: Flow, kind: str, key: dic
     ):
         with connector(flow.worker, config, unique("alter")) as name:
             messages = [
-                _told(flow, name, config, "PATCH", [(key, ZERO)]),
-                _told(flow, name, config, "DELETE"),
+                _answer(flow, name, config, "PATCH", [(key, ZERO)]),
+                _answer(flow, name, config, "DELETE"),
             ]
             rest.stop(name)
             rest.wait_state(name, "STOPPED", tasks=0)
             kept: dict[str, Any] = {}
             for partition, offset in alterations(key):
-                messages.append(_told(flow, name, config, "PATCH", [(partition, offset)]))
+                messages.append(_answer(flow, name, config, "PATCH", [(partition, offset)]))
                 if ALTERED in messages[-1]:
                     kept[json.dumps(partition, sort_keys=True)] = {"partition": partition, "offset": offset}
                 _wait_offsets(flow, name, [each for each in kept.values() if each["offset"] is not None])
             assert any(each["offset"] is not None for each in kept.values())
-            messages.append(_told(flow, name, config, "DELETE"))
+            messages.append(_answer(flow, name, config, "DELETE"))
             _wait_offsets(flow, name, [])
             answers.append(messages)
     assert answers[1] == answers[0]
@@ -243,7 +243,7 @@ def _wait_offsets(flow: Flow, name: str, expected: list[Any]) -> None:
     eventually(shown, WAIT, what=f"Connect shows the offsets of {name}", watched=flow.watched)
 
 
-def _told(
+def _answer(
     flow: Flow,
     name: str,
     config: dict[str, str],
@@ -255,7 +255,7 @@ def _told(
         None if pairs is None else {"offsets": [{"partition": one, "offset": other} for one, other in pairs]}
     )
     try:
-        told = str(flow.worker.rest.call(method, f"/connectors/{name}/offsets", body=body))
+        answer = str(flow.worker.rest.call(method, f"/connectors/{name}/offsets", body=body))
     except ConnectFailed as refused:
-        told = f"{refused.status} {refused}"
-    return told.replace(name, "NAME").replace(config["connector.class"].rpartition(".")[2], "CLASS")
+        answer = f"{refused.status} {refused}"
+    return answer.replace(name, "NAME").replace(config["connector.class"].rpartition(".")[2], "CLASS")

@@ -112,14 +112,15 @@ def test_every_key_is_shown_as_python_defines_it(flow: Flow) -> None:
     for key in keys:
         result = shown[key["name"]]
         default = None if key["required"] else key["default"]
-        told = (
+        described = (
             result["type"],
             result["required"],
             result["default_value"],
             result["importance"],
             result["group"],
         )
-        assert told == (key["type"], key["required"], default, key["importance"], key["group"]), key["name"]
+        expected = (key["type"], key["required"], default, key["importance"], key["group"])
+        assert described == expected, key["name"]
         assert (result["documentation"], result["order_in_group"]) == (key["documentation"], key["order"])
     ours = {key["name"] for key in keys}
     # Beside them stands only what Connect has for every connector.
@@ -264,11 +265,11 @@ def test_a_cluster_that_can_not_be_reached_refuses_only_what_asks_for_that(flow:
     flow.worker.rest.put(name, config)
     try:
 
-        def told() -> None:
+        def listed() -> None:
             status = flow.service.get(f"/v1/connectors/{name}/status")
             assert any("has no address in DNS" in error for error in status["errors"]), status
             assert flow.service.health()["status"] == "degraded"
 
-        eventually(told, WAIT, what="the status says what can't be reached")
+        eventually(listed, WAIT, what="the status says what can't be reached")
     finally:
         flow.worker.rest.delete(name)

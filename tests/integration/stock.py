@@ -36,7 +36,7 @@ class Stock:
         lines += [("sync", _b64(topic), 0, *sync) for sync in syncs]
         lines += [("started",), ("task", "default", _b64("A"), _b64("B"))]
         lines += [("checkpoints", _b64("g"), _b64(topic), 0, offset, "") for offset in offsets]
-        return [_offsets(line) for line in self._told(lines)]
+        return [_offsets(line) for line in self._answers(lines)]
 
     def group_sync(
         self, checkpoints: Mapping[TopicPartition, int], idle: int | None
@@ -46,12 +46,12 @@ class Stock:
         the group is not in it."""
         fields: list[object] = [field for place in checkpoints for field in _place(place, checkpoints[place])]
         snapshot: list[object] = [0] if idle is None else [1, _b64("A.orders"), 0, idle, ""]
-        (told,) = self._told(
+        (answer,) = self._answers(
             [("store", 0), ("started",), ("groupsync", _b64("g"), len(checkpoints), *fields, *snapshot)]
         )
-        return [_decoded(each.split(":")) for each in told.split()]
+        return [_decoded(each.split(":")) for each in answer.split()]
 
-    def _told(self, lines: Iterable[tuple[object, ...]]) -> list[str]:
+    def _answers(self, lines: Iterable[tuple[object, ...]]) -> list[str]:
         return self._run(
             self._store, "".join("\t".join(map(str, line)) + "\n" for line in lines)
         ).splitlines()

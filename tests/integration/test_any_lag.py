@@ -79,7 +79,7 @@ class Rounds:
     def wait(self, what: str, holds: Callable[[Reports], object]) -> None:
         """Starts the task, until the reports by group hold; then stops it. What the service knows stays."""
 
-        def told() -> None:
+        def exact() -> None:
             listed = httpx.get(
                 f"{self._service.url}/v1/groups?connector={self._name}&limit=1000", verify=NO_AUTHORITIES
             ).json()
@@ -87,7 +87,7 @@ class Rounds:
             assert holds(result), [report for report in result.values() if report["verdict"] != "exact"][:2]
 
         with DirectTasks(self._service.url, self._name, self._config):
-            eventually(told, WAIT, what=what, watched=[self._service.process])
+            eventually(exact, WAIT, what=what, watched=[self._service.process])
 
     def wait_trouble(self, what: str) -> None:
         """Starts the task, until health tells of it."""
@@ -102,8 +102,8 @@ class Rounds:
 
 
 def exact(report: Mapping[str, Any]) -> bool:
-    told = {(row["verdict"], row["evidence"], row["bound"]) for row in report["partitions"]}
-    return (told, report["reason"]) == ({("exact", "run", 0)}, "source_unreachable")
+    verdicts = {(row["verdict"], row["evidence"], row["bound"]) for row in report["partitions"]}
+    return (verdicts, report["reason"]) == ({("exact", "run", 0)}, "source_unreachable")
 
 
 def test_forty_lags_are_exact_though_the_source_never_comes_back(
@@ -114,8 +114,8 @@ def test_forty_lags_are_exact_though_the_source_never_comes_back(
     again. A service that starts later knows of no group; what was committed stands."""
     origin, service = stack.broker(unique("origin")), stack.service("any-lag")
     flow = CopyFlow(origin, stack.target)
-    listed, told_by_headers = flow.topic(), flow.topic()
-    topics = {listed: True, told_by_headers: False}
+    listed, by_headers = flow.topic(), flow.topic()
+    topics = {listed: True, by_headers: False}
     for topic, transactions in topics.items():
         write(origin.bootstrap, topic, 0, FIRST, transactions=transactions)
     copy(flow)
@@ -134,14 +134,14 @@ def test_forty_lags_are_exact_though_the_source_never_comes_back(
     monkeypatch.setattr(copier, "Fetcher", partial(Fetcher, partition_bytes=1))
     flow.topics = [listed]
     copy(flow)
-    flow.topics = [told_by_headers]
+    flow.topics = [by_headers]
     monkeypatch.setattr(holes, "MOST_BYTES", 1)
     copy(flow)
     assert all(run.holes for run in merged(flow, listed))
-    assert not any(run.holes for run in merged(flow, told_by_headers))
+    assert not any(run.holes for run in merged(flow, by_headers))
     origin.kill()
 
-    flow.topics = [listed, told_by_headers]
+    flow.topics = [listed, by_headers]
     rounds.wait("all are exact", lambda reports: all(map(exact, reports.values())))
     offsets = {group: committed(flow.target.bootstrap, group) for group in groups}
     assert again(flow, groups, offsets) == {}

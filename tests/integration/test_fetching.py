@@ -110,7 +110,7 @@ def reading(bootstrap: str, work: Callable[[Reading], Awaitable[T]], **limits: A
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     """Of each fetch: session epoch, partitions that it names, partitions that it forgets."""
     fetches: list[tuple[int, int, int]] = []
     fetch = log_requests.fetch
@@ -124,39 +124,39 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     return fetches
 
 
-def test_a_session_carries_only_changes(source: Cluster, told: list[tuple[int, int, int]]) -> None:
+def test_a_session_carries_only_changes(source: Cluster, requests: list[tuple[int, int, int]]) -> None:
     topic = create_topic(source.bootstrap, unique("fetched"), 30)
 
     async def work(reader: Reading) -> None:
         await reader.begin(topic, 30)
-        await reader.until(lambda: len(reader.ends) == 30 and told[-1][1:] == (0, 0))
-        assert told[0][0] == 0
-        assert sum(named for _, named, _ in told) >= 30
-        told.clear()
+        await reader.until(lambda: len(reader.ends) == 30 and requests[-1][1:] == (0, 0))
+        assert requests[0][0] == 0
+        assert sum(named for _, named, _ in requests) >= 30
+        requests.clear()
         records = [each for number in range(3) for each in numbered(20, partition=number)]
         await asyncio.to_thread(produce, source.bootstrap, topic, records)
         await reader.until(lambda: all(reader.count(number) == 20 for number in range(3)))
         assert reader.values[1] == [each.value for each in numbered(20)]
         # All three go on behind what was read, and are named again for that, and no others are.
-        await reader.until(lambda: sum(named for _, named, _ in told) >= 3)
+        await reader.until(lambda: sum(named for _, named, _ in requests) >= 3)
 
     reading(source.bootstrap, work)
-    assert all(epoch > 0 and named <= 3 and forgotten <= 3 for epoch, named, forgotten in told)
+    assert all(epoch > 0 and named <= 3 and forgotten <= 3 for epoch, named, forgotten in requests)
 
 
-def test_an_idle_fetch_waits_at_the_broker(source: Cluster, told: list[tuple[int, int, int]]) -> None:
+def test_an_idle_fetch_waits_at_the_broker(source: Cluster, requests: list[tuple[int, int, int]]) -> None:
     topic = create_topic(source.bootstrap, unique("fetched"), 2)
 
     async def work(reader: Reading) -> float:
         await reader.begin(topic, 2)
-        await reader.until(lambda: len(told) >= 4)
+        await reader.until(lambda: len(requests) >= 4)
         began = time.monotonic()
         asyncio.get_running_loop().run_in_executor(None, produce, source.bootstrap, topic, numbered(1))
         await reader.until(lambda: reader.count() == 1)
         return began
 
     reading(source.bootstrap, work, max_wait_ms=300)
-    assert len(told) < 20
+    assert len(requests) < 20
 
 
 def test_aborted_records_are_listed_and_open_ones_held_back(source: Cluster) -> None:

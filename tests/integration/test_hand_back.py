@@ -46,15 +46,15 @@ class Handing(CopyFlow):
         return self.remote(topic) if topic in self.topics else None
 
     def hand_back(self, *, force: bool = False, failing: bool = False) -> list[PartitionHandBack]:
-        told: list[PartitionHandBack] = []
+        given: list[PartitionHandBack] = []
 
         def write(rows: Sequence[PartitionHandBack]) -> None:
-            told.extend(rows)
+            given.extend(rows)
             if failing:
                 raise ConnectionError("Connect is away")
 
         rows = asyncio.run(hand_back(self.spec, self._remote, write, force=force))
-        assert told == [row for row in rows if row.written]
+        assert given == [row for row in rows if row.written]
         return rows
 
 

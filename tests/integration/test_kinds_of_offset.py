@@ -213,10 +213,10 @@ def test_aborted_data_that_the_mirror_left_out(case: Case) -> None:
         case.topic,
         [*numbered(10, timestamp=NOW), *numbered(10, start=20, timestamp=NOW + 20)],
     )
-    told = {"source_consumer_isolation_level": "read_committed"}
-    assert gist(case.ask(20, **told)) == (EXACT, 14 + JUNK, 0)
+    committed_only = {"source_consumer_isolation_level": "read_committed"}
+    assert gist(case.ask(20, **committed_only)) == (EXACT, 14 + JUNK, 0)
     for offset in (10, 12, 15, 16):
-        assert gist(case.ask(offset, **told)) == (EXACT, 10 + JUNK, 0)
+        assert gist(case.ask(offset, **committed_only)) == (EXACT, 10 + JUNK, 0)
     # Not told, translation takes them for data without a copy: the neighbours that have one say the same.
     for offset in (10, 12, 15, 16):
         assert gist(case.ask(offset)) == (EXACT, 10 + JUNK, 0)

@@ -249,6 +249,6 @@ def test_latencies_of_checkpoints_are_kept_by_group(stock: Stock, defect: str, s
     snapshots.groups("c", 1, [pack_report(name, report) for name, report in published.reports.items()])
     snapshots.written("c", "g", 1000)
     snapshots.written("c", "g2", 5)
-    told = [snapshots.full("c", group) for group in ("g", "g2")]
-    latencies = [each.checkpoint_latency_ms for each in told if each is not None]
+    reports = [snapshots.full("c", group) for group in ("g", "g2")]
+    latencies = [each.checkpoint_latency_ms for each in reports if each is not None]
     assert [(each.last, each.mean) for each in latencies if each is not None] == [(1000, 1000.0), (5, 5.0)]

@@ -43,21 +43,21 @@ def theirs(java: Ask, how: str, files: Sequence[str]) -> list[dict[str, str]]:
 def ours(file: str) -> dict[str, str]:
     """The parts of MirrorMakerConfigs.java, as this project makes them."""
     raw = parse_properties(file, "file")
-    found = {"properties": _text(raw), "names": "\n".join(sorted(names.CONNECTOR_NAMES))}
+    texts = {"properties": _text(raw), "names": "\n".join(sorted(names.CONNECTOR_NAMES))}
     whole = replaced(raw, resolved(raw, os.environ)[0])
     aliases = stock.clusters(whole)
-    found["clusters"] = "\n".join(sorted(aliases))
-    found["pairs"] = "\n".join(sorted(f"{source}->{target}" for source, target in stock.cluster_pairs(whole)))
+    texts["clusters"] = "\n".join(sorted(aliases))
+    texts["pairs"] = "\n".join(sorted(f"{source}->{target}" for source, target in stock.cluster_pairs(whole)))
     for alias in aliases:
-        found[f"client {alias}"] = _text(stock.values(stock.client_settings(whole, alias)))
+        texts[f"client {alias}"] = _text(stock.values(stock.client_settings(whole, alias)))
     for source, target in permutations(aliases, 2):
-        found[f"worker {source}->{target}"] = _text(
+        texts[f"worker {source}->{target}"] = _text(
             stock.values(stock.worker_settings(whole, source, target))
         )
         for connector in CONNECTORS:
             settings = stock.connector_settings(raw, source, target, connector)
-            found[f"{connector} {source}->{target}"] = _text(stock.values(settings))
-    return found
+            texts[f"{connector} {source}->{target}"] = _text(stock.values(settings))
+    return texts
 
 
 def _text(properties: Mapping[str, str]) -> str:
@@ -210,20 +210,20 @@ def _written(rng: random.Random, pairs: Sequence[tuple[str, str]]) -> Iterator[s
 
 
 def _escaped(rng: random.Random, text: str, *, key: bool = False) -> str:
-    found = ""
+    escaped = ""
     for at, character in enumerate(text):
         special = (
             character in "\\" or (character in " \t" and (key or at == 0)) or (key and character in "=:#!")
         )
         if ord(character) < 32 or ord(character) > 126 or rng.random() < 0.005:
-            found += f"\\u{ord(character):04x}"
+            escaped += f"\\u{ord(character):04x}"
         else:
-            found += (
+            escaped += (
                 "\\" + character
                 if special or (rng.random() < 0.005 and not character.isalnum())
                 else character
             )
-    return found
+    return escaped
 
 
 # -- comparisons ------------------------------------------------------------------------------------------------------

@@ -465,8 +465,8 @@ def test_b44_checks_across_keys_are_stocks_but_mind_no_case(oracle: Oracle) -> N
 
 def stock_errors(oracle: Oracle, kind: str, given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     answers = oracle([("validate", kind, *itertools.chain(*props.items())) for props in given])
-    told = [[text or "" for text in each[1:]] for each in answers]
-    return [dict(zip(texts[::2], texts[1::2], strict=True)) for texts in told]
+    rows = [[text or "" for text in each[1:]] for each in answers]
+    return [dict(zip(texts[::2], texts[1::2], strict=True)) for texts in rows]
 
 
 def our_errors(kind: str, props: Mapping[str, str]) -> dict[str, str]:

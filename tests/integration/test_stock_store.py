@@ -20,7 +20,7 @@ from bridge.mm2.replication_policy import (
 )
 from bridge.model.values import Committed, GroupState, Judgement, TopicPartition, Verdict
 from bridge.translation.plan import TargetGroup, Translated, plan_group
-from tests.support.comparison import Comparison, b64, place, told
+from tests.support.comparison import Comparison, answers_of, b64, place
 from tests.support.java import compiled
 
 LONGEST = 2**63 - 1
@@ -188,7 +188,7 @@ def asked_once(topics: list[TopicPartition]) -> list[str]:
 def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Command) -> None:
     """B13: on A, `B.C.w` is a copy of B's `C.w`; stock's checkpoint is for `w`, which B has not, or it is another."""
     topic = TopicPartition("B.C.w", 0)
-    (result,) = told(stock, asked_once([topic]))
+    (result,) = answers_of(stock, asked_once([topic]))
     key, value = map(bytes.fromhex, result.split(":"))
     assert Checkpoint.decode(key, value).topic_partition == TopicPartition("w", 0)
     assert renamed(DefaultReplicationPolicy(), topic.topic) == "C.w"
@@ -197,7 +197,7 @@ def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: 
 def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Command) -> None:
     """`B.a` and `B.C.a` both came from `a` once; ours gives the lower answer (test_checkpoints)."""
     topics = [TopicPartition("B.a", 0), TopicPartition("B.C.a", 0)]
-    assert told(stock, asked_once(topics)) == ["IllegalStateException"]
+    assert answers_of(stock, asked_once(topics)) == ["IllegalStateException"]
 
 
 def test_group_sync(stock: Command) -> None:

@@ -38,9 +38,9 @@ class SchedulerLog:
             text = opened.read()
         self._at += len(text)
         result: dict[str, list[float]] = {name: [] for name in PASSES.values()}
-        for told, took in _TOOK.findall(text.decode(errors="replace")):
-            if told in PASSES:
-                result[PASSES[told]].append(int(took) / 1000)
+        for line, took in _TOOK.findall(text.decode(errors="replace")):
+            if line in PASSES:
+                result[PASSES[line]].append(int(took) / 1000)
         return result
 
 

@@ -67,21 +67,21 @@ class Alone:
         """Where the groups are now."""
         with DirectTasks(self._url, self._name, self._config) as tasks:
             eventually(lambda: tasks.status().rounds > 0, 60, what="the groups are seen")
-            assert self._told("") == self._groups
-            assert self._told("&verdict=exact") == 0
+            assert self._count("") == self._groups
+            assert self._count("&verdict=exact") == 0
 
     def seconds(self) -> float:
         """Until all groups have exact answers and stand there on the target."""
         began = time.monotonic()
         with DirectTasks(self._url, self._name, self._config):
             eventually(
-                lambda: self._told("&verdict=exact&readiness=ready_as_of") == self._groups,
+                lambda: self._count("&verdict=exact&readiness=ready_as_of") == self._groups,
                 300,
                 what="exact answers without the source",
             )
         return time.monotonic() - began
 
-    def _told(self, which: str) -> int:
+    def _count(self, which: str) -> int:
         result = httpx.get(f"{self._url}/v1/groups?connector={self._name}{which}", timeout=10)
         return int(result.raise_for_status().json()["total"])
 

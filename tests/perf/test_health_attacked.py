@@ -75,11 +75,11 @@ def attackers(kind: str | None, url: str) -> Iterator[None]:
 
 
 def row(kind: str, health: Sequence[float], echoed: Sequence[float]) -> dict[str, object]:
-    found: dict[str, object] = {"attack": kind, "n": len(health)}
+    figures: dict[str, object] = {"attack": kind, "n": len(health)}
     for name, times in (("health", health), ("echo", echoed)):
-        found |= {f"{name}_p{part}": round(quantile(list(times), part / 100), 2) for part in (50, 99)}
-        found[f"{name}_max"] = round(max(times), 2)
-    return found
+        figures |= {f"{name}_p{part}": round(quantile(list(times), part / 100), 2) for part in (50, 99)}
+        figures[f"{name}_max"] = round(max(times), 2)
+    return figures
 
 
 @pytest.mark.timeout(600)
@@ -94,8 +94,8 @@ def test_health_attacked(tmp_path: Path) -> None:
             for kind in (None, *ATTACKS):
                 with attackers(kind, service.url):
                     asyncio.run(asked(service.url, echo_port, 1.0 + SECONDS / 10))
-                    found = asyncio.run(asked(service.url, echo_port, SECONDS))
-                rows.append(row(kind or "none", *found))
+                    figures = asyncio.run(asked(service.url, echo_port, SECONDS))
+                rows.append(row(kind or "none", *figures))
                 print(json.dumps(rows[-1]), flush=True)
     finally:
         service.close()

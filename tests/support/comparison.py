@@ -39,13 +39,13 @@ class Comparison:
         return len(self._ours)
 
     def settle(self, command: Sequence[str]) -> None:
-        for (line, ours), theirs in zip(self._ours, told(command, self._lines), strict=True):
+        for (line, ours), theirs in zip(self._ours, answers_of(command, self._lines), strict=True):
             assert ours == theirs, (
                 f"line {line}: {self._lines[line]} (MIRROR_BRIDGE_SEED={self.seed} runs it again)"
             )
 
 
-def told(command: Sequence[str], lines: Sequence[str]) -> list[str]:
+def answers_of(command: Sequence[str], lines: Sequence[str]) -> list[str]:
     """The lines that a program answers."""
     text = "\n".join(lines) + "\n"
     ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False)

@@ -140,7 +140,7 @@ def ran(form: Form, report: str, status: int, seconds: float) -> Ran:
     return Ran(form, len(cases) - len(wrong) - len(skipped), len(skipped), names, seconds)
 
 
-def told(runs: Sequence[Ran]) -> str:
+def summary(runs: Sequence[Ran]) -> str:
     """What was run, a line for each form."""
     lines = ["", "What was run:"]
     for each in runs:
@@ -164,7 +164,7 @@ def main(words: Sequence[str]) -> int:
             for number, form in enumerate(forms):
                 runs.append(run(form, Path(directory) / f"{number}.xml"))
         finally:
-            print(told(runs))
+            print(summary(runs))
     return 1 if any(each.wrong for each in runs) else 0
 
 

@@ -19,11 +19,11 @@ _WARM = 20
 
 def main(kind: str, seconds: float, seed: str, note: str, *numbers: str) -> int:
     case = importlib.import_module(f"tests.support.fuzz.{kind}").case
-    told = Path(note)
+    progress = Path(note)
     done, slowest, began = 0, (0.0, 0), time.monotonic()
 
     def run(number: int) -> float:
-        told.write_text(f"{number}\n")
+        progress.write_text(f"{number}\n")
         started = time.process_time()
         try:
             case(Random(f"{kind} {seed} {number}"))

@@ -1,11 +1,11 @@
-"""What `make soak` runs is there, and what it ran is told."""
+"""What `make soak` runs is there, and what it ran is reported."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.durations import ROOT
-from tests.support.soak import FORMS, Form, chosen, main, ran, told
+from tests.support.soak import FORMS, Form, chosen, main, ran, summary
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="good"/>
@@ -43,7 +43,7 @@ def test_a_word_that_names_nothing_is_an_error_that_says_what_there_is(
 def test_counts_and_failures_are_told() -> None:
     result = ran(FORM, REPORT, 1, 61.4)
     assert (result.passed, result.skipped, result.wrong) == (1, 1, ["tests.a::bad", "tests.a::broken"])
-    text = told([result])
+    text = summary([result])
     for words in (
         "long",
         "1 passed, 2 failed, 1 skipped",
