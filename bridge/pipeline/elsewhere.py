@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _AT_A_TIME = 16
 DECIDED_SECONDS = 30.0
 """For which a connector waits for another one to settle its claim or to withdraw it: one that has died does neither."""
-_LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1
 _HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
 
 
@@ -72,7 +72,7 @@ async def decided(
             named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
             log.warning("connectors that have claimed copies have not settled it in time: %s", named)
             return others
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def before(spec: PipelineSpec, other: OtherCopy) -> bool:

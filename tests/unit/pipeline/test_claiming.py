@@ -85,7 +85,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> None:
         return read_layouts(await target.read(spec.layout_topic), spec)
 
     monkeypatch.setattr(elsewhere, "read_committed", read)
-    monkeypatch.setattr(elsewhere, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0)
     monkeypatch.setattr(claiming, "layout_topic", read_layout)
 
 
