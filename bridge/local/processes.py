@@ -16,7 +16,8 @@ from bridge.local.errors import LocalStackError
 from bridge.local.groups import GROUPS
 from bridge.local.waiting import Watched, eventually
 
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
+"""A service has half of that for what it commits and for its own end."""
 
 
 class ManagedProcess:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from bridge.local import eventually
 from tests.support.records import Record, as_record
 from tests.support.topics import admin
+from tests.support.waiting import once_back
 
 WAIT = 60.0
 Offsets = Mapping[tuple[str, int], int]
@@ -39,8 +40,12 @@ def commit(bootstrap: str, group: str, offsets: Offsets, *, metadata: str | None
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     """What the group has committed; empty for a group that does not exist."""
     client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group)]
-    (future,) = client.list_consumer_group_offsets(request).values()
-    result = future.result(WAIT).topic_partitions or []
+
+    def asked() -> Sequence[TopicPartition]:
+        (future,) = client.list_consumer_group_offsets(request).values()
+        return future.result(WAIT).topic_partitions or []
+
+    result = once_back(asked, f"the offsets of {group} are known")
     return {(each.topic, each.partition): each.offset for each in result if each.offset >= 0}
 
 
@@ -53,8 +58,12 @@ def delete_group(bootstrap: str, group: str) -> None:
 def state(bootstrap: str, group: str) -> str:
     """EMPTY, STABLE, …"""
     client = admin(bootstrap)
-    (future,) = client.describe_consumer_groups([group]).values()
-    return str(future.result(WAIT).state.name)
+
+    def asked() -> str:
+        (future,) = client.describe_consumer_groups([group]).values()
+        return str(future.result(WAIT).state.name)
+
+    return once_back(asked, f"the state of {group} is known")
 
 
 def resume(
@@ -110,6 +119,6 @@ def _member(bootstrap: str, group: str) -> Consumer:
         # A test that resumes where nothing is committed should fail, not start at an end.
         "auto.offset.reset": "error",
         "isolation.level": "read_uncommitted",
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 30000,
     }
     return Consumer(settings)

@@ -8,19 +8,11 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from bridge.local import eventually
 from tests.support.names import unique
+from tests.support.waiting import once_back
 
 FLUSH_SECONDS = 60.0
 READ_SECONDS = 60.0
-_BROKERS_AWAY = {
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +94,16 @@ def read(
         "isolation.level": "read_committed" if committed_only else "read_uncommitted",
     }
 
-    def attempt() -> list[Record] | KafkaException:
+    def attempt() -> list[Record]:
         consumer = Consumer(settings)
         try:
             low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_SECONDS)
             consumer.assign([TopicPartition(topic, partition, low if start is None else max(low, start))])
             return list(_until_end(consumer))
-        except KafkaException as error:
-            if error.args[0].code() in _BROKERS_AWAY:
-                raise
-            return error
         finally:
             consumer.close()
 
-    # A broker that has just come back may lead nothing for a moment.
-    result = eventually(attempt, READ_SECONDS, what=f"{topic}-{partition} is read")
-    if isinstance(result, KafkaException):
-        raise result
-    return result
+    return once_back(attempt, f"{topic}-{partition} is read")
 
 
 def last(bootstrap: str, topic: str, partition: int, end: int) -> Record | None:

@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from bridge.local import eventually
 from tests.support.records import Record, produce, read
+from tests.support.waiting import once_back
 
 WAIT = 60.0
 
@@ -74,8 +75,12 @@ def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> N
     ]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
     client = admin(bootstrap)
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(WAIT)
+
+    def done() -> None:
+        for future in client.incremental_alter_configs([resource]).values():
+            future.result(WAIT)
+
+    once_back(done, f"{name} has {configs}")
 
 
 def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
@@ -104,8 +109,12 @@ def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None
     """Moves the log start of partitions, as retention does."""
     targets = [TopicPartition(name, number, offset) for number, offset in before.items()]
     client = admin(bootstrap)
-    for future in client.delete_records(targets).values():
-        future.result(WAIT)
+
+    def done() -> None:
+        for future in client.delete_records(targets).values():
+            future.result(WAIT)
+
+    once_back(done, f"the log of {name} starts at {before}")
 
 
 def allow(bootstrap: str, principal: str, name: str, operation: str, kind: str = "TOPIC") -> None:
