@@ -94,7 +94,7 @@ class Counting:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": 30000,
             }
         )
         counts: Counter[int] = Counter()
