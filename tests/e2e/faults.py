@@ -38,7 +38,7 @@ class Member:
 
     def committed(self) -> list[int]:
         """By partition; -1 for none."""
-        result = self._consumer.committed(self._places, timeout=2.0)
+        result = self._consumer.committed(self._places, timeout=5.0)
         for place in result:
             if place.error is not None:
                 raise KafkaException(place.error)

@@ -28,7 +28,7 @@ from tests.support import admin, allow, bounds, commit, create_topic, eventually
 from tests.support.records import Record, last
 from tests.support.topics import drop_rule, has_rule
 
-WAIT = 90.0
+WAIT = 120.0
 PASSWORD = "wonder-4c1e"
 A, B = Side.SOURCE, Side.TARGET
 

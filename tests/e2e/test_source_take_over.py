@@ -35,7 +35,7 @@ from tests.support import (
 from tests.support.records import producer
 
 PARTITIONS = 3
-COPIED = 60.0
+COPIED = 120.0
 """Seconds in which a driver has started and copied what is there, on a busy machine too."""
 PAUSE = 0.1
 """Seconds between two records of each partition."""

@@ -37,7 +37,7 @@ _LINES = (
     *("PUT /v1/plugins/group_offset/validate", "GET /v1/groups/g/explain", "POST /v1/sessions"),
 )
 _NESTS = (b"[" * 100_000, b'{"config":' * 50_000, b'{"config": {"a": ' + b"9" * 100_000 + b"}}")
-_WITHIN = 10.0
+_WITHIN = 30.0
 _HEALTH_EVERY = 50
 
 
