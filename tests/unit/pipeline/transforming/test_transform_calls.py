@@ -109,7 +109,7 @@ POISONED = [*VALUES[:2], b"poison", *VALUES[3:5]]
     ("function", "why"),
     [
         ("raises", "transform raises: it failed with KeyError: 'no such country' (own_transforms.py, line "),
-        ("hangs", "transform hangs: it took longer than bridge.transform.timeout.ms (300) allows"),
+        ("hangs", "transform hangs: it took longer than bridge.transform.timeout.ms (1000) allows"),
         (
             "grows",
             "transform grows: it took more memory than bridge.transform.memory.bytes (67108864) allows",
@@ -118,7 +118,7 @@ POISONED = [*VALUES[:2], b"poison", *VALUES[3:5]]
     ],
 )
 def test_the_records_that_a_transform_fails_with_are_found(function: str, why: str) -> None:
-    timeout = 0.3 if function == "hangs" else 5.0
+    timeout = 1.0 if function == "hangs" else 5.0
     result = outcomes(POISONED, own("upper"), own(function, mark="POISON"), timeout=timeout)
     assert list(failed(result)) == [102]
     assert all(message.startswith(why) for message in failed(result).values()), failed(result)
