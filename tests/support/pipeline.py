@@ -40,7 +40,7 @@ from tests.support.records import Record, read
 from tests.support.topics import admin, bounds, create_topic
 
 COMPACTED = {"cleanup.policy": "compact"}
-WAIT = 60.0
+WAIT = 120.0
 T = TypeVar("T")
 
 

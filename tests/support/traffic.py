@@ -14,7 +14,7 @@ from tests.support.names import unique
 from tests.support.records import FLUSH_SECONDS, position
 from tests.support.topics import bounds
 
-WAIT = 60.0
+WAIT = 120.0
 _CLIENT = {"reconnect.backoff.max.ms": 500, "log_level": 0}
 
 
