@@ -32,6 +32,8 @@ CLASS = "MirrorGroupOffsetConnector"
 FULL_CLASS = f"org.apache.kafka.connect.mirror.{CLASS}"
 """As KIP-1292's JSON has it."""
 LEASE_MS = 5000
+LONG_LEASE_MS = 60_000
+"""Of connectors whose end is seen before their lease ends, on a busy machine too."""
 SHIFT = 7
 WAIT = 60.0
 """Far above what anything here takes on an idle machine: the machine may be busy, a time that counts is measured."""
@@ -204,6 +206,16 @@ class Flow:
         eventually(
             lambda: self.service.status(name)["rounds"] > before + more, WAIT, what=what, watched=self.watched
         )
+
+    def wait_copying_stopped(self, name: str) -> None:
+        """Until the driver of a source connector that was paused has ended: what was under way when the pause came is
+        still copied."""
+
+        def stopped() -> None:
+            totals = self.service.get(f"/v1/connectors/{quote(name, safe='')}/progress")["totals"]
+            assert totals["state"] == "stopped", totals
+
+        eventually(stopped, WAIT, what=f"{name} copies nothing any more", watched=self.watched)
 
     @property
     def watched(self) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import pytest
 from bridge.local import ConnectFailed
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_checkpoint
-from tests.e2e.flow import LEASE_MS, SHIFT, WAIT, Flow, exactly, stays
+from tests.e2e.flow import LONG_LEASE_MS, SHIFT, WAIT, Flow, exactly, stays
 from tests.support import commit, connector, delete_group, eventually, unique
 
 INTERVALS = 3.0
@@ -29,7 +29,8 @@ class Pair:
         for name, kind in zip(self.names, ("Checkpoint", "Heartbeat"), strict=True):
             groups = {"groups": exactly(self.group)} if kind == "Checkpoint" else {}
             chosen = {"emit_heartbeats_interval_seconds": 1, **groups, **settings}
-            self.flow.worker.rest.put(name, our_control(kind, self.flow, **chosen))
+            config = our_control(kind, self.flow, **chosen)
+            self.flow.worker.rest.put(name, config | {"bridge.task.lease.ms": str(LONG_LEASE_MS)})
 
     def move(self, offset: int) -> None:
         commit(self.flow.source.bootstrap, self.group, {(self.topic, 0): offset})
@@ -88,7 +89,7 @@ def test_what_is_told_by_rest_is_done(flow: Flow) -> None:
         pair.wait_tasks("lapsed")
         for name in pair.names:
             ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
-            assert max(ages) < LEASE_MS, "a pause is seen before the lease ends"
+            assert max(ages) < LONG_LEASE_MS, "a pause is seen before the lease ends"
         assert pair.arrived() == paused, "what is made before the pause is seen waits"
         pair.silent("paused")
         for name in pair.names:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from bridge.local import ConnectFailed
-from tests.e2e.flow import LEASE_MS, SHIFT, Flow, Json, exactly, stays
+from tests.e2e.flow import LONG_LEASE_MS, SHIFT, Flow, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
 
 WAIT = 60.0
@@ -87,14 +87,16 @@ def test_groups_appear_and_vanish_without_any_task_restarting(flow: Flow) -> Non
 
 def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resumed(flow: Flow) -> None:
     topic, group = flow.topic(), unique("paused")
-    with flow.connector(exactly(group), tasks_max=2) as name:
+    with flow.connector(exactly(group), tasks_max=2, bridge_task_lease_ms=LONG_LEASE_MS) as name:
         _follows(flow, group, topic, 10)
         sessions = flow.service.sessions(name)
         flow.worker.rest.pause(name)
         flow.worker.rest.wait_state(name, "PAUSED")
         _wait_state(flow, name, "idle", ["lapsed", "lapsed"])
         ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
-        assert IDLE_MS <= min(ages) <= max(ages) < LEASE_MS, "a pause is seen, nobody waits for the lease"
+        assert IDLE_MS <= min(ages) <= max(ages) < LONG_LEASE_MS, (
+            "a pause is seen, nobody waits for the lease"
+        )
         _follows_no_more(flow, group, topic, 20)
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})
@@ -104,14 +106,14 @@ def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resum
 
 def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(flow: Flow) -> None:
     topic, group = flow.topic(), unique("stopped")
-    with flow.connector(exactly(group), tasks_max=2) as name:
+    with flow.connector(exactly(group), tasks_max=2, bridge_task_lease_ms=LONG_LEASE_MS) as name:
         _follows(flow, group, topic, 10)
         sessions = flow.service.sessions(name)
         flow.worker.rest.stop(name)
         flow.worker.rest.wait_state(name, "STOPPED", tasks=0)
         _wait_state(flow, name, "idle", ["stopped", "stopped"])
         ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
-        assert max(ages) < LEASE_MS, "a stop is told, nobody waits for the lease"
+        assert max(ages) < LONG_LEASE_MS, "a stop is told, nobody waits for the lease"
         _follows_no_more(flow, group, topic, 20)
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})

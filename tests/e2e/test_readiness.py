@@ -143,6 +143,7 @@ def test_nothing_is_copied_while_the_source_connector_is_paused(mirrored_flow: O
     rest.wait_state(name, "PAUSED")
     why = not_green(flow, group, "not_ready", "copying_stopped", PAUSED)
     assert why["detail"] == f"connector {name} is paused: resume it in Connect"
+    flow.wait_copying_stopped(name)
     before, before_ms = len(read(flow.target.bootstrap, copy)), int(time.time() * 1000)
     mirrored_flow.produce(topic, start=10)
     end = time.monotonic() + 5

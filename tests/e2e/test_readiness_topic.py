@@ -143,6 +143,7 @@ def test_a_service_that_is_started_while_the_source_is_dead_answers_as_before(
         assert why["reason"] == "copying_stopped"
 
     eventually(stopped, WAIT, what="nothing is copied any more", watched=flow.watched)
+    flow.wait_copying_stopped(copying)
     mirrored_flow.produce(topic, start=10)
     missing = RECORDS * PARTITIONS
 

@@ -96,6 +96,7 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
             what="paused",
             watched=unique_flow.watched,
         )
+        unique_flow.wait_copying_stopped(name)
         fill(unique_flow, topic, 20)
         before = bounds(unique_flow.target.bootstrap, unique_flow.remote(topic))
         stays(
