@@ -9,13 +9,12 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bridge.protocol.messages import (
     Accepted,
-    AlteredOffset,
-    AlteredOffsets,
     AlterOffsets,
     PollRequest,
     PollResponse,
@@ -24,6 +23,7 @@ from bridge.protocol.messages import (
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
+from bridge.service.checks.altered_offsets import log_and_pack
 from bridge.service.checks.config_sizes import check_room, check_tasks
 from bridge.service.checks.context import AlterOffsets as Altering
 from bridge.service.checks.context import MirrorQueries
@@ -235,34 +235,18 @@ class Service:
             measured = copying.samples.next(body.measured)
         return Polled(_with_records(response, batch.texts, measured), held)
 
-    async def alter_offsets(self, name: str, body: AlterOffsets) -> AlteredOffsets:
-        """Alters where a stopped source connector copies from. Waits for both clusters."""
+    async def alter_offsets(self, name: str, body: AlterOffsets) -> bytes:
+        """Alters where a stopped source connector copies from; AlteredOffsets as JSON. Waits for both clusters."""
         check_protocol(body.protocol)
         await self.checker.check(SOURCE, body.config)
-        offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
-        props = {**given(body.config), "name": name}
-        rows = await self.pools.queries.run(lambda: self.altering()(name, props, offsets))
-        for row in rows:
-            if row.changes:
-                fields = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
-                log.info(
-                    "partition %s-%d: position altered from offset %d to %d: %s",
-                    *fields,
-                    extra={"connector": name},
-                )
-        return AlteredOffsets(
-            offsets=[
-                AlteredOffset(
-                    topic=row.source.topic,
-                    partition=row.source.partition,
-                    target_topic=row.target_topic,
-                    position=row.position,
-                    to=row.to,
-                    outcome=row.outcome.value,
-                )
-                for row in rows
-            ]
-        )
+        context = copy_context()  # log lines of the thread have the request's id
+
+        def alter() -> bytes:
+            offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
+            rows = self.altering()(name, {**given(body.config), "name": name}, offsets)
+            return context.run(log_and_pack, name, rows)
+
+        return await self.pools.queries.run(alter)
 
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
         connector = self._renew_lease(name, index, session)

@@ -7,29 +7,31 @@ times quicker.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fastapi import Request
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from bridge.errors import BodyErrors, ConfigError, TooLarge
 from bridge.protocol.messages import Message
+from bridge.service.http.long_lists import LongList, NotJson
 
 M = TypeVar("M", bound=Message)
 
 
 MOST_TEXTS = 20_000
-"""Names and texts in JSON, of a body that holds no long list. Others wait while it is parsed: about as many are parsed
-in 3 ms."""
-MOST_LISTED = 200_000
-"""Of one with a list."""
+"""Names and texts in JSON that are parsed in one go, in about 3 ms: others wait meanwhile."""
 MOST_ERRORS = 200
 """Errors that are listed; pydantic has no way to list the first ones only."""
+_ITEMS = TypeAdapter(list[Any])
 
 
-def read(model: type[M], most_texts: int = MOST_TEXTS) -> Callable[[Request], Awaitable[M]]:
-    """A dependency that gives the body as `model`, or raises BodyErrors with every error, and TooLarge."""
+def read(model: type[M], long_list: str | None = None) -> Callable[[Request], Awaitable[M]]:
+    """A dependency that gives the body as `model`, or raises BodyErrors with every error, and TooLarge. `long_list`: a
+    field that may have any number of items; it is parsed in parts."""
+    in_parts = None if long_list is None else _InParts(model, long_list)
 
     async def body(request: Request) -> M:
         content_type = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
@@ -38,14 +40,63 @@ def read(model: type[M], most_texts: int = MOST_TEXTS) -> Callable[[Request], Aw
                 [ConfigError("Content-Type", f"must be application/json, not {content_type or 'empty'}")]
             )
         data = await request.body()
-        if data.count(b'"') > 2 * most_texts:
-            raise TooLarge(f"The request body has more than {most_texts} names and texts")
+        if in_parts is not None:
+            return await in_parts.read(data)
+        _check_texts(data.count(b'"'))
         try:
             return model.model_validate_json(data, strict=True)
         except ValidationError as error:
-            raise BodyErrors(_errors(error)) from None
+            raise BodyErrors(_listed(error.error_count(), _errors(error, ["body"]))) from None
 
     return body
+
+
+class _InParts(Generic[M]):
+    """Reads bodies of one model whose list `key` may be long."""
+
+    def __init__(self, model: type[M], key: str) -> None:
+        self._model, self._key = model, key
+        field = model.model_fields[key]
+        self._items: TypeAdapter[list[Any]] = TypeAdapter(field.rebuild_annotation())
+        lengths = (getattr(each, "max_length", None) for each in field.metadata)
+        self._most: int | None = next((length for length in lengths if length is not None), None)
+
+    async def read(self, data: bytes) -> M:
+        """Lets others have their turn after each part. Raises BodyErrors and TooLarge."""
+        items: list[Any] = []
+        errors: list[ConfigError] = []
+        failed = 0
+        try:
+            body = LongList(data.decode(), self._key)
+            for part in body.parts():
+                _check_texts(part.count('"'))
+                try:
+                    items += self._items.validate_json(part or "[]", strict=True)
+                except ValidationError as error:
+                    failed += error.error_count()
+                    errors += _errors(error, ["body", self._key], len(items)) if failed <= MOST_ERRORS else []
+                    items += self._items_as_they_are(part, len(items))
+                await asyncio.sleep(0)
+            _check_texts(body.rest.count('"'))
+            message = self._model.model_validate_json(body.rest, strict=True)
+        except ValidationError as error:
+            failed += error.error_count()
+            errors += _errors(error, ["body"])
+        except (NotJson, UnicodeDecodeError) as error:
+            raise BodyErrors([ConfigError("body", f"Invalid JSON: {error}")]) from None
+        if self._most is not None and len(items) > self._most:
+            failed += 1
+            errors.append(ConfigError(f"body.{self._key}", f"List should have at most {self._most} items"))
+        if failed:
+            raise BodyErrors(_listed(failed, errors))
+        return message.model_copy(update={self._key: items}) if items else message
+
+    def _items_as_they_are(self, part: str, begin: int) -> list[Any]:
+        """The items of a part that does not follow the contract. Raises NotJson."""
+        try:
+            return _ITEMS.validate_json(part)
+        except ValidationError as error:
+            raise NotJson(f"{self._key}, item {begin} or later: {error.errors()[0]['msg']}") from None
 
 
 def accepts(model: type[Message]) -> dict[str, Any]:
@@ -54,10 +105,31 @@ def accepts(model: type[Message]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _errors(error: ValidationError) -> list[ConfigError]:
-    if (count := error.error_count()) > MOST_ERRORS:
+def _check_texts(quotes: int) -> None:
+    """Of what is parsed in one go. Raises TooLarge."""
+    if quotes > 2 * MOST_TEXTS:
+        raise TooLarge(f"The request body has more than {MOST_TEXTS} names and texts")
+
+
+def _listed(count: int, errors: list[ConfigError]) -> list[ConfigError]:
+    if count > MOST_ERRORS:
         return [ConfigError("body", f"{count} fields are not of the contract's form")]
+    return errors
+
+
+def _errors(error: ValidationError, at: list[str], begin: int = 0) -> list[ConfigError]:
+    """The errors as those of the field `at`; `begin`: how many of its items come before the parsed ones."""
+    if error.error_count() > MOST_ERRORS:
+        return []
     return [
-        ConfigError(".".join(["body", *(str(part) for part in item["loc"])]), item["msg"])
+        ConfigError(".".join([*at, *_path(item["loc"], begin)]), item["msg"])
         for item in error.errors(include_input=False, include_url=False, include_context=False)
+    ]
+
+
+def _path(loc: tuple[int | str, ...], begin: int) -> list[str]:
+    first, rest = loc[:1], loc[1:]
+    return [
+        *(str(part + begin if isinstance(part, int) else part) for part in first),
+        *(str(part) for part in rest),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 
 from bridge.protocol.messages import (
     Accepted,
@@ -23,7 +23,7 @@ from bridge.service.answers.status import connector_status
 from bridge.service.failover.operating import operate
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
-from bridge.service.http.request_bodies import MOST_LISTED, accepts, read
+from bridge.service.http.request_bodies import accepts, read
 from bridge.service.service import Service
 from bridge.service.state.copy_progress import CopySnapshot, ProgressFilter, gaps, page
 from bridge.service.state.task_table import Connector
@@ -75,14 +75,19 @@ async def refresh(
     return Refreshed(name=name, kind=connector.kind, seconds=round(time.monotonic() - began, 3), **result)
 
 
-@router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))
+@router.post(
+    "/{name}/offsets",
+    response_model=AlteredOffsets,
+    responses=declares(400, 409, 413, 503),
+    openapi_extra=accepts(AlterOffsets),
+)
 async def alter_offsets(
     name: ConnectorName,
     service: TheService,
-    body: Annotated[AlterOffsets, Depends(read(AlterOffsets, MOST_LISTED))],
-) -> AlteredOffsets:
+    body: Annotated[AlterOffsets, Depends(read(AlterOffsets, long_list="offsets"))],
+) -> Response:
     """Alters where a stopped source connector copies from, by its source offsets. Waits for the clusters."""
-    return await service.alter_offsets(name, body)
+    return Response(await service.alter_offsets(name, body), media_type="application/json")
 
 
 @router.get("/{name}/status", responses=declares(404))

@@ -13,11 +13,11 @@ from bridge.service.failover.failover import fail_over, roll_back
 from bridge.service.failover.plan import plan
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import TheService
-from bridge.service.http.request_bodies import MOST_LISTED, accepts, read
+from bridge.service.http.request_bodies import accepts, read
 
 router = APIRouter(prefix="/v1/failover", tags=["failover"])
 
-Body = Annotated[MoveGroups, Depends(read(MoveGroups, MOST_LISTED))]
+Body = Annotated[MoveGroups, Depends(read(MoveGroups, long_list="groups"))]
 
 
 @router.post("", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
