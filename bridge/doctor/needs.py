@@ -1,7 +1,7 @@
 """Every right that a connector needs on its clusters: the one table that doctor, docs/security.md and tests read. Pure.
 
 READ, WRITE, ALTER and DELETE include DESCRIBE, and ALTER_CONFIGS includes DESCRIBE_CONFIGS, as in Kafka's own
-authorizer: so neither stands here beside them.
+authorizer: so neither stands here beside one that is needed whenever it is.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ _NO_CONFIGS = ("sync.topic.configs.enabled", "false")
 _NO_ACLS = (("sync.topic.acls.enabled", "false"),)
 _NO_SYNCS = (("emit.offset-syncs.enabled", "false"),)
 _NO_READINESS = (("emit.group-readiness.enabled", "false"), ("dry.run", "true"))
+_BY_SYNCS = (("translation.evidence", "syncs"),)
+"""No record is looked at: DESCRIBE is enough to see where logs begin and end."""
 _NO_COMMITS = (("dry.run", "true"), ("sync.group.offsets.enabled", "false"))
 _SEEN_COMPACTED = "to see that it loses nothing (`cleanup.policy=compact`); without it the log says so"
 
@@ -120,7 +122,15 @@ RIGHTS = (
     Right(_COPIES, _TARGET, "ALTER", On.CLUSTER, "to write the ACLs that are copied", _NO_ACLS),
     # -- groups and checkpoints
     Right(_GROUPS, _SOURCE, "DESCRIBE", On.GROUPS, "to list them and to read their committed offsets"),
-    Right(_GROUPS, _SOURCE, "READ", On.TOPICS, "to compare records at the groups' offsets"),
+    Right(_GROUPS, _SOURCE, "READ", On.TOPICS, "to compare records at the groups' offsets", _BY_SYNCS),
+    Right(
+        _CHECKPOINTS,
+        _SOURCE,
+        "DESCRIBE",
+        On.TOPICS,
+        "to read the groups' offsets in them, and where their logs begin",
+        only=_BY_SYNCS,
+    ),
     Right(_GROUPS, _TARGET, "READ", On.GROUPS, "to commit their offsets", _NO_COMMITS),
     Right(
         _GROUPS,
@@ -131,7 +141,11 @@ RIGHTS = (
         without=(("sync.group.offsets.enabled", "false"),),
         only=(("dry.run", "true"),),
     ),
-    Right(_GROUPS, _TARGET, "READ", On.COPIES, "to find the copies of records, and to commit offsets"),
+    Right(
+        _GROUPS, _TARGET, "READ", On.COPIES, "to find the copies of records, and to commit offsets", _BY_SYNCS
+    ),
+    Right(_CHECKPOINTS, _TARGET, "READ", On.COPIES, "to commit offsets", _NO_COMMITS, only=_BY_SYNCS),
+    Right(_CHECKPOINTS, _TARGET, "DESCRIBE", On.COPIES, "to see where their logs end", only=_BY_SYNCS),
     Right(
         _GROUPS,
         _TARGET,

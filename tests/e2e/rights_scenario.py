@@ -48,6 +48,9 @@ ROLES = {
     "checkpoint": Role("checkpoint", "checkpoints", {"reverse.checkpointing.enabled": "true"}),
     "heartbeat": Role("heartbeat", "beats"),
     "dry": Role("group_offset", "dry-groups", {"dry.run": "true"}),
+    "syncs": Role(
+        "checkpoint", "by-syncs", {"translation.evidence": "syncs", "sync.group.offsets.enabled": "false"}
+    ),
     "back": Role("group_offset", "groups-back", {"reverse.checkpointing.enabled": "true"}, home=True),
     "heir": Role(
         "source",
@@ -69,6 +72,7 @@ GROUPS = {
     "group_offset": ("billing", "billing-2"),
     "checkpoint": ("shipping", "shipping-2"),
     "dry": ("planned", "planned-2"),
+    "syncs": ("shipped", "shipped-2"),
     "back": ("returning", "returning-2"),
 }
 """The first of each reads orders, the second payments."""
@@ -340,6 +344,20 @@ class RightsScenario:
             assert row["target_offset"] is not None, report
 
         self.until(there, f"{group} is synced at {at}")
+
+    def translated(self, role: str, group: str, topic: str) -> None:
+        """The end of what is copied now is translated for the group, whether anything is committed or not."""
+        self.copied(topic)
+        _, at = bounds(self.source.bootstrap, topic)[0]
+        commit(self.source.bootstrap, group, {(topic, 0): at})
+
+        def there() -> None:
+            report = self.client.report(group, NAME[role])
+            (row,) = (each for each in report["partitions"] if each["topic"] == topic)
+            assert row["committed"] == at, report
+            assert row["target_offset"] is not None, report
+
+        self.until(there, f"{group} is translated at {at}")
 
     def well(self, role: str) -> bool:
         """Nothing is wrong now but what is told of gaps for a day."""

@@ -38,6 +38,8 @@ ELSEWHERE: dict[tuple[str, On], str] = {
         On.COPIES,
     ): "of the copy, with sync.topic.configs.enabled=false: by the take-over below",
     ("WRITE", On.OTHERS_IDS): "by the take-over below",
+    ("DESCRIBE", On.TOPICS): "by offset syncs alone, below",
+    ("DESCRIBE", On.COPIES): "by offset syncs alone, below",
     ("READ", On.COPIES): "of the copy: tests/integration/test_pipeline_faults.py",
 }
 
@@ -119,6 +121,26 @@ def test_dry_runs_and_the_flow_back_run_with_exactly_their_rights(scenario: Righ
         for group, topic in zip(GROUPS[role], TOPICS, strict=True):
             scenario.synced(role, group, topic)
         assert scenario.doctor(role) == []
+
+
+def test_by_offset_syncs_alone_no_record_is_read(scenario: RightsScenario) -> None:
+    """DESCRIBE on topics and copies is enough where nothing is committed, and is missed."""
+    role, group, topic = "syncs", GROUPS["syncs"][1], TOPICS[1]
+    cases = scenario.cases(role)
+    seen = [case for case in cases if case.right.on in (On.TOPICS, On.COPIES) and not case.right.optional]
+    assert {case.right.operation for case in seen} == {"DESCRIBE"}
+    scenario.grant(cases)
+    scenario.start(role)
+    scenario.until(partial(scenario.well, role), f"{role} is well")
+    scenario.translated(role, group, topic)
+    assert scenario.doctor(role) == []
+    for case in (case for case in seen if case.name.endswith(topic)):
+        scenario.take(case)
+        scenario.until(partial(scenario.named, case), case.label)
+        assert case.in_line(scenario.doctor(role)), scenario.doctor(role)
+        scenario.grant([case])
+        scenario.translated(role, group, topic)
+        scenario.until(partial(scenario.well, role), f"healed: {case.label}")
 
 
 def moving(scenario: RightsScenario, command: str, *arguments: str) -> tuple[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import cast
 
 import pytest
 
@@ -13,11 +14,17 @@ from bridge.kafka.admin.inspection import Inspection
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.protocol import group_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
-from bridge.model.values import GroupState, Side
+from bridge.model.copying import Copied
+from bridge.model.values import CopyId, GroupState, Side
+from bridge.pipeline import denied
+from bridge.pipeline.dropping import Dropper
+from bridge.pipeline.layout_records import read_layouts
+from tests.unit.pipeline.values import copied, spec
 
 SETTINGS = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"})
 UNKNOWN_TOPIC = 3
@@ -63,8 +70,12 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
     monkeypatch.setattr(
         group_requests, "read_described_groups", lambda _: dict.fromkeys(made.last, (0, GroupState.EMPTY))
     )
-    monkeypatch.setattr(cluster_description, "describe_topics", made.of("describe_topics"))
-    monkeypatch.setattr(cluster_description, "read_topics", lambda *_: {})
+    monkeypatch.setattr(cluster_description, "describe_groups", made.of("describe_groups"))
+    allowed = (0, frozenset[str]())
+    monkeypatch.setattr(cluster_description, "read_groups", lambda _: dict.fromkeys(made.last, allowed))
+    for module in (cluster_description, denied):
+        monkeypatch.setattr(module, "describe_topics", made.of("describe_topics"))
+        monkeypatch.setattr(module, "read_topics", lambda *_: {})
     return made
 
 
@@ -118,3 +129,48 @@ def test_doctor_describes_500_topics_at_a_time(requests: Requests) -> None:
 
     asyncio.run(go())
     assert requests.sizes == {"describe_topics": [500, 500, 1]}
+
+
+def test_doctor_describes_500_groups_at_a_time(requests: Requests) -> None:
+    async def go() -> None:
+        inspection = Inspection(SETTINGS.raw)
+        try:
+            assert len(await inspection.groups(names(1001))) == 1001
+        finally:
+            await inspection.close()
+
+    asyncio.run(go())
+    assert requests.sizes["describe_groups"] == [500, 500, 1]
+
+
+def copies() -> list[Copied]:
+    return [copied(topic=name) for name in names(1001)]
+
+
+def test_rights_are_asked_for_500_topics_at_a_time(requests: Requests) -> None:
+    async def go() -> None:
+        source = NetworkClient(SETTINGS.raw)
+        rights = denied.Rights(spec({"target.cluster.bootstrap.servers": "127.0.0.1:1"}), source)
+        try:
+            assert await rights.allowed(copies()) == copies()
+        finally:
+            await rights.close()
+            await source.close()
+
+    asyncio.run(go())
+    assert requests.sizes == {"describe_topics": [500, 500, 1] * 2}
+
+
+def test_deleted_topics_are_looked_for_500_at_a_time(requests: Requests) -> None:
+    """On the target, then on the source."""
+
+    async def go() -> None:
+        client = NetworkClient(SETTINGS.raw)
+        keys = {CopyId(each.source, each.target_topic): [b""] for each in copies()}
+        nobody = cast("TransactionalProducer", None)
+        dropper = Dropper(spec(), client, client)
+        assert await dropper.drop(nobody, read_layouts([], spec()), keys, ()) == set()
+        await client.close()
+
+    asyncio.run(go())
+    assert requests.sizes == {"metadata": [500, 500, 1] * 2}
