@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import resource
@@ -25,6 +24,7 @@ from bridge.logs.setup import HTTP, set_up_logs
 from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
+from bridge.service.garbage import collect, keep_what_exists
 from bridge.service.http.access import Access
 from bridge.service.http.app import create_app
 from bridge.service.http.rotation import Rotating, watch
@@ -153,6 +153,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._rotating: list[Rotating[Any]] = []
+        self._collecting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._beside: Beside | None = None
 
@@ -169,9 +170,8 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What exists now lives on: the garbage collector need not walk it during a poll.
-        gc.collect()
-        gc.freeze()
+        keep_what_exists()
+        self._collecting = asyncio.create_task(collect(lambda: self._service.pools.in_use), name="garbage")
         self._watching = asyncio.create_task(watch(self._rotating), name="files that may change")
         if self._beside is not None:
             await self._beside.start()
@@ -182,8 +182,9 @@ class DrainingServer(uvicorn.Server):
             connection.shutdown()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._collecting, self._watching):
+            if task is not None:
+                task.cancel()
         if self._beside is not None:
             await self._beside.close()
         log.info("shutting down, answering %d held poll(s)", self._service.long_polls.count)

@@ -43,7 +43,11 @@ def test_tasks_go_from_a_worker_an_hour_ahead_to_one_an_hour_behind(
     flow = replace(unique_flow, worker=next(workers))
     topic, groups = flow.topic(), [unique("group") for _ in CLASSES]
     names = [unique("ours") for _ in CLASSES]
-    settings = {"sync.group.offsets.enabled": "true", "emit.checkpoints.interval.seconds": "1"}
+    settings = {
+        "sync.group.offsets.enabled": "true",
+        "emit.checkpoints.interval.seconds": "1",
+        "checkpoints.topic.replication.factor": "1",
+    }
     checkpoints = f"{flow.source.name}.checkpoints.internal"
 
     def move_on(flow: Flow, offset: int) -> None:

@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from aiokafka.record.util import encode_varint
 
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record import loops
 from bridge.kafka.record.batch import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 from bridge.kafka.record.compression import Compression
@@ -162,7 +163,7 @@ def _decoded(codec: int, data: memoryview, heads: Numbers, room: int) -> Bytes:
     bounds = heads[:, : loops.END + 1]
     if codec == LZ4 and LZ4_RATIO * len(data) <= room and not _any_states_its_size(as_bytes(data), bounds):
         # They hold no more than there is room for, and state nothing that would be allocated: as fast as it goes.
-        pieces: Sequence[bytes | memoryview] = [lz4_frame(data[at:end]) for at, end in bounds.tolist()]
+        pieces: Sequence[BytesLike] = [lz4_frame(data[at:end]) for at, end in bounds.tolist()]
     else:
         pieces = _decoded_each(codec, data, bounds, room)
     bounds[:, loops.END] = np.cumsum([len(piece) for piece in pieces])
@@ -176,8 +177,8 @@ def _any_states_its_size(data: Bytes, bounds: Numbers) -> bool:
     return bool((flags & LZ4_SIZE).any())
 
 
-def _decoded_each(codec: int, data: memoryview, bounds: Numbers, room: int) -> list[bytes | memoryview]:
-    pieces = list[bytes | memoryview]()
+def _decoded_each(codec: int, data: memoryview, bounds: Numbers, room: int) -> list[BytesLike]:
+    pieces = list[BytesLike]()
     for at, end in bounds.tolist():
         pieces.append(decoded(codec, data[at:end], room))
         room -= len(pieces[-1])

@@ -62,25 +62,27 @@ def opened(
     start, end, epoch = offset, offset, -1
     room = most = most // _PART
     data_filter = DataFilter(aborted)
-    for number, batch in enumerate(parse(data)):
-        inner: Sequence[RecordView] = ()
-        if holds_data := data_filter.is_data(batch):
+    first = True
+    for batch in parse(data):
+        holds_data = data_filter.is_data(batch)
+        if holds_data:
             try:
                 inner, size = _records(batch, most, room)
             except Exception:  # each codec has exceptions of its own
-                if not number:
+                if first:
                     raise
                 break
             room -= size
-        if not number and batch.base_offset < start:
-            start = batch.base_offset
-        epoch = batch.leader_epoch if not number or batch.leader_epoch == epoch else -1
+            records += inner
+            if batch.magic < 2 and inner:
+                start = min(start, inner[0].offset)
+        if first:
+            start, epoch, first = min(start, batch.base_offset), batch.leader_epoch, False
+        elif batch.leader_epoch != epoch:
+            epoch = -1
         end = batch.last_offset + 1
         if not holds_data:
             without_data.append((batch.base_offset, end))
-        elif batch.magic < 2 and inner:
-            start = min(start, inner[0].offset)
-        records += inner
     if end == offset:
         # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
         return (None if data else Window(offset, max(offset, log_end), (), epoch)), 0
@@ -123,47 +125,43 @@ def decode_log(
             unreadable += 1
         room -= size
         end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
-        records += [
-            LogRecord(each.offset, each.timestamp, each.key, each.value)
-            for each in inner
-            if each.offset >= offset
-        ]
+        if batch.base_offset < offset or batch.magic < 2:
+            inner = [each for each in inner if each.offset >= offset]
+        records += [LogRecord(each.offset, each.timestamp, each.key, each.value) for each in inner]
     return DecodedLog(records, end, epoch, unreadable)
 
 
 def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView], int]:
     """Decodes a batch's records, with how many bytes they take, at most `most`, and `room` where they are compressed.
     Raises Overlarge, and whatever the codec raises."""
+    # Batches of one record come by the thousand: there each call and each slice of these counts.
+    data, count = batch.data, batch.count
     if batch.magic < 2:
-        return messages(batch.data, min(most, room)), len(batch.data)
-    if batch.count > most // BYTES_A_RECORD:
+        return messages(data, min(most, room)), len(data)
+    if count * BYTES_A_RECORD > most:
         raise Overlarge(most)
-    if not batch.attributes & CODEC:
-        return _sound(batch, _read(batch.data, batch.count, most)), 0
-    head, packed = batch.data[:HEADER_SIZE], batch.data[HEADER_SIZE:]
-    content = decoded(batch.attributes & CODEC, packed, min(room, limit(len(packed), most)))
-    flags = bytes((head[_FLAGS_AT] & ~CODEC,))
-    whole = b"".join((head[:_FLAGS_AT], flags, head[_FLAGS_AT + 1 :], content))
-    return _sound(batch, _read(whole, batch.count, most)), len(content)
-
-
-def _sound(batch: RawBatch, records: Sequence[RecordView]) -> Sequence[RecordView]:
+    whole: memoryview | bytearray = data
+    size = 0
+    if codec := batch.attributes & CODEC:
+        packed = data[HEADER_SIZE:]
+        content = decoded(codec, packed, min(room, limit(len(packed), most)))
+        size = len(content)
+        whole = bytearray(data[:HEADER_SIZE])
+        whole[_FLAGS_AT] &= ~CODEC
+        whole += content
+    length = len(whole)
+    if count * _LEAST_RECORD > length - HEADER_SIZE:
+        raise ValueError("it has more records than bytes for them")
+    if length > _UNCOUNTED and _has_more_headers(memoryview(whole)[HEADER_SIZE:], count):
+        raise Overlarge(most)
+    if whole[-1] < _MORE:
+        records = list(DefaultRecordBatch(whole))
+    else:
+        # The library looks behind the end of a batch that ends in the middle of a number, or seems to.
+        records = list(DefaultRecordBatch(memoryview(b"".join((whole, _BEHIND)))[:length]))
     if records and (records[0].offset < batch.base_offset or records[-1].offset > batch.last_offset):
         raise ValueError("its records have other offsets than it says")
-    return records
-
-
-def _read(batch: bytes | memoryview, count: int, most: int) -> Sequence[RecordView]:
-    """Reads the records of a batch that is not compressed."""
-    if count > (len(batch) - HEADER_SIZE) // _LEAST_RECORD:
-        raise ValueError("it has more records than bytes for them")
-    if len(batch) > _UNCOUNTED and _has_more_headers(memoryview(batch)[HEADER_SIZE:], count):
-        raise Overlarge(most)
-    if batch[-1] < _MORE:
-        return list(DefaultRecordBatch(bytes(batch)))
-    # The library looks behind the end of a batch that ends in the middle of a number, or seems to.
-    padded = memoryview(b"".join((batch, _BEHIND)))
-    return list(DefaultRecordBatch(padded[: len(batch)]))
+    return records, size
 
 
 def _has_more_headers(data: memoryview, records: int) -> bool:

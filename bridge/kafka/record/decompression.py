@@ -14,6 +14,7 @@ import cramjam
 import lz4.frame
 import zstandard
 
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.model.batch_limits import Overlarge
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -41,7 +42,7 @@ _ZSTD_RATIO = 1 << 15
 _decompressor = zstandard.ZstdDecompressor()
 
 
-def decoded(codec: int, data: memoryview, room: int) -> bytes | memoryview:
+def decoded(codec: int, data: memoryview, room: int) -> BytesLike:
     """Decompresses at most `room` bytes. Raises Overlarge for more, ValueError for a codec that nobody knows, and what
     the library does for what it can't decode."""
     if codec >= len(_DECODE):
@@ -64,10 +65,12 @@ def _gzip(data: memoryview, room: int) -> bytes:
     raise ValueError(f"it has more than {_MEMBERS} members")
 
 
-def _snappy(data: memoryview, room: int) -> bytes:
-    if len(data) <= _XERIAL.size or _XERIAL.unpack_from(data)[0] != _XERIAL_HEAD:
+def _snappy(data: memoryview, room: int) -> bytes | bytearray:
+    if data[: len(_XERIAL_HEAD)] != _XERIAL_HEAD or len(data) <= _XERIAL.size:
         return _snappy_block(data, room)
-    pieces, at = list[bytes](), len(_XERIAL_HEAD)
+    if _XERIAL.unpack_from(data)[1] == len(data) - _XERIAL.size:
+        return _snappy_block(data[_XERIAL.size :], room)  # most have one block
+    pieces, at = list[bytearray](), len(_XERIAL_HEAD)
     blocks = _BLOCKS + len(data) // _BYTES_A_BLOCK
     while at < len(data):
         begin = at + _INT32.size
@@ -82,11 +85,14 @@ def _snappy(data: memoryview, room: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _snappy_block(data: memoryview, room: int) -> bytes:
+def _snappy_block(data: memoryview, room: int) -> bytearray:
     # As much as it says to hold is allocated.
-    if cramjam.snappy.decompress_raw_len(data) > room:
+    if (size := cramjam.snappy.decompress_raw_len(data)) > room:
         raise Overlarge(room)
-    return bytes(cramjam.snappy.decompress_raw(data))
+    content = bytearray(size)
+    if cramjam.snappy.decompress_raw_into(data, content) != size:
+        raise ValueError("a block does not hold what it says")
+    return content
 
 
 def _lz4(data: memoryview, room: int) -> bytes:
@@ -141,7 +147,7 @@ def _stream(read: Callable[[int], bytes], size: int, room: int) -> bytes:
     raise Overlarge(room)
 
 
-_DECODE: tuple[Callable[[memoryview, int], bytes | memoryview], ...] = (
+_DECODE: tuple[Callable[[memoryview, int], BytesLike], ...] = (
     lambda data, _: data,
     _gzip,
     _snappy,
