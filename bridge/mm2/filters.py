@@ -53,6 +53,11 @@ class ConfigPropertyFilter(Protocol):
         """Whether the remote topic gets the value that the source has by default, instead of the target's default."""
 
 
+MOST_CHARACTERS = 10_000
+"""Of a name or regular expression in a list. Compiling takes 3 µs for each of them; names of topics have 249."""
+_SHOWN = 80
+
+
 class PatternList:
     """A list of names and regexes; raises PatternProblem when the joined regex does not compile. `key` is the setting
     that errors name."""
@@ -138,6 +143,9 @@ def split_list(text: str) -> tuple[str, ...]:
 def pattern_list_problem(patterns: Sequence[str]) -> str | None:
     """Checks a list of patterns: returns the error as a sentence without its end; None when it compiles."""
     for pattern in patterns:
+        if len(pattern) > MOST_CHARACTERS:
+            begin = f"{pattern[:_SHOWN]}… has {len(pattern)} characters"
+            return f"{begin}; a name or a regular expression has {MOST_CHARACTERS} at most"
         try:
             PatternList((pattern,))
         except PatternProblem as problem:

@@ -15,6 +15,7 @@ from bridge.patterns import JavaPattern, PatternProblem, PatternTooSlow
 
 __all__ = ["JavaPattern", "PatternProblem", "PatternTooSlow", "compile_java", "exactly"]
 
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _REPETITION = re.compile(r"\{\d+(,\d*)?\}")
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _NAMED = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
@@ -92,6 +93,11 @@ class Translator:
                 self.out.append(self._line_anchor(char))
             elif char in "*+?":
                 self._repeats(char)
+            elif plain := _PLAIN.match(scanner.text, scanner.at):
+                self.out.append(
+                    re.escape(char + plain.group())
+                )  # in one go: there may be a megabyte of names
+                scanner.at = plain.end()
             else:
                 self.out.append(re.escape(char))
         if len(self.levels) > 1:

@@ -320,3 +320,10 @@ def test_a_pattern_is_made_again_of_what_another_process_is_told(pattern: JavaPa
     assert [again.fullmatch(text) for text in ("a.b", "axb", "abc")] == [
         pattern.fullmatch(text) for text in ("a.b", "axb", "abc")
     ]
+
+
+def test_an_item_of_a_list_may_not_be_too_long() -> None:
+    """A megabyte of a name took ten seconds to compile."""
+    assert pattern_list_problem(("a" * 10_000,)) is None
+    problem = pattern_list_problem(("fine", "a" * 10_001))
+    assert problem == f"{'a' * 80}… has 10001 characters; a name or a regular expression has 10000 at most"
