@@ -26,7 +26,7 @@ from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
 from bridge.service.garbage import collect, keep_what_exists
 from bridge.service.http.access import Access
-from bridge.service.http.app import create_app
+from bridge.service.http.app import build_routes, create_app
 from bridge.service.http.rotation import Rotating, watch
 from bridge.service.http.tls import CurrentContext
 from bridge.service.http.uvicorn_protocol import ConnectionLimits, limited
@@ -128,6 +128,7 @@ def run(
         insecure=settings.insecure(),
         max_body=settings.max_body_bytes,
     )
+    build_routes(app)
     sys.setswitchinterval(SWITCH_SECONDS)
     server = DrainingServer(_config(app, settings), service)
     server.watch(tokens)

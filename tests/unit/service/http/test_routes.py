@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from bridge.model.values import Reason
 from bridge.protocol.messages import ErrorBody, FlowStatus, GroupReport
@@ -20,7 +21,7 @@ from bridge.service.answers.explain import explain
 from bridge.service.answers.readiness import ConnectorView
 from bridge.service.answers.reasons import REASONS
 from bridge.service.http.access import Access
-from bridge.service.http.app import create_app
+from bridge.service.http.app import build_routes, create_app
 from bridge.service.ipc.messages import pack_report
 from bridge.service.service import Service
 from bridge.tokens import Tokens
@@ -612,3 +613,21 @@ def test_an_error_of_ours_is_told_without_a_traceback(monkeypatch: pytest.Monkey
         assert answer.headers["x-request-id"] in answer.text
 
     run(test)
+
+
+def test_the_first_request_takes_no_longer_than_others() -> None:
+    """FastAPI builds the models of routes when they are first asked for: 0.1 s, in which nobody else is served."""
+
+    def first(app: FastAPI) -> float:
+        async def ask() -> float:
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                began = time.thread_time()
+                assert (await client.get("/metrics")).is_success
+                return time.thread_time() - began
+
+        return asyncio.run(ask())
+
+    as_it_is, built = create_app(fake_service()), create_app(fake_service())
+    build_routes(built)
+    assert first(built) < first(as_it_is) / 3
