@@ -18,6 +18,10 @@ Value = object
 Json = dict[str, object]
 
 
+_SHOWN = 10_000
+"""Characters of a value that an error shows: the value itself stands beside it in every answer."""
+
+
 class Validator(Protocol):
     def check(self, name: str, value: Value) -> str | None: ...
 
@@ -26,7 +30,10 @@ class Validator(Protocol):
 
 def invalid(name: str, value: Value, why: str) -> str:
     """Words an error as Kafka's `ConfigException(name, value, message)`."""
-    return f"Invalid value {shown(value)} for configuration {name}: {why}"
+    text = shown(value)
+    if len(text) > _SHOWN:
+        text = f"{text[:_SHOWN]}… ({len(text)} characters)"
+    return f"Invalid value {text} for configuration {name}: {why}"
 
 
 def shown(value: Value) -> str:

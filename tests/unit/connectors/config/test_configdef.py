@@ -25,6 +25,7 @@ from connectors.config.validators import (
     ReplicationFactor,
     Url,
     Validator,
+    invalid,
     shown,
 )
 
@@ -281,3 +282,9 @@ def test_doubles_are_shown_as_java_does(value: float, text: str) -> None:
 def test_keys_are_numbered_within_their_group() -> None:
     keys = [Key(name, Type.STRING, None, Importance.LOW, "doc", group) for name, group in ("aG", "bH", "cG")]
     assert [each.order for each in numbered(keys)] == [1, 1, 2]
+
+
+def test_an_error_shows_the_beginning_of_a_value_that_is_very_long() -> None:
+    assert invalid("k", "x" * 10_000, "no") == f"Invalid value {'x' * 10_000} for configuration k: no"
+    shortened = f"Invalid value {'x' * 10_000}… (10001 characters) for configuration k: no"
+    assert invalid("k", "x" * 10_001, "no") == shortened
