@@ -7,7 +7,6 @@ so does a filter of topics or groups that was never configured. Excludes win (st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -35,7 +34,7 @@ USE_DEFAULTS_FROM_DEFAULT = "target"
 JAVA_WHITESPACE = "".join(map(chr, range(33)))
 """What Java's `String.trim()` takes away: everything up to the blank."""
 
-_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_AROUND_COMMAS = " \t\n\r\f\v"
 
 
 class TopicFilter(Protocol):
@@ -137,7 +136,8 @@ def should_replicate_topic(
 def split_list(text: str) -> tuple[str, ...]:
     """Splits a value of type LIST as Kafka does."""
     trimmed = text.strip(JAVA_WHITESPACE)
-    return tuple(_COMMA.split(trimmed)) if trimmed else ()
+    # Not by its expression \s*,\s*, which holds everybody up for minutes over a megabyte of spaces.
+    return tuple(item.strip(_AROUND_COMMAS) for item in trimmed.split(",")) if trimmed else ()
 
 
 def pattern_list_problem(patterns: Sequence[str]) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridge.mm2.filters import (
     DefaultConfigPropertyFilter,
@@ -327,3 +330,16 @@ def test_an_item_of_a_list_may_not_be_too_long() -> None:
     assert pattern_list_problem(("a" * 10_000,)) is None
     problem = pattern_list_problem(("fine", "a" * 10_001))
     assert problem == f"{'a' * 80}… has 10001 characters; a name or a regular expression has 10000 at most"
+
+
+@given(st.text(st.sampled_from("a, \t\n\v\x1f\u00a0"), max_size=12))
+def test_lists_are_split_as_by_kafkas_expression(text: str) -> None:
+    trimmed = text.strip("".join(map(chr, range(33))))
+    assert split_list(text) == (tuple(re.split(r"[ \t\n\r\f\v]*,[ \t\n\r\f\v]*", trimmed)) if trimmed else ())
+
+
+def test_spaces_in_a_list_take_no_time() -> None:
+    """By Kafka's expression these took a minute, in which nothing else was answered."""
+    began = time.thread_time()
+    assert split_list("a" + " " * 200_000 + "b") == ("a" + " " * 200_000 + "b",)
+    assert time.thread_time() - began < 1
