@@ -67,13 +67,19 @@ def broker_pids(*clusters: Cluster) -> list[int]:
 class Ours:
     """Our copy of topics, with state topics of its own, as the connector has it by default: offset syncs too."""
 
-    def __init__(self, scene: Scene, transforms: Sequence[Transform] = (), **settings: object) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        transforms: Sequence[Transform] = (),
+        props: Mapping[str, str] = MappingProxyType({}),
+        **settings: object,
+    ) -> None:
         self.scene = scene
         self.flow = CopyFlow(
             scene.source,
             scene.target,
             {"syncs_topic": unique("syncs"), **settings},
-            {"spark.master": f"local[{SLOTS}]"},
+            {"spark.master": f"local[{SLOTS}]", **props},
             transforms=transforms,
         )
         self._partitions: list[Copied] = []
@@ -142,11 +148,12 @@ def ours(
     spark: bool = True,
     tick: float = 0.05,
     transforms: Sequence[Transform] = (),
+    props: Mapping[str, str] = MappingProxyType({}),
     check: Check | None = None,
 ) -> Copy:
     """Copies what the topic holds, exactly once, on Spark or by the same slices in plain processes. `check`: of the
     target and the copy."""
-    copier = Ours(scene, transforms)
+    copier = Ours(scene, transforms, props)
     remote = copier.add(topic, load.partitions)
 
     async def copy() -> tuple[Copy, int]:
