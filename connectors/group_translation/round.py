@@ -167,12 +167,21 @@ class Rounds:
         offsets = await ask(Side.TARGET, self._target.committed(list(translated), right=right), wait)
         if commit and self.furthest is not None:
             await self.furthest.keep(translated, offsets)
+        # A coordinator that has just started lists no groups until it has loaded them: one with offsets exists, and may
+        # have members.
+        unlisted = [
+            group
+            for group, there in offsets.items()
+            if group not in self._states and there and not isinstance(there, KafkaFailure)
+        ]
+        states = await ask(Side.TARGET, self._target.group_states(unlisted), wait) if unlisted else {}
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
                 self._failed(outcome, group, Side.TARGET, there)
                 continue
-            listing = self._states.get(group, GroupListing(group, GroupState.NOT_FOUND, "classic"))
+            absent = GroupListing(group, states.get(group, GroupState.NOT_FOUND), "classic")
+            listing = self._states.get(group, absent)
             target = TargetGroup(listing.state, listing.type, there)
             outcome.plans[group] = self._commits.plan(group, rows, target)
         if commit:

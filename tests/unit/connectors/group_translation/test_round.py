@@ -322,6 +322,24 @@ def test_groups_without_members_are_written(state: GroupState) -> None:
     assert run(rounds(source, target), source).writes == 1
 
 
+def test_a_group_with_offsets_that_is_not_listed_is_asked_for_its_state() -> None:
+    """Its coordinator on the target has just started, and lists it in a moment."""
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 12})
+    kept = rounds(source, target)
+    run(kept, source)
+    asked = target.calls["group_states"]
+    run(kept, source)
+    assert target.calls["group_states"] == asked, "it is listed"
+    del target.listed["g"]
+    target.states["g"] = GroupState.STABLE
+    outcome = run(kept, source)
+    assert outcome.plans["g"].reason is Reason.GROUP_ACTIVE_ON_TARGET
+    target.states["g"] = GroupState.EMPTY
+    outcome = run(kept, source)
+    assert (outcome.plans["g"].reason, rows(outcome)[ORDERS].standing) == (None, 12 + JUNK)
+
+
 def test_an_active_group_is_neither_asked_nor_written() -> None:
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
