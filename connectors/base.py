@@ -40,6 +40,8 @@ class Summary:
     pending: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     last_success_ms: int | None = None
+    last_success_monotonic_ms: int | None = None
+    """The same by the monotonic clock."""
     last_round_seconds: float | None = None
     usual_round_seconds: float = 0.0
     """The shorter of the last two: one round that waited for a cluster makes no answer valid for longer."""
@@ -52,10 +54,17 @@ class Summary:
     """By internal topic, left out since the instance was made."""
     as_of_ms: int | None = None
     """When the last round began that both clusters have answered."""
+    as_of_monotonic_ms: int | None = None
+    """The same by the monotonic clock, which all processes of a machine share and nobody sets; None for not known."""
     tasks: Sequence[int] = ()
     """Tasks whose groups the last round has read."""
-    other_tasks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Tasks that other services run: the time of their last round, and their interval (ms)."""
+    target_monotonic_ms: int | None = None
+    """When the last round began that the target has answered, with or without the source, by the monotonic clock."""
+    target_tasks: Sequence[int] = ()
+    """Tasks whose groups that round has held against the target."""
+    other_tasks: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Tasks that other services run: the time of their last round, their interval (ms), and when this instance has seen
+    that time first, by the monotonic clock."""
     interval_ms: int = 0
     """Between the rounds of groups."""
     away_since_ms: Mapping[str, int] = field(default_factory=dict)

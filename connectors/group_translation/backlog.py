@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from bridge.model.values import Bounds, TopicPartition
 from bridge.translation.records.partition_cache import PartitionMemory
@@ -20,6 +21,9 @@ from connectors.group_translation.verdict_cache import PairIdentity
 
 _MOST_OBSERVATIONS = 64
 """Observations kept of a partition; of more every second one goes, which makes an age longer, never shorter."""
+
+_CLOCK_STEP_MS = 1_000
+"""The wall clock was set where it differs by more from the monotonic one."""
 
 Behind = tuple[int, int | None]
 """The end of a source partition, and up to where it is copied: None for not known."""
@@ -42,6 +46,15 @@ def copied_to(
     return last.position if last.downstream_end <= target.end else None
 
 
+class _Stuck(NamedTuple):
+    """Up to where a partition was copied, and when records beyond that were seen first (ms), by the wall clock and by
+    the monotonic one: only that says for how long."""
+
+    copied_to: int
+    at_ms: int
+    monotonic_ms: int
+
+
 class Backlog:
     """The missing records of the partitions that a connector's groups read."""
 
@@ -49,8 +62,7 @@ class Backlog:
         self._observed: dict[TopicPartition, deque[tuple[int, int]]] = {}
         """Times (ms) with the source's end then, oldest first; the first one is the newest end that is copied whole."""
         self._last_missing: dict[TopicPartition, Missing] = {}
-        self._stuck: dict[TopicPartition, tuple[int, int]] = {}
-        """Up to where a partition was copied, and when records beyond that were seen first."""
+        self._stuck: dict[TopicPartition, _Stuck] = {}
 
     @property
     def missing(self) -> Mapping[TopicPartition, Missing]:
@@ -62,11 +74,12 @@ class Backlog:
         return len(self._observed.get(tp, ()))
 
     def after(
-        self, at_ms: int, behind: Mapping[TopicPartition, Behind]
+        self, at_ms: int, behind: Mapping[TopicPartition, Behind], monotonic_ms: int | None = None
     ) -> dict[TopicPartition, Missing | None]:
         """Returns what a round changed that began at `at_ms` and has seen `behind`; None for partitions it did not
-        see."""
-        now = {tp: self._missing(tp, at_ms, *behind[tp]) for tp in behind}
+        see. `monotonic_ms`: the beginning by the monotonic clock; None where the wall clock is never set."""
+        monotonic_ms = at_ms if monotonic_ms is None else monotonic_ms
+        now = {tp: self._missing(tp, at_ms, monotonic_ms, *behind[tp]) for tp in behind}
         changed: dict[TopicPartition, Missing | None] = {
             tp: missing for tp, missing in now.items() if self._last_missing.get(tp) != missing
         }
@@ -76,7 +89,9 @@ class Backlog:
         self._last_missing = now
         return changed
 
-    def _missing(self, tp: TopicPartition, at_ms: int, end: int, copied_to: int | None) -> Missing:
+    def _missing(
+        self, tp: TopicPartition, at_ms: int, monotonic_ms: int, end: int, copied_to: int | None
+    ) -> Missing:
         if copied_to is None:
             self._forget(tp)
             return Missing()
@@ -85,8 +100,9 @@ class Backlog:
         if end < seen_end or at_ms < at:
             # The log was truncated or the topic created again, so offsets are other records now; or the clock was set
             # back.
-            self._forget(tp)
-            observed = self._observed.setdefault(tp, deque())
+            self._observed[tp] = observed = deque()
+            if end < seen_end:
+                self._stuck.pop(tp, None)
         observed.append((at_ms, end))
         while len(observed) > 1 and observed[1][1] <= copied_to:
             observed.popleft()
@@ -97,11 +113,21 @@ class Backlog:
             self._stuck.pop(tp, None)
             return Missing(0)
         since_ms, covered = observed[0]
-        stuck_at, seen_ms = self._stuck.get(tp, (-1, at_ms))
-        if stuck_at != copied_to:
-            self._stuck[tp] = copied_to, at_ms
-        stuck_ms = seen_ms if stuck_at == copied_to else -1
-        return Missing(records, since_ms if covered <= copied_to else -1, stuck_ms)
+        return Missing(
+            records,
+            since_ms if covered <= copied_to else -1,
+            self._stuck_since_ms(tp, at_ms, monotonic_ms, copied_to),
+        )
+
+    def _stuck_since_ms(self, tp: TopicPartition, at_ms: int, monotonic_ms: int, copied_to: int) -> int:
+        stuck = self._stuck.get(tp)
+        if stuck is None or stuck.copied_to != copied_to:
+            self._stuck[tp] = _Stuck(copied_to, at_ms, monotonic_ms)
+            return -1
+        by_monotonic_ms = at_ms - (monotonic_ms - stuck.monotonic_ms)
+        if abs(by_monotonic_ms - stuck.at_ms) > _CLOCK_STEP_MS:
+            self._stuck[tp] = stuck = stuck._replace(at_ms=by_monotonic_ms)
+        return stuck.at_ms
 
     def _forget(self, tp: TopicPartition) -> None:
         self._observed.pop(tp, None)

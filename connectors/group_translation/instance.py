@@ -23,7 +23,7 @@ from connectors.failures import Failures
 from connectors.group_translation.around_moves import AroundMoves
 from connectors.group_translation.backlog import Backlog
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.listed_groups import ListedGroups
+from connectors.group_translation.listed_groups import FIRST_LOOK, ListedGroups
 from connectors.group_translation.move_plan import pairs_of
 from connectors.group_translation.moves import Moves
 from connectors.group_translation.operating import GroupOperations
@@ -33,6 +33,7 @@ from connectors.group_translation.reporting import Reports
 from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.round import RoundOutcome, Rounds
 from connectors.group_translation.runs import FollowedRuns
+from connectors.group_translation.source_probe import SourceProbe
 from connectors.group_translation.stored import StoredState
 from connectors.group_translation.strategies import Strategy
 from connectors.outages import Outages
@@ -43,6 +44,9 @@ log = logging.getLogger(__name__)
 
 Options = TypeVar("Options", bound=GroupOptions)
 
+_LEAST_PROBE = 1.0
+"""Seconds that a source which was away has to answer before a round without it begins, unless the interval is
+shorter."""
 _PORTION = 1000
 """Groups that are processed together: bounds what a round holds in memory, and how old a state is when we commit."""
 
@@ -83,6 +87,9 @@ class GroupsInstance(Generic[Options]):
         self._groups = ListedGroups(options, self._source, moved)
         self._next_without_source = 0.0
         """When the next round without the source may begin (monotonic seconds)."""
+        self._source_away: ClusterAway | None = None
+        """Since the last round that both clusters have answered: why the source did not."""
+        self._probe, self._probe_due = SourceProbe(self._source, options.admin_timeout_ms), False
         self._groups_due = False
         """Whether groups are listed in the next round, whatever the interval."""
         self._reports = Reports(name, options, publisher)
@@ -108,6 +115,7 @@ class GroupsInstance(Generic[Options]):
 
     async def close(self) -> None:
         self._outages.left()
+        await self._probe.close()
         await self._clusters.release(self._source)
         await self._clusters.release(self._target)
 
@@ -139,7 +147,7 @@ class GroupsInstance(Generic[Options]):
 
     def _all_due(self, began: float) -> None:
         """Makes everything due in the round that begins then: an operator has requested it."""
-        self._groups_due, self._next_without_source = True, began
+        self._groups_due, self._probe_due, self._next_without_source = True, True, began
 
     async def _prepare(self) -> None:
         """Follows the internal topics before the groups of a round are read. Raises ClusterAway."""
@@ -184,6 +192,12 @@ class GroupsInstance(Generic[Options]):
         # An assignment that changes meanwhile counts from the next round on, which follows at once.
         tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
         try:
+            if self._source_away is not None:
+                if not await self._source_answers(began):
+                    await self._round_without_source(self._source_away.failure)
+                    self._rounds.end(whole=False)
+                    return self._source_away
+                began, began_ms, assignment = time.monotonic(), int(time.time() * 1000), self._assignment
             # The groups first: a group that is not listed has no report that says why it is not synced.
             if await self._groups.refresh(at_once=self._groups_due):
                 log.info(
@@ -191,21 +205,22 @@ class GroupsInstance(Generic[Options]):
                     len(self._groups.all),
                     extra={"connector": self._name},
                 )
-            self._groups_due = False
+            self._groups_due = self._probe_due = False
             await self._prepare()
             await self._portions(self._groups.synced(assignment), tally)
         except ClusterAway as away:
             self._failed(away)
             if away.side is Side.SOURCE:
-                await self._round_without_source(away.failure, began)
+                await self._round_without_source(away.failure)
             self._rounds.end(whole=False)
             return away
         except BaseException:
             self._rounds.end(whole=False)
             raise
-        self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind))
+        self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind, int(began * 1000)))
         self._rounds.end()
         self._failures.clear()
+        self._source_away = None
         self._outages.well()
         self._finish(tally, assignment, began, began_ms)
         if self._readiness_topic is not None:
@@ -215,27 +230,38 @@ class GroupsInstance(Generic[Options]):
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
         for at in range(0, len(groups), _PORTION):
             outcome = await self._portion(groups[at : at + _PORTION])
-            self._reports.outcome(outcome, tally, self._rounds.source_failure)
+            failure = self._rounds.source_failure
+            self._reports.outcome(outcome, tally, failure)
+            if failure is not None:
+                self._reports.not_looked_at(groups[at : at + _PORTION], outcome, failure)
 
-    async def _round_without_source(self, failure: KafkaFailure, began: float) -> None:
-        """Runs a round without the source: the mirror may have got further since the last one, and runs show how far.
-        Once an interval, however often the source is tried; more follow at once while there is more to read."""
-        if began < self._next_without_source or not (
-            self._rounds.works_without_source or self._readiness_topic
-        ):
+    async def _source_answers(self, began: float) -> bool:
+        """Whether a source that was away answers, as far as is known when the next round without it is due. Raises
+        ClusterAway."""
+        seconds = max(min(_LEAST_PROBE, self.interval), self._next_without_source - began)
+        if self._probe_due:
+            # Requested by an operator, who may know that it is back: a request from before may hang for longer.
+            await self._probe.close()
+            self._probe_due, seconds = False, FIRST_LOOK
+        return await self._probe.answers(self._groups.synced(self._assignment), self._changed, seconds)
+
+    async def _round_without_source(self, failure: KafkaFailure) -> None:
+        """Runs a round without the source: the mirror may have got further since the last one, and runs show how far;
+        and topics and offsets of the target may have gone. Once an interval, however often the source is tried; more
+        follow at once while there is more to read."""
+        began = time.monotonic()
+        if began < self._next_without_source:
             return
         self._next_without_source = began + self.interval
         try:
             while True:
-                tally = Tally()
+                tally, assignment, began = Tally(), self._assignment, time.monotonic()
                 self._rounds.source_failure = failure
                 await self._prepare()
                 if self._readiness_topic is not None:
                     reason = reason_of(Side.SOURCE, failure)
-                    self._summary = await self._readiness_topic.recall(
-                        self._assignment, self._summary, reason
-                    )
-                await self._portions(self._groups.synced(self._assignment), tally)
+                    self._summary = await self._readiness_topic.recall(assignment, self._summary, reason)
+                await self._portions(self._groups.synced(assignment), tally)
                 overdue = time.monotonic() >= self._next_without_source
                 if overdue or self._changed.is_set() or not self._rounds.unfinished:
                     break
@@ -247,7 +273,12 @@ class GroupsInstance(Generic[Options]):
             return
         self._outages.answered(Side.TARGET)
         since = {side: at for side, at in self._summary.away_since_ms.items() if side != Side.TARGET}
-        self._summary = replace(tally.added_to(self._summary), away_since_ms=since)
+        self._summary = replace(
+            tally.added_to(self._summary),
+            away_since_ms=since,
+            target_monotonic_ms=int(began * 1000),
+            target_tasks=sorted(assignment.active),
+        )
         self._publisher.summary(self._summary)
 
     # -- reports --------------------------------------------------------------------------------------------------
@@ -266,12 +297,19 @@ class GroupsInstance(Generic[Options]):
             self._publisher.groups({**changed, **gone})
         tally.errors.update(self._remarks())
         sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
-        tasks = sorted(assignment.active)
+        tasks, began_monotonic_ms = sorted(assignment.active), int(began * 1000)
         unreadable = {
             **self._unreadable(),
             **(self._readiness_topic.unreadable if self._readiness_topic else {}),
         }
-        self._summary = replace(sums, unreadable_records=unreadable, tasks=tasks)
+        self._summary = replace(
+            sums,
+            unreadable_records=unreadable,
+            as_of_monotonic_ms=began_monotonic_ms,
+            tasks=tasks,
+            target_monotonic_ms=began_monotonic_ms,
+            target_tasks=tasks,
+        )
         self._publisher.summary(self._summary)
 
     def _away(self, side: Side) -> Mapping[str, int]:
@@ -280,6 +318,8 @@ class GroupsInstance(Generic[Options]):
 
     def _failed(self, away: ClusterAway) -> None:
         error = f"{away.side.value} cluster: {away.failure}"
+        if away.side is Side.SOURCE:
+            self._source_away = away
         self._outages.cluster_failed(away.side, away.failure)
         if not self._failures:
             reason = reason_of(away.side, away.failure)

@@ -81,7 +81,8 @@ class ReadinessTopic:
         await self._recall(assignment, records, reason)
         as_of = [] if summary.as_of_ms is None or not summary.tasks else [summary.as_of_ms]
         as_of_ms = min([*as_of, *(each.as_of_ms for each in records.values())])
-        return replace(summary, as_of_ms=as_of_ms, tasks=sorted({*summary.tasks, *records}))
+        tasks = sorted({*summary.tasks, *records})
+        return replace(summary, as_of_ms=as_of_ms, as_of_monotonic_ms=None, tasks=tasks)
 
     async def _recall(self, assignment: Assignment, tasks: Collection[int], reason: Reason) -> None:
         if assignment.task_count != self._recalled[0]:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from bridge.errors import KafkaFailure
 from bridge.model.assignment import task_of
 from bridge.model.state_records.group_record import GroupRecord
-from bridge.model.values import Reason, Side
-from bridge.protocol.messages import GroupReport
+from bridge.model.values import Reason, Side, TopicPartition
+from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.plan import GroupPlan
 from connectors.base import Publisher
 from connectors.cluster_away import reason_of
@@ -46,6 +46,9 @@ class Reports:
         reason = None if away is None else reason_of(Side.SOURCE, away)
         for name, plan in outcome.plans.items():
             if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
+                if not self._still_stands(name, plan):
+                    tally.seen.add(name)
+                    changed[name] = self._outdated(name, reason, plan=plan)
                 continue
             tally.count(plan)
             mark = hash((fingerprint(plan), reason, self.task(name)))
@@ -60,6 +63,20 @@ class Reports:
             changed[name] = self._outdated(name, reason)
             self.changed[name] = reason
         tally.add(outcome)
+        if changed:
+            self._publisher.groups(changed)
+
+    def not_looked_at(self, names: Iterable[str], outcome: RoundOutcome, away: KafkaFailure) -> None:
+        """Takes back that groups are ready which a round without the source knows too little of to hold them against
+        the target."""
+        reason, changed = reason_of(Side.SOURCE, away), dict[str, GroupReport | None]()
+        for name in names:
+            if (
+                name not in outcome.plans
+                and name not in outcome.failures
+                and not self._still_stands(name, None)
+            ):
+                changed[name] = self._outdated(name, reason)
         if changed:
             self._publisher.groups(changed)
 
@@ -142,11 +159,44 @@ class Reports:
             else group_report
         )
 
-    def _outdated(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
+    def _still_stands(self, name: str, plan: GroupPlan | None) -> bool:
+        """Whether a group that was ready has the same offsets on the target now, in a plan without verdicts; None for
+        no plan. True for a group that was not ready."""
+        standing = None if plan is None else {row.source: row.standing for row in plan.rows}
+        mark, packed = self._last.get(name, (None, None))
+        held = hash(("held against the target", frozenset((standing or {}).items())))
+        if packed is None or mark == held:
+            return True
+        last = unpack(packed)
+        if last.ready and (
+            standing is None
+            or any(
+                standing.get(TopicPartition(each.topic, each.partition)) != each.written
+                for each in last.partitions
+            )
+        ):
+            return False
+        self._last[name] = held, packed
+        return True
+
+    def _outdated(
+        self, name: str, reason: Reason, *, ready: bool = False, plan: GroupPlan | None = None
+    ) -> GroupReport:
         """Returns the report of a group that could not be read: its last verdicts, and why there are no newer ones
-        (R5). `ready`: whether it stays ready if it was."""
+        (R5). `ready`: whether it stays ready if it was; `plan`: what stands on the target now."""
         _, packed = self._last.get(name, (None, None))
         last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
+        if plan is not None:
+            last = last.model_copy(update={"partitions": _with_standing(last.partitions, plan)})
         group_report = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
         self._last[name] = (None, pack(group_report))
         return group_report
+
+
+def _with_standing(partitions: Iterable[PartitionReport], plan: GroupPlan) -> list[PartitionReport]:
+    """Returns the partitions with what stands on the target now."""
+    standing = {row.source: row.standing for row in plan.rows}
+    return [
+        each.model_copy(update={"written": standing.get(TopicPartition(each.topic, each.partition))})
+        for each in partitions
+    ]

@@ -81,11 +81,6 @@ class Rounds:
         return len(self._pairs) + self._verdicts.remembered + self._commits.remembered
 
     @property
-    def works_without_source(self) -> bool:
-        """Whether a round without the source can translate anything."""
-        return self._verdicts.works_without_source
-
-    @property
     def unfinished(self) -> bool:
         """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
         return self._verdicts.unfinished
@@ -205,7 +200,7 @@ class Rounds:
         for group, paired in committed.items():
             if group in hidden:
                 self._last.forget(group)
-            elif self._verdicts.works_without_source:
+            else:
                 self._last.keep(group, paired)
             paired |= hidden.get(group, {})
             self._before.keep(group, paired)

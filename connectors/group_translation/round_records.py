@@ -50,6 +50,8 @@ class RoundRecords:
         self._whole_since: float | None = None
         """Since when both clusters have answered all rounds (monotonic seconds)."""
         self._lost = 0
+        self._others: dict[int, tuple[TaskRecord, int]] = {}
+        """Records of tasks that other services run, and when each was seen first (monotonic ms)."""
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -75,14 +77,23 @@ class RoundRecords:
             if record is not None and record.task_count == assignment.task_count
         }
 
-    def other_tasks(self, assignment: Assignment) -> dict[int, tuple[int, int]]:
-        """Returns the tasks that other services run: the time of their last round, and the interval to the next
-        (ms)."""
+    def other_tasks(self, assignment: Assignment) -> dict[int, tuple[int, int, int]]:
+        """Returns the tasks that other services run: the time of their last round, the interval to the next (ms), and
+        when that was seen here first: a clock that is set back makes no record young again."""
         others = [task for task in range(assignment.task_count) if task not in assignment.active]
-        return {
-            task: (record.as_of_ms, record.interval_ms)
+        records = {
+            task: record
             for task, record in self.task_records(assignment, others).items()
             if record.writer != self.writer
+        }
+        now_ms, before = int(time.monotonic() * 1000), self._others
+        self._others = {
+            task: (record, before[task][1] if before.get(task, (None, 0))[0] == record else now_ms)
+            for task, record in records.items()
+        }
+        return {
+            task: (record.as_of_ms, record.interval_ms, seen_ms)
+            for task, (record, seen_ms) in self._others.items()
         }
 
     def missing(self, own: Collection[TopicPartition]) -> dict[TopicPartition, Missing]:

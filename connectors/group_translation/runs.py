@@ -32,11 +32,6 @@ class FollowedRuns:
         return self._log.unreadable
 
     @property
-    def any_runs(self) -> bool:
-        """Whether there are any runs."""
-        return bool(self._table.copies)
-
-    @property
     def remembered(self) -> int:
         """Copies that have runs."""
         return len(self._consistent)

@@ -41,9 +41,6 @@ class Runs(Protocol):
 
     def of(self, copy: CopyId, /) -> ConsistentRuns: ...
 
-    @property
-    def any_runs(self) -> bool: ...
-
 
 class Question(NamedTuple):
     """An offset of source partition `tp`, whose copies are in `target_topic`, and the bounds of both logs.
@@ -231,11 +228,6 @@ class ByRuns:
     def last(self, copy: CopyId) -> OffsetRun | None:
         """Returns the newest run of a copy."""
         return self._runs.of(copy).last
-
-    @property
-    def any_runs(self) -> bool:
-        """Whether there are runs at all: then offsets can be translated without the source."""
-        return self._runs.any_runs
 
     @property
     def unfinished(self) -> bool:

@@ -64,11 +64,6 @@ class GroupVerdicts:
         return len(self._cache)
 
     @property
-    def works_without_source(self) -> bool:
-        """Whether offsets can be translated while the source is away."""
-        return self._by_runs is not None and self._by_runs.any_runs
-
-    @property
     def unfinished(self) -> bool:
         """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
         return self._by_runs is not None and self._by_runs.unfinished

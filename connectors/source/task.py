@@ -91,6 +91,7 @@ class SourceInstance:
         self._duties: list[Duty] = []
         self._rounds = 0
         self._last_success_ms: int | None = None
+        self._last_success_monotonic_ms: int | None = None
         self._last_summary: Summary | None = None
         self._away: dict[str, int] = {}
         self._reporter = Reporter(options.source_alias, options.target_alias)
@@ -275,8 +276,10 @@ class SourceInstance:
             gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < _GAPS_SHOWN_MS])
         if self._loaded.is_set() and not errors and (status is None or status.state in _WELL):
             self._last_success_ms = now_ms
+            self._last_success_monotonic_ms = int(time.monotonic() * 1000)
         return Summary(
             last_success_ms=self._last_success_ms,
+            last_success_monotonic_ms=self._last_success_monotonic_ms,
             rounds=self._rounds,
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
             unreadable_records=unreadable,

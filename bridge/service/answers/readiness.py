@@ -2,8 +2,11 @@
 docs/readiness.md.
 
 A verdict was true when both clusters were last queried. It counts only while its connector and task run, both clusters
-answer, it is no older than three intervals, and records are still copied. Whatever is unknown makes the answer
-`cannot_tell`, never `ready`.
+answer, it is no older than three intervals, and records are still copied. While the source is away, the last round that
+the target has answered must be no older than that. Whatever is unknown makes the answer `cannot_tell`, never `ready`.
+
+Ages are the greater of those by the wall clock, which somebody may set, and by the monotonic clock, which may stand
+still while a machine is suspended.
 
 The first row of the table that holds is the answer; it comes with the reasons of all rows that hold.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bridge.protocol.operators import Readiness, ReadinessReason
 from bridge.service.answers.reasons import REASONS
@@ -120,6 +124,18 @@ class ConnectorView:
         return min(times, default=None)
 
 
+class _Now(NamedTuple):
+    """The time by both clocks. `monotonic_ms`: by that which the rounds process reads too."""
+
+    wall_ms: int
+    monotonic_ms: int
+
+    def age_ms(self, at_ms: int, monotonic_ms: int | None) -> int:
+        """How long ago something was."""
+        age_ms = self.wall_ms - at_ms
+        return age_ms if monotonic_ms is None else max(age_ms, self.monotonic_ms - monotonic_ms)
+
+
 class Answers:
     """The answers for the groups of one connector. Many groups have the same answer; each is built once."""
 
@@ -170,11 +186,12 @@ def connector_views(
     table: TaskTable, snapshots: Snapshots, rounds: RoundsState, now_ms: int
 ) -> dict[str, ConnectorView]:
     """By connector."""
+    now = _Now(now_ms, table.now_ms)
     there = [(each, snapshots.connector(each.name)) for each in table]
     copying = [(each, snapshot) for each, snapshot in there if each.kind == _SOURCE_KIND]
     return {
         each.name: _view(
-            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now_ms, table
+            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now, table
         )
         for each, snapshot in there
     }
@@ -185,7 +202,7 @@ def _view(
     snapshot: ConnectorSnapshot,
     copying: Sequence[tuple[Connector, ConnectorSnapshot]],
     rounds: RoundsState,
-    now_ms: int,
+    now: _Now,
     table: TaskTable,
 ) -> ConnectorView:
     """`copying`: the source connectors of the same flow that this service knows."""
@@ -194,9 +211,9 @@ def _view(
     if target_away is not None:
         unknown.append(_reason("target_unreachable", since_ms=target_away))
     if not unknown:
-        unknown += _outdated(summary, now_ms, source_away=source_away is not None)
+        unknown += _outdated(summary, now, source_away=source_away is not None)
     running = connector.active()
-    on_others = others(connector, summary, now_ms, source_away=source_away is not None)
+    on_others = others(connector, summary, *now, source_away=source_away is not None)
     lapsed_here = {
         task.index: _reason("task_lapsed", lapsed(connector, task, table.age_ms(task)))
         for task in connector.tasks.values()
@@ -205,24 +222,26 @@ def _view(
     return ConnectorView(
         own_ms=summary.as_of_ms,
         unknown=unknown,
-        not_copied=_stuck(snapshot) | _not_copied(copying, now_ms),
+        not_copied=_stuck(snapshot) | _not_copied(copying, now),
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**on_others.unknown, **lapsed_here},
         running=running | on_others.as_of_ms.keys(),
-        checked=_checked_tasks(connector, summary, now_ms, table) - on_others.unknown.keys()
+        checked=_checked_tasks(connector, summary, now, table) - on_others.unknown.keys()
         | on_others.as_of_ms.keys(),
         times=on_others.as_of_ms,
     )
 
 
-def _checked_tasks(connector: Connector, summary: Summary, now_ms: int, table: TaskTable) -> frozenset[int]:
+def _checked_tasks(connector: Connector, summary: Summary, now: _Now, table: TaskTable) -> frozenset[int]:
     """Tasks whose groups were checked by a round that began after the task became active. A round from before a pause
-    does not count, unless the source is away: then the answer states its time."""
-    age_ms, away = now_ms - (summary.as_of_ms or 0), "source" in summary.away_since_ms
+    does not count, unless the source is away: then the answer states its time, and a later round has held the groups
+    against the target."""
+    tasks, age_ms = set(summary.tasks), now.age_ms(summary.as_of_ms or 0, summary.as_of_monotonic_ms)
+    if "source" in summary.away_since_ms:
+        tasks.intersection_update(summary.target_tasks)
+        age_ms = now.monotonic_ms - (summary.target_monotonic_ms or 0)
     return frozenset(
-        index
-        for index in summary.tasks
-        if (task := connector.tasks.get(index)) and (away or age_ms <= table.active_ms(task))
+        index for index in tasks if (task := connector.tasks.get(index)) and age_ms <= table.active_ms(task)
     )
 
 
@@ -251,30 +270,44 @@ def _does_not_run(
     return []
 
 
-def _outdated(summary: Summary, now_ms: int, *, source_away: bool) -> list[ReadinessReason]:
+def _outdated(summary: Summary, now: _Now, *, source_away: bool) -> list[ReadinessReason]:
     if summary.as_of_ms is None:
         return [_reason("not_looked_at_yet", "no round that reached both clusters has completed yet")]
-    age = now_ms - summary.as_of_ms
     interval_ms = max(summary.interval_ms, int(1000 * summary.usual_round_seconds))
     longest = max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
-    if source_away and age >= 0:
-        return []
+    if now.wall_ms - summary.as_of_ms < -_CLOCK_STEP_MS:
+        return [_reason("outdated", "the clock of the service was set back since the last round")]
+    if source_away:
+        return _target_outdated(summary, now, longest)
+    age = now.age_ms(summary.as_of_ms, summary.as_of_monotonic_ms)
     if age > longest:
         text = f"the last round that reached both clusters was {age // 1000} s ago, more than {longest // 1000} s"
         return [_reason("outdated", text, since_ms=summary.as_of_ms)]
-    if age < -_CLOCK_STEP_MS:
-        return [_reason("outdated", "the clock of the service was set back since the last round")]
     return []
 
 
+def _target_outdated(summary: Summary, now: _Now, longest: int) -> list[ReadinessReason]:
+    """While the source is away: topics and offsets of the target may have gone since it last answered."""
+    if summary.target_monotonic_ms is None:
+        return [_reason("not_looked_at_yet", "no round has reached the target yet")]
+    age = now.monotonic_ms - summary.target_monotonic_ms
+    if age <= longest:
+        return []
+    text = (
+        f"the source does not answer, and the last round that reached the target was {age // 1000} s ago, "
+        f"more than {longest // 1000} s"
+    )
+    return [_reason("outdated", text)]
+
+
 def _not_copied(
-    copying: Sequence[tuple[Connector, ConnectorSnapshot]], now_ms: int
+    copying: Sequence[tuple[Connector, ConnectorSnapshot]], now: _Now
 ) -> dict[str, ReadinessReason]:
     """Finds topics whose connector has stopped copying, and that no other connector copies."""
     stopped: dict[str, ReadinessReason] = {}
     well: set[str] = set()
     for connector, snapshot in copying:
-        why = _copies_nothing(connector, snapshot.summary, now_ms)
+        why = _copies_nothing(connector, snapshot.summary, now)
         topics = snapshot.copying.topics()
         if why is None:
             well |= topics
@@ -295,14 +328,15 @@ def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
     return {topic: _reason("copying_stopped", text.format(topic), since_ms=at) for topic, at in since.items()}
 
 
-def _copies_nothing(connector: Connector, summary: Summary, now_ms: int) -> ReadinessReason | None:
+def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> ReadinessReason | None:
     if summary.failure is not None:
         return _reason("copying_failed", f"connector {connector.name} has failed: {summary.failure}")
     if not connector.active():
         return _reason("copying_stopped", why_not_running(connector).detail)
     if summary.last_success_ms is None:
         return _reason("copying_stopped", f"connector {connector.name} has not copied anything yet")
-    if not -_CLOCK_STEP_MS <= now_ms - summary.last_success_ms <= COPY_SILENT_MS:
+    age = now.age_ms(summary.last_success_ms, summary.last_success_monotonic_ms)
+    if now.wall_ms - summary.last_success_ms < -_CLOCK_STEP_MS or age > COPY_SILENT_MS:
         why = f": {summary.errors[0]}" if summary.errors else ""
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.last_success_ms)

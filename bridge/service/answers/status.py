@@ -38,10 +38,12 @@ def connector_status(
     age_ms: Callable[[Task], int],
     begun_ms: int,
     now_ms: int,
+    monotonic_ms: int,
 ) -> ConnectorStatus:
-    """Builds the status of a connector. `begun_ms`: time since its start or restart."""
+    """Builds the status of a connector. `begun_ms`: time since its start or restart; `now_ms`, `monotonic_ms`: now."""
     summary, waits = snapshot.summary, waiting_for(connector, snapshot, rounds)
-    other_tasks = others(connector, summary, now_ms, source_away="source" in summary.away_since_ms).as_of_ms
+    source_away = "source" in summary.away_since_ms
+    other_tasks = others(connector, summary, now_ms, monotonic_ms, source_away=source_away).as_of_ms
     lasting = conditions(connector, snapshot, traffic, rounds, waits, begun_ms, age_ms, other_tasks)
     return ConnectorStatus(
         name=connector.name,

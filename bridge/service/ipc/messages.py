@@ -144,7 +144,7 @@ def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     name, generation, fields = json.loads(payload)
     fields["clusters_seen"] = frozenset(fields["clusters_seen"])
     fields["other_tasks"] = {int(task): tuple(checked) for task, checked in fields["other_tasks"].items()}
-    for key in ("errors", "gaps", "tasks"):
+    for key in ("errors", "gaps", "tasks", "target_tasks"):
         fields[key] = tuple(fields[key])
     return name, generation, Summary(**fields)
 

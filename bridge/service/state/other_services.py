@@ -26,8 +26,11 @@ class Others(NamedTuple):
     unknown: Mapping[int, ReadinessReason]
 
 
-def others(connector: Connector, summary: Summary, now_ms: int, *, source_away: bool) -> Others:
-    """While the source is away, what was known when it last answered still counts, as for the tasks of this service."""
+def others(
+    connector: Connector, summary: Summary, now_ms: int, monotonic_ms: int, *, source_away: bool
+) -> Others:
+    """While the source is away, what was known when it last answered still counts. `now_ms`, `monotonic_ms`: the time
+    by the wall clock and by the monotonic one."""
     as_of_ms: dict[int, int] = {}
     unknown: dict[int, ReadinessReason] = {}
     active = connector.active()
@@ -40,9 +43,12 @@ def others(connector: Connector, summary: Summary, now_ms: int, *, source_away: 
                 text = _not_reported(connector, task)
                 unknown[task] = ReadinessReason(reason="task_lapsed", detail=text)
             continue
-        at_ms, interval_ms = report
-        age, longest = now_ms - at_ms, max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
-        if age < -_AHEAD_MS:
+        at_ms, interval_ms, seen_ms = report
+        age, longest = (
+            max(now_ms - at_ms, monotonic_ms - seen_ms),
+            max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms),
+        )
+        if now_ms - at_ms < -_AHEAD_MS:
             text = (
                 f"another service reports task {task} of connector {connector.name} by a clock that is more than "
                 f"{_AHEAD_MS // 1000} s ahead of this service's: synchronize the clocks"

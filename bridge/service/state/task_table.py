@@ -213,6 +213,11 @@ class TaskTable:
     def __iter__(self) -> Iterator[Connector]:
         return iter(sorted(self._connectors.values(), key=lambda connector: connector.name))
 
+    @property
+    def now_ms(self) -> int:
+        """The time of its clock."""
+        return int(self._clock())
+
     def age_ms(self, task: Task) -> int:
         return int(self._clock() - task.last_poll)
 

@@ -90,8 +90,9 @@ class Position(NamedTuple):
 class Mirrored:
     """The topic `orders` on A, its copy on B with other offsets, and the groups on both."""
 
-    def __init__(self) -> None:
-        self.a, self.b = DrillCluster(), DrillCluster()
+    def __init__(self, *, runs: bool = True) -> None:
+        """`runs`: whether the mirror leaves offset runs; stock's leaves none."""
+        self.a, self.b, self.runs = DrillCluster(), DrillCluster(), runs
         self.a.topic(TOPIC, *(Log(epoch=1) for _ in range(PARTITIONS)))
         self.committed: dict[tuple[str, int], list[Position]] = {}
         self.ends: dict[int, list[Position]] = {number: [] for number in range(PARTITIONS)}
@@ -113,13 +114,17 @@ class Mirrored:
         for number in range(PARTITIONS):
             self.copies[number].append(Position(at, 0))
 
-    def delete_copy(self, at: float) -> None:
-        """Deletes the target topic; Kafka drops the groups' offsets with it."""
+    def delete_offsets(self, at: float) -> None:
+        """Deletes the groups' offsets on the target."""
         self.deleted_at = at
-        self.b.ids.pop(COPY, None)
         for offsets in self.b.offsets.values():
             for place in [place for place in offsets if place.topic == COPY]:
                 del offsets[place]
+
+    def delete_copy(self, at: float) -> None:
+        """Deletes the target topic; Kafka drops the groups' offsets with it."""
+        self.delete_offsets(at)
+        self.b.ids.pop(COPY, None)
         for number in range(PARTITIONS):
             self.b.logs.pop(TopicPartition(COPY, number), None)
 
@@ -147,9 +152,16 @@ class Mirrored:
             place = TopicPartition(TOPIC, number)
             copied = Copied(place, f"id-of-{TOPIC}", COPY, self.topic_id)
             for key, value in self._runs[number].commit([segment], segment.upstream_end, copied):
-                put(self.b, RUNS, key, value)
+                if self.runs:
+                    put(self.b, RUNS, key, value)
             self._copied[number] = segment.upstream_end
             self.copies[number].append(Position(at, segment.upstream_end))
+
+    def waiting_since(self, partition: int) -> float | None:
+        """Since when records wait to be copied and none is; None where none waits."""
+        copied = self.copies[partition][-1]
+        behind = [end.at for end in self.ends[partition] if end.offset > copied.offset]
+        return max(behind[0], copied.at) if behind else None
 
     def commit(self, at: float, group: str, partition: int, offset: int) -> None:
         self.committed.setdefault((group, partition), []).append(Position(at, offset))

@@ -109,17 +109,21 @@ class Connect:
 class World:
     """`events` change it; `groups()` is what an operator reads."""
 
-    def __init__(self, loop: VirtualLoop, random: Random) -> None:
+    def __init__(self, loop: VirtualLoop, random: Random, *, runs: bool) -> None:
         self.loop, self.random = loop, random
-        self.mirrored = Mirrored()
+        self.mirrored = Mirrored(runs=runs)
         self.groups_connect, self.copy_connect = Connect("g", "group_offset"), Connect("s", "source")
         self.copying = True
         """False: what copies is stuck."""
+        self.copy_pause = 0.0
+        """Seconds that a rate limit leaves between two transactions."""
+        self._copied_at = 0.0
         self.clock_set = False
         self.rounds = RoundsState.RUNNING
         self.restarting: asyncio.Future[None] | None = None
         self._hosted: tuple[int, GroupOffsetInstance, asyncio.Task[None]] | None = None
-        self._last_copy_ms: int | None = None
+        self._last_copy: tuple[int | None, int | None] = None, None
+        """By the wall clock and by the monotonic one."""
         self.start_service()
 
     @property
@@ -133,7 +137,8 @@ class World:
 
     def start_service(self) -> None:
         self.table, self.snapshots = TaskTable(lambda: self.loop.time() * 1000), Snapshots()
-        self.serving, self.served_since, self._last_copy_ms = True, self.now, None
+        self.serving, self.served_since, self._last_copy = True, self.now, (None, None)
+        self.copy_reported = False
 
     async def end_rounds(self) -> None:
         if self._hosted is not None:
@@ -202,15 +207,21 @@ class World:
                 continue
             well = self.copying and world.a.well and world.b.well
             if well:
-                world.copy(self.now, _MOST_COPIED)
-                self._last_copy_ms = self.now_ms()
+                if self.now - self._copied_at >= self.copy_pause:
+                    world.copy(self.now, _MOST_COPIED)
+                    self._copied_at = self.now
+                self._last_copy = self.now_ms(), int(self.now * 1000)
             summary = Summary(
-                rounds=1, last_success_ms=self._last_copy_ms, errors=() if well else ("it is stuck",)
+                rounds=1,
+                last_success_ms=self._last_copy[0],
+                last_success_monotonic_ms=self._last_copy[1],
+                errors=() if well else ("it is stuck",),
             )
             self.snapshots.summary("s", known.generation, summary)
             rows = [Progress(TOPIC, number, COPY, 0, 0) for number in range(PARTITIONS)]
             totals = CopyTotals(source="A", target="B", state="copying")
             self.snapshots.progress("s", known.generation, CopyReport(totals, rows, whole=True))
+            self.copy_reported = True
 
     # -- what an operator reads ----------------------------------------------------------------------------------------
 

@@ -132,5 +132,6 @@ def _status(service: Service, connector: Connector) -> ConnectorStatus:
         service.snapshots.connector(connector.name),
         service.deliveries.traffic(connector.name),
     )
-    ages = service.table.age_ms, service.table.begun_ms(connector), int(time.time() * 1000)
+    table = service.table
+    ages = table.age_ms, table.begun_ms(connector), int(time.time() * 1000), table.now_ms
     return connector_status(connector, snapshot, traffic, service.rounds.state, *ages)

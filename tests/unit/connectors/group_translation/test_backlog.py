@@ -35,6 +35,17 @@ def test_records_that_wait_while_none_is_copied_are_stuck_since_they_were_seen_f
     assert backlog.after(9_600, {PLACE: (20, 19)}) == {PLACE: Missing(1)}
 
 
+def test_for_how_long_they_are_stuck_does_not_depend_on_a_clock_that_is_set() -> None:
+    backlog = Backlog()
+    backlog.after(50_000, {PLACE: (10, 10)}, 1_000)
+    backlog.after(51_000, {PLACE: (15, 10)}, 2_000)
+    assert backlog.after(52_000, {PLACE: (15, 10)}, 3_000)[PLACE] == Missing(5, 50_000, 51_000)
+    assert backlog.after(41_000, {PLACE: (15, 10)}, 4_000)[PLACE] == Missing(5, -1, 39_000)
+    assert backlog.after(42_000, {PLACE: (15, 10)}, 5_000) == {}
+    assert backlog.after(93_000, {PLACE: (16, 10)}, 6_000)[PLACE] == Missing(6, -1, 89_000)
+    assert backlog.after(94_000, {PLACE: (16, 11)}, 7_000)[PLACE] == Missing(5)
+
+
 def test_without_a_look_that_is_copied_whole_the_time_is_not_known() -> None:
     backlog = Backlog()
     assert backlog.after(1_000, {PLACE: (15, 10)}) == {PLACE: Missing(5, -1)}

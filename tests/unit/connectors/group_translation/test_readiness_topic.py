@@ -563,7 +563,8 @@ def test_each_instance_knows_the_groups_of_both() -> None:
             )
             summary = harness.published.summaries[-1]
             assert list(summary.tasks) == [1 - other]
-            as_of_ms, interval_ms = summary.other_tasks[other]
+            as_of_ms, interval_ms, seen_ms = summary.other_tasks[other]
+            assert time.monotonic() * 1000 - seen_ms < 60_000
             assert time.time() * 1000 - as_of_ms < 30_000
             assert interval_ms >= 20
             assert set(summary.other_tasks) == {other}

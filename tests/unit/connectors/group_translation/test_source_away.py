@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.lookups import Scan
-from bridge.model.values import Committed, GroupState, TopicPartition
+from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 from bridge.protocol.messages import GroupReport
 from bridge.translation.runs.runs import OffsetRun, Segment
 from connectors import failures
 from connectors.base import Summary
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import last_commits, scanning
+from connectors.group_translation import instance, last_commits, scanning
 from connectors.group_translation.last_commits import LastCommits
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -221,21 +223,116 @@ def test_runs_that_did_not_hold_are_not_believed_afterwards() -> None:
     assert not target.altered
 
 
-def test_where_there_are_no_runs_nothing_is_asked_without_the_source() -> None:
+@pytest.mark.parametrize("verify", ["true", "false"])
+def test_where_there_are_no_runs_the_last_verdict_counts_while_its_offset_stands(verify: str) -> None:
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
-    harness = GroupOffsetHarness(source, target, **WITHOUT_TOPIC)
+    harness = GroupOffsetHarness(source, target, **WITHOUT_TOPIC, translation_verify=verify)
 
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds(2)
-        source.away = UNREACHABLE
-        await harness.summaries(1)
-        asked = target.calls["topics"]
-        await harness.summaries(5)
-        assert target.calls["topics"] == asked
-        assert harness.published.reports["g"].reason == AWAY
+        await gone(harness)
+        report = harness.published.reports["g"]
+        assert (report.ready, report.reason, report.partitions[0].written) == (True, AWAY, 5 + JUNK)
+        target.offsets["g"][COPY] = Committed(3 + JUNK)
+        target.listed["g"] = GroupListing("g", GroupState.STABLE, "classic", "consumer")
+        await harness.summaries(8)
+        assert not harness.published.reports["g"].ready, "its members are on the target"
+        target.listed["g"] = GroupListing("g", GroupState.EMPTY, "classic", "consumer")
+        source.away = None
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
 
     harness.play(script)
+
+
+@pytest.mark.parametrize("standing", [None, 3, 9])
+def test_a_group_whose_offsets_have_gone_on_the_target_is_no_longer_ready(standing: int | None) -> None:
+    """By timestamps alone: nothing can be translated without the source."""
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    harness = GroupOffsetHarness(source, target, translation_verify="false")
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        await gone(harness)
+        assert harness.published.reports["g"].ready
+        if standing is None:
+            del target.offsets["g"][COPY]
+        else:
+            target.offsets["g"][COPY] = Committed(standing + JUNK)
+        await harness.summaries(8)
+        report = harness.published.reports["g"]
+        assert (report.ready, report.reason) == (False, AWAY)
+        assert report.partitions[0].written == (None if standing is None else standing + JUNK)
+        changes = len(harness.published.changes)
+        await harness.summaries(8)
+        assert len(harness.published.changes) == changes, "it is published once"
+
+    harness.play(script)
+
+
+def test_a_group_beyond_those_that_are_remembered_is_not_ready_without_the_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(last_commits, "MOST", 0)
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
+        await gone(harness)
+        assert not harness.published.reports["g"].ready
+
+    harness.play(script)
+
+
+def test_while_the_source_hangs_the_target_is_looked_at_at_every_interval() -> None:
+    """With a source that takes connections and never answers; admin.timeout.ms is a minute."""
+    source, target = behind()
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(running: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        await gone(harness)
+        source.away = None
+        with hanging(source) as patch:
+            copy_the_rest(target)
+            first = await harness.summaries(8)
+            assert shown(harness.published.reports["g"]) == ("exact", "run", 15 + JUNK, 15 + JUNK, AWAY, True)
+            later = await harness.summaries(2)
+            assert first.target_monotonic_ms is not None
+            assert later.target_monotonic_ms is not None
+            assert later.target_monotonic_ms > first.target_monotonic_ms
+            assert later.as_of_ms == first.as_of_ms
+            patch.setattr(instance, "FIRST_LOOK", 0.05)
+            answer = await running.operate("refresh", {"without_source": True})
+            assert str(answer["away"]).startswith("source cluster: ")
+            with pytest.raises(KafkaFailure, match=r"^source cluster: "):
+                await running.operate("refresh", {})
+            del target.offsets["g"][COPY]
+            target.ids.pop(COPY.topic)
+            del target.logs[COPY]
+            await harness.summaries(8)
+            assert not harness.published.reports["g"].ready
+            assert harness.published.reports["g"].reason == "target_topic_missing"
+
+    harness.play(script)
+
+
+@contextmanager
+def hanging(cluster: FakeCluster) -> Iterator[pytest.MonkeyPatch]:
+    """Requests for groups' offsets are left without an answer."""
+
+    async def never(*_: object, **__: object) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
+        await asyncio.Event().wait()
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "committed", never)
+        yield patch
 
 
 def test_with_both_away_it_goes_on_trying() -> None:

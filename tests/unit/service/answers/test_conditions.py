@@ -108,7 +108,7 @@ def test_a_task_that_another_service_looks_after_is_not_missing() -> None:
             at.clock.ms += 1000
             at.service.table.poll("c", 0, session(2))
         for age_ms, status in ((1_000, "ok"), (7_000, "degraded")):
-            says(at, other_tasks={1: (int(time.time() * 1000) - age_ms, 2_000)})
+            says(at, other_tasks={1: (int(time.time() * 1000) - age_ms, 2_000, at.service.table.now_ms)})
             assert (await health(at))[0] == status
 
     working(test)

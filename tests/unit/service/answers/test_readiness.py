@@ -47,6 +47,11 @@ class Flow:
         summary = Summary(rounds=1, as_of_ms=now_ms, tasks=(0, 1), interval_ms=INTERVAL_MS)
         self.snapshots.summary("g", generation, replace(summary, **changes))
 
+    def target_answers(self, seconds_ago: float = 0, *tasks: int) -> dict[str, Any]:
+        """The fields of a round without the source that began then."""
+        at_ms = self.table.now_ms - int(1000 * seconds_ago)
+        return {"target_monotonic_ms": at_ms, "target_tasks": tasks or (0, 1)}
+
     def copied(self, name: str = "s", topic: str = "orders", **changes: Any) -> None:
         seen = frozenset({"source", "target"})
         summary = Summary(rounds=1, last_success_ms=int(time.time() * 1000), clusters_seen=seen)
@@ -216,7 +221,7 @@ def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_th
     async def test(made: Flow) -> None:
         _shared(made)
         at_ms = _ago(2)
-        made.round(tasks=(0,), other_tasks={1: (at_ms, INTERVAL_MS)})
+        made.round(tasks=(0,), other_tasks={1: (at_ms, INTERVAL_MS, made.table.now_ms)})
         assert await made.answers() == (both("ready"), [])
         (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
         assert one["as_of_ms"] == at_ms
@@ -247,7 +252,7 @@ def test_without_a_fresh_record_of_a_task_its_groups_are_unknown(
 ) -> None:
     async def test(made: Flow) -> None:
         _shared(made)
-        other_tasks = {} if looked is None else {1: (_ago(looked[0]), looked[1])}
+        other_tasks = {} if looked is None else {1: (_ago(looked[0]), looked[1], made.table.now_ms)}
         made.round(tasks=(0,), other_tasks=other_tasks)
         readiness, reasons = await made.answers()
         assert (readiness, reasons) == ({"zero": "ready", "one": "cannot_tell"}, [])
@@ -276,7 +281,11 @@ def test_without_the_source_what_another_service_knew_counts_as_of_then() -> Non
     async def test(made: Flow) -> None:
         _shared(made)
         at_ms, away_ms = _ago(3_600), _ago(3_500)
-        changes = {"other_tasks": {1: (at_ms, INTERVAL_MS)}, "away_since_ms": {"source": away_ms}}
+        changes = {
+            "other_tasks": {1: (at_ms, INTERVAL_MS, made.table.now_ms)},
+            "away_since_ms": {"source": away_ms},
+            **made.target_answers(),
+        }
         made.round(tasks=(0,), as_of_ms=at_ms + 7, **changes)
         readiness, ((code, _),) = await made.answers()
         assert (readiness, code) == (both("ready_as_of"), "source_unreachable")
@@ -295,7 +304,7 @@ def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
         made.round(tasks=(0,))
         readiness, _ = await made.answers()
         assert readiness == {"zero": "ready", "one": "cannot_tell"}
-        made.round(tasks=(0,), other_tasks={1: (_ago(1), INTERVAL_MS)})
+        made.round(tasks=(0,), other_tasks={1: (_ago(1), INTERVAL_MS, made.table.now_ms)})
         assert await made.answers() == (both("ready"), [])
 
     flow(test)
@@ -307,13 +316,14 @@ def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
 def test_what_an_instance_before_has_seen_is_an_answer_only_without_the_source() -> None:
     async def test(made: Flow) -> None:
         at_ms = _ago(3_600)
-        begun = {"rounds": 0, "as_of_ms": at_ms, "tasks": ()}
+        begun: dict[str, Any] = {"rounds": 0, "as_of_ms": at_ms, "tasks": ()}
         made.round(**begun)
         readiness, _ = await made.answers()
         assert readiness == both("cannot_tell")
         made.round(**begun, away_since_ms={"source": _ago(3)})
         readiness, _ = await made.answers()
         assert readiness == both("cannot_tell"), "the target was not asked yet"
+        begun |= made.target_answers()
         made.round(**begun | {"tasks": (0, 1)}, away_since_ms={"source": _ago(3)})
         readiness, ((code, _),) = await made.answers()
         assert (readiness, code) == (both("ready_as_of"), "source_unreachable")
@@ -425,12 +435,72 @@ def test_while_the_target_does_not_answer_nothing_is_known() -> None:
     flow(test)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "tasks", "code"),
+    [(None, (), "not_looked_at_yet"), (7, (0, 1), "outdated"), (1, (1,), "not_looked_at_yet")],
+)
+def test_without_the_source_a_group_that_was_not_held_against_the_target_is_not_ready(
+    seconds: float | None, tasks: tuple[int, ...], code: str
+) -> None:
+    """Its topics and offsets may have gone since."""
+
+    async def test(made: Flow) -> None:
+        made.at.clock.ms += 10_000
+        target = {} if seconds is None else made.target_answers(seconds, *tasks)
+        made.round(as_of_ms=_ago(60), away_since_ms={"source": _ago(50)}, **target)
+        readiness, reasons = await made.answers()
+        assert readiness["zero"] == "cannot_tell"
+        assert code in [each for each, _ in reasons]
+
+    flow(test)
+
+
+def test_without_the_source_a_round_from_before_a_pause_does_not_count() -> None:
+    async def test(made: Flow) -> None:
+        away = {"as_of_ms": _ago(60), "away_since_ms": {"source": _ago(50)}, **made.target_answers()}
+        made.round(**away)
+        assert (await made.answers())[0] == both("ready_as_of")
+        made.at.clock.ms += 1_000
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+            made.table.start_task("g", task, session(2), "group_offset", 2, FLOW)
+        readiness, reasons = await made.answers()
+        assert (readiness, reasons[0][0]) == (both("cannot_tell"), "not_looked_at_yet")
+        made.round(**away | made.target_answers())
+        assert (await made.answers())[0] == both("ready_as_of")
+
+    flow(test)
+
+
+def test_a_clock_that_is_set_back_makes_nothing_young() -> None:
+    """By the wall clock each of these was just now."""
+
+    async def test(made: Flow) -> None:
+        now_ms = made.table.now_ms
+        made.round(as_of_monotonic_ms=now_ms - 7_000)
+        readiness, reasons = await made.answers()
+        assert (readiness, reasons[0][0]) == (both("cannot_tell"), "outdated")
+        made.round(as_of_monotonic_ms=now_ms)
+        made.copied(last_success_monotonic_ms=now_ms - 31_000)
+        readiness, reasons = await made.answers()
+        assert (readiness, reasons[0][0]) == (both("not_ready"), "copying_stopped")
+        made.copied(last_success_monotonic_ms=now_ms)
+        assert await made.answers() == (both("ready"), [])
+        _shared(made)
+        made.round(tasks=(0,), other_tasks={1: (_ago(0), INTERVAL_MS, now_ms - 7_000)})
+        readiness, _ = await made.answers()
+        assert readiness == {"zero": "ready", "one": "cannot_tell"}
+
+    flow(test)
+
+
 def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_last() -> None:
     """However long ago that was; and never a bare yes."""
 
     async def test(made: Flow) -> None:
         as_of_ms = int(time.time() * 1000) - 3_600_000
-        made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
+        away = {"as_of_ms": as_of_ms, "away_since_ms": {"source": as_of_ms + 60_000}, **made.target_answers()}
+        made.round(**away)
         made.copied(last_success_ms=as_of_ms)
         readiness, reasons = await made.answers()
         assert readiness == both("ready_as_of")
@@ -438,7 +508,7 @@ def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_la
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", as_of_ms)
         made.at.reports(report("zero", "g", ready=False, reason="not_mirrored_yet"), connector="g")
-        made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
+        made.round(**away)
         readiness, _ = await made.answers()
         assert readiness == {"one": "ready_as_of", "zero": "not_ready"}
         assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "not_ready"

@@ -125,7 +125,9 @@ def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
 
 def status(known: Connector, summary: Summary) -> ConnectorStatus:
     snapshot = ConnectorSnapshot(summary)
-    return connector_status(known, snapshot, Traffic(0, 0, 0, None), RoundsState.RUNNING, lambda _: 0, 0, 0)
+    return connector_status(
+        known, snapshot, Traffic(0, 0, 0, None), RoundsState.RUNNING, lambda _: 0, 0, 0, 0
+    )
 
 
 def test_a_start_is_never_refused_and_status_says_what_is_away_until_it_answers() -> None:

@@ -144,7 +144,7 @@ def test_the_check_is_of_what_the_round_has_found() -> None:
 
 def test_while_the_source_is_away_groups_are_moved_only_if_that_is_accepted() -> None:
     async def test(made: Made) -> None:
-        made.round(away_since_ms={"source": 5})
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
         body = error(await made.post(groups=["one"]), 409, "cannot_tell")
         assert body.validation_errors[0].message.startswith("ready_as_of: source_unreachable")
         assert (await made.post(groups=["one"], accept_as_of=True)).status_code == 200
@@ -458,7 +458,7 @@ def test_a_plan_has_every_offset_or_is_none() -> None:
         assert body.validation_errors[0].message == "copy_not_found: orders-1 is pending"
         assert (await get(group=["one"])).status_code == 200
         error(await get(group=["nobody"]), 409, "cannot_tell")
-        made.round(away_since_ms={"source": 5})
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
         error(await get(group=["one"]), 409, "cannot_tell")
         assert (await get(group=["one"], accept_as_of="true")).status_code == 200
         made.round(as_of_ms=5)
