@@ -21,6 +21,9 @@ from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.key_effects import ClientUses, KeyRules
 from connectors.ports import ClientCheck, Clusters, Pipelines
 
+COPYING_KINDS = frozenset({"source", "sink"})
+"""Kinds of connector that copy records."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bridge.model.key_rules import KeyRule, Use
-from connectors.config.connect_keys import KEYS, OF_RECORDS, SOURCE
+from connectors.config.connect_keys import COPYING, KEYS, OF_RECORDS
 from connectors.config.key_effects import OVERRIDE
 from connectors.registry import KINDS
 
@@ -47,11 +47,11 @@ offset and checkpoint connectors write nothing themselves, and the heartbeat con
 """
 _WHERE: Mapping[Use, str] = {
     Use.ADMIN: "`source.admin.`, `target.admin.`",
-    Use.COPY: "`source.consumer.` of the source connector",
+    Use.COPY: "`source.consumer.` of the source and sink connectors",
     Use.COMPARE: "`source.consumer.` of the others",
     Use.FOLLOW: "`target.consumer.`",
-    Use.WRITE: "`target.producer.`, `producer.override.` of the source connector",
-    Use.SYNC: "`source.producer.` of the source connector",
+    Use.WRITE: "`target.producer.`, `producer.override.` of the source and sink connectors",
+    Use.SYNC: "`source.producer.` of the source and sink connectors",
 }
 
 
@@ -67,8 +67,8 @@ def _connects() -> Iterator[str]:
     for rules, names in named.items():
         yield from (_row(names, _whose(kinds), rule) for rule, kinds in _by_rule(dict(rules)))
     yield from (_row([f"{OVERRIDE}*"], _whose(kinds), rule) for rule, kinds in _by_rule(OF_RECORDS))
-    source = "over which it wins: the source connector writes the copies itself"
-    yield _cells(f"`{OVERRIDE}*`", _whose([SOURCE]), "as `target.producer.*`", source)
+    why = "over which it wins: copies are written past Connect"
+    yield _cells(f"`{OVERRIDE}*`", _whose(COPYING), "as `target.producer.*`", why)
 
 
 def _clients(rows: Sequence[ClientRow]) -> Iterator[str]:

@@ -130,6 +130,8 @@ def _valid(rule: Json) -> str:
             return "names and Java regexes"
         case {"kind": "replication_factor"}:
             return "≥ 1, or -1"
+        case {"kind": "regex"}:
+            return "a Java regex"
         case {"kind": "url"}:
             return "http or https URL"
     return (

@@ -24,6 +24,7 @@ from bridge.java_properties import PropertiesProblem
 if TYPE_CHECKING:
     from bridge.doctor.facts import Unknown
     from bridge.doctor.findings import Finding
+    from connectors.base import Kind
 
 _TIMEOUT, _CLUSTER_TIMEOUT = 5.0, 120.0
 """Seconds for a response, and for one that has to wait for clusters."""
@@ -87,10 +88,9 @@ def _examine_file(path: Path, url: str | None, worker: str | Unknown | None) -> 
     from bridge.doctor.collecting import collect
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.service.checks.validation import scrubbed
-    from connectors.registry import KINDS
 
     props = _load(path)
-    kind = KINDS[_kind(path, props, {each.connector_class: name for name, each in KINDS.items()})]
+    kind = _kind(path, props)
     with reported():
         facts = asyncio.run(collect(kind, props.get("name", ""), props, StaticClientCheck()))
     if worker is not None:
@@ -135,15 +135,14 @@ def _load(path: Path) -> dict[str, str]:
     return props
 
 
-def _kind(path: Path, props: Mapping[str, str], kinds: Mapping[str, str]) -> str:
-    """The kind of connector that connector.class names. Connect accepts the simple name too, with or without Connector
-    at its end."""
+def _kind(path: Path, props: Mapping[str, str]) -> Kind:
+    from connectors.registry import KINDS, kind_of_class
+
     given = props.get("connector.class", "")
-    simple = {name.rpartition(".")[2]: kind for name, kind in kinds.items()}
-    short = {name.removesuffix("Connector"): kind for name, kind in simple.items()}
-    kind = {**kinds, **simple, **short}.get(given)
+    kind = kind_of_class(given)
     if kind is None:
-        end(f"{path}: connector.class is {given!r}; it must be one of {', '.join(kinds)}", BAD_SETTINGS)
+        classes = ", ".join(each.connector_class for each in KINDS.values())
+        end(f"{path}: connector.class is {given!r}; it must be one of {classes}", BAD_SETTINGS)
     return kind
 
 

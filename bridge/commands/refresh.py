@@ -11,6 +11,7 @@ from bridge.commands.exit_status import CANNOT_START, note
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json
 from bridge.protocol.messages import Refreshed
+from connectors.base import COPYING_KINDS
 
 _EXTRA_SECONDS = 5.0
 """Time of the service in addition to the round's."""
@@ -32,7 +33,7 @@ def refresh(
     if output is Output.JSON:
         show_json(refreshed.model_dump())
     else:
-        what = "topics" if refreshed.kind == "source" else "groups"
+        what = "topics" if refreshed.kind in COPYING_KINDS else "groups"
         typer.echo(f"{refreshed.found} {what} after a round of {refreshed.seconds:.1f} s")
         for sign, names in (("+", refreshed.added), ("-", refreshed.removed)):
             for each in names:

@@ -43,7 +43,7 @@ def reset(
     ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Have a stopped BridgeMirrorSourceConnector copy again, or skip, from a position of your choice.
+    """Have a stopped source or sink connector copy again, or skip, from a position of your choice.
 
     The same as PATCH and DELETE of /connectors/NAME/offsets, without Connect. Records that are copied again are on the
     target twice; consumer groups are translated to the newer copy.
@@ -86,9 +86,11 @@ def _reset(
     from bridge.errors import OperationRefused
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset as carry_out
+    from connectors.registry import KINDS, kind_of_class
     from connectors.source.options import SourceOptions
 
-    options = SourceOptions.from_props(props, StaticClientCheck())
+    kind = kind_of_class(props.get("connector.class", "")) or KINDS["source"]
+    options = SourceOptions.from_props(props, StaticClientCheck(), kind.definition)
 
     def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:
         partitions_or_error = chosen(copied, topics, partitions)

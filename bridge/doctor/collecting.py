@@ -21,7 +21,7 @@ from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.lookups import FindTime
 from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
 from bridge.pipeline.layout_records import Claim
-from connectors.base import Kind
+from connectors.base import COPYING_KINDS, Kind
 from connectors.ports import ClientCheck, Cluster
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: Clie
     errors = [(error.key, error.message) for error in validated.errors]
     ignored = [(setting.key, setting.reason) for setting in validated.ignored]
     facts = Facts(kind.kind, name, errors, ignored)
-    if kind.kind == "source":
+    if kind.kind in COPYING_KINDS:
         facts = replace(facts, machine=await asyncio.to_thread(machine))
     if errors:
         return _without_clusters(facts, kind)
@@ -137,7 +137,7 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     away = Unknown("the target cluster did not answer")
     allowed_ids = away if target is None else await _or_unknown(_ids(plan.props, ids))
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
-    if target is not None and plan.kind == "source" and plan.layout_topic in present:
+    if target is not None and plan.kind in COPYING_KINDS and plan.layout_topic in present:
         claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
     return replace(
         facts,
@@ -177,7 +177,7 @@ def _stock_syncs(
     claims: Mapping[tuple[str, str], str] | Unknown,
 ) -> bool | Unknown:
     """Whether another mirror has written offset syncs: there are some, and no claim of ours."""
-    if plan.kind != "source" or plan.syncs is None:
+    if plan.kind not in COPYING_KINDS or plan.syncs is None:
         return False
     side, topic = plan.syncs
     if side not in connected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.model.values import Side
+from connectors.base import COPYING_KINDS
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 _MOST_SKEW = 2.0
@@ -42,7 +43,7 @@ def versions(facts: Facts) -> CheckResults:
             yield unknown(f"versions of the {side} cluster's brokers", fetch)
         elif isinstance(offsets, Unknown):
             yield unknown(f"versions of the {side} cluster's brokers", offsets)
-        elif facts.kind != "source" and offsets < _OFFSETS_OF_MANY:
+        elif facts.kind not in COPYING_KINDS and offsets < _OFFSETS_OF_MANY:
             yield (
                 P,
                 f"brokers of the {side} cluster are of Kafka {_release(fetch)}",
@@ -78,17 +79,26 @@ def replication(facts: Facts) -> CheckResults:
             yield P, what, f"set {each.key}={len(cluster.brokers)}, or -1 for the brokers' default"
 
 
+_WORKERS = {
+    "checkpoint": (Side.TARGET, "writes records to"),
+    "heartbeat": (Side.TARGET, "writes records to"),
+    "sink": (Side.SOURCE, "commits the group's offsets on"),
+}
+"""The side at which a worker of these kinds has to stand, and what it does there."""
+
+
 def worker(facts: Facts) -> CheckResults:
-    if facts.kind not in ("checkpoint", "heartbeat"):
+    if facts.kind not in _WORKERS:
         return
-    target, written = facts.clusters.get(Side.TARGET), facts.worker_cluster_id
-    if isinstance(written, Unknown):
-        yield unknown("the worker's cluster", written)
-    elif target is None or isinstance(target, Unknown):
-        yield unknown("the worker's cluster", Unknown(_why_not_asked(facts, Side.TARGET)))
-    elif written != target.cluster_id:
-        what = f"the worker writes records to cluster {written}, and the target is {target.cluster_id}"
-        yield P, what, "deploy the connector on a worker whose bootstrap.servers are the target's"
+    side, does = _WORKERS[facts.kind]
+    cluster, there = facts.clusters.get(side), facts.worker_cluster_id
+    if isinstance(there, Unknown):
+        yield unknown("the worker's cluster", there)
+    elif cluster is None or isinstance(cluster, Unknown):
+        yield unknown("the worker's cluster", Unknown(_why_not_asked(facts, side)))
+    elif there != cluster.cluster_id:
+        what = f"the worker {does} cluster {there}, and the {side} is {cluster.cluster_id}"
+        yield P, what, f"deploy the connector on a worker whose bootstrap.servers are the {side}'s"
 
 
 def clocks(facts: Facts) -> CheckResults:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, unknown
 from bridge.pipeline.java import LEAST
+from connectors.base import COPYING_KINDS
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 
@@ -20,7 +21,7 @@ def ignored(facts: Facts) -> CheckResults:
 
 
 def machine(facts: Facts) -> CheckResults:
-    if facts.kind != "source":
+    if facts.kind not in COPYING_KINDS:
         return
     machine_facts = facts.machine
     if isinstance(machine_facts, Unknown):

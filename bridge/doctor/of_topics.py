@@ -6,13 +6,14 @@ from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.values import Side
+from connectors.base import COPYING_KINDS
 from connectors.config.mirror_options import STOCK
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 
 
 def second_mirror(facts: Facts) -> CheckResults:
-    if facts.kind != "source":
+    if facts.kind not in COPYING_KINDS:
         return
     if isinstance(facts.claims, Unknown):
         yield unknown("claims of other connectors", facts.claims)
@@ -74,7 +75,7 @@ def partitions(facts: Facts) -> CheckResults:
             continue
         if mine.partitions > copy.partitions:
             yield (
-                W if facts.kind == "source" else P,
+                W if facts.kind in COPYING_KINDS else P,
                 f"{pair.source} has {mine.partitions} partitions, its copy {pair.target} {copy.partitions}",
                 f"add partitions to {pair.target}; BridgeMirrorSourceConnector does it by itself",
             )

@@ -13,7 +13,7 @@ from bridge.mm2.replication_policy import ReplicationPolicy, counterpart
 from bridge.model.copying import TAKE_OVER_FROM
 from bridge.model.values import Side
 from bridge.pipeline.layouts import connector_id
-from connectors.base import Kind
+from connectors.base import COPYING_KINDS, Kind
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.config.plugins import (
@@ -166,7 +166,7 @@ class Plan:
         }
         # This connector does not create these, and they may be missing: beside a stock mirror there are no runs.
         others = On.RUNS, On.OPPOSITE, *(() if self._keeps_readiness else (On.READINESS,))
-        for on in (*others, *((On.SYNCS,) if self.kind != "source" else ())):
+        for on in (*others, *((On.SYNCS,) if self.kind not in COPYING_KINDS else ())):
             names[on] = [name for name in names[on] if name in present]
         return list(needs(self.kind, self._setting, None if syncs is None else syncs[0], names))
 

@@ -14,6 +14,8 @@ from bridge.mm2.java_regex import PatternProblem, compile_java
 from bridge.mm2.replication_policy import ReplicationPolicy, is_cycle
 
 TOPICS, TOPICS_EXCLUDE = "topics", "topics.exclude"
+TOPICS_REGEX = "topics.regex"
+"""Of sink connectors, whose `topics` are names."""
 TOPICS_DEFAULT = ".*"
 TOPICS_EXCLUDE_DEFAULT = r"mm2.*\.internal,.*\.replica,__.*"
 GROUPS, GROUPS_EXCLUDE = "groups", "groups.exclude"
@@ -71,13 +73,15 @@ class PatternList:
 
 
 class DefaultTopicFilter:
-    """`topics` and not `topics.exclude`."""
+    """`topics`, or `topics.regex` where it is given, and not `topics.exclude`."""
 
     def __init__(self) -> None:
         self._include = self._exclude = PatternList()
 
     def configure(self, props: Mapping[str, str | None]) -> None:
-        self._include = _patterns(props, TOPICS, TOPICS_DEFAULT)
+        regex = props.get(TOPICS_REGEX)
+        include = PatternList((regex,), TOPICS_REGEX) if regex else None
+        self._include = include or _patterns(props, TOPICS, TOPICS_DEFAULT)
         self._exclude = _patterns(props, TOPICS_EXCLUDE, TOPICS_EXCLUDE_DEFAULT)
 
     def should_replicate_topic(self, topic: str) -> bool:

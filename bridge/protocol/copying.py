@@ -84,6 +84,22 @@ class Measured(Message):
     gone: list[MeasuredTopicPartition] = []
 
 
+class Position(Message):
+    """Every record of a source partition below `position` that is copied is committed on the target."""
+
+    topic: str
+    partition: int
+    position: int
+
+
+class Positions(Message):
+    """What a sink connector's group is committed to. The first answer of a session names every partition that is
+    copied, later ones those that have moved. `number`: to be repeated in the next poll."""
+
+    number: int
+    partitions: list[Position] = []
+
+
 class CopyProgress(Message):
     """GET /v1/connectors/{name}/progress: the sums of the whole connector, null where it copies nothing, then a page of
     partitions; `total` counts every match."""

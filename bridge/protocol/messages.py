@@ -22,6 +22,8 @@ from bridge.protocol.copying import (
     MeasuredPartition,
     MeasuredTopicPartition,
     PartitionProgress,
+    Position,
+    Positions,
 )
 from bridge.protocol.failover import (
     Failover,
@@ -119,6 +121,8 @@ __all__ = [
     "Plugins",
     "PollRequest",
     "PollResponse",
+    "Position",
+    "Positions",
     "ReadinessReason",
     "ReadinessReport",
     "Ready",
@@ -226,8 +230,9 @@ class StoredOffset:
 class AlterOffsets(Message):
     """POST /v1/connectors/{name}/offsets: an operator alters or deletes the source offsets of a stopped connector in
     Connect (KIP-875). Without any, all offsets are deleted: Connect stores none for a connector whose records it does
-    not write."""
+    not write. `kind`: source, or sink, whose offsets are those of its consumer group."""
 
+    kind: str = "source"
     config: dict[str, str | None]
     offsets: list[StoredOffset] = Field(default=[], max_length=1_000_000)
     version: str = "0"
@@ -239,7 +244,8 @@ class PollRequest(Message):
     batch that this session has read, absent before the first; the service repeats a batch that got lost. `offsets`: the
     stored offsets that `offsets_of` of earlier answers requested; absent from a shim that can't read them, which then
     gets no such requests. `measured`: number of the last `measured` that this session has read, 0 before the first;
-    absent from a shim that shows no metrics of copying, which then gets none."""
+    absent from a shim that shows no metrics of copying, which then gets none. `positions`: likewise, of the last
+    `positions`; absent from a shim whose connector is no sink."""
 
     session: Session
     wait_ms: int = Field(default=1000, ge=0, le=1000)
@@ -247,6 +253,7 @@ class PollRequest(Message):
     batch: int | None = None
     offsets: list[StoredOffset] | None = Field(default=None, max_length=2_000)
     measured: int | None = Field(default=None, ge=0)
+    positions: int | None = Field(default=None, ge=0)
 
 
 class Header(Message):
@@ -270,8 +277,8 @@ class Record(Message):
 class PollResponse(Message):
     """The answer to a poll. `failure` is set only for a permanent error that an operator must correct: the shim fails
     the task with this message. `batch`: to be repeated in the next poll. `offsets_of`: source partitions whose stored
-    offsets the shim is to send with one of its next polls; requested until they are answered. `measured`: absent where
-    nothing is new."""
+    offsets the shim is to send with one of its next polls; requested until they are answered. `measured`,
+    `positions`: absent where nothing is new."""
 
     records: list[Record] = []
     failure: str | None = None
@@ -279,6 +286,7 @@ class PollResponse(Message):
     batch: int | None = None
     offsets_of: list[dict[str, str | int]] = []
     measured: Measured | None = None
+    positions: Positions | None = None
 
 
 class AckRequest(Message):

@@ -90,7 +90,7 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
         checker=Checker(
             checks,
             waiting,
-            lambda kind: copied_topics(table, snapshots, kind),
+            lambda: copied_topics(table, snapshots),
             lambda config: size_errors(table, config),
         ),
         pools=waiting,

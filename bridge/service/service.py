@@ -13,6 +13,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bridge.errors import OperationRefused
 from bridge.protocol.messages import (
     Accepted,
     AlterOffsets,
@@ -40,13 +41,12 @@ from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import Connector, TaskTable, comparable
+from connectors.base import COPYING_KINDS
 from connectors.config.configdef import given
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
-SOURCE = "source"
-"""The kind of connector whose source offsets can be altered."""
 
 
 class Polled(NamedTuple):
@@ -211,11 +211,14 @@ class Service:
         copying = self.snapshots.connector(name).copying
         if body.measured is not None:
             copying.begin_measuring(body.session)
+        if body.positions is not None:
+            copying.positions.begin(body.session)
         if (
             not batch.texts
             and self._failure(name) is None
             and not self._requested_offsets(name, body)
             and not copying.samples.overdue
+            and not copying.positions.overdue
         ):
             began = time.perf_counter()
             await self.long_polls.wait(name, body.wait_ms)
@@ -227,23 +230,30 @@ class Service:
             batch=batch.number,
             offsets_of=self._requested_offsets(name, body),
         )
-        measured = None
+        # The snapshot of before may have been forgotten while the poll was held.
+        copying = self.snapshots.connector(name).copying
+        measured = positions = None
         if body.measured is not None:
-            # The snapshot of before may have been forgotten while the poll was held.
-            copying = self.snapshots.connector(name).copying
             copying.begin_measuring(body.session)
             measured = copying.samples.next(body.measured)
-        return Polled(_with_records(response, batch.texts, measured), held)
+        if body.positions is not None:
+            copying.positions.begin(body.session)
+            positions = copying.positions.next(body.positions)
+        return Polled(_with_json(response, batch.texts, measured=measured, positions=positions), held)
 
     async def alter_offsets(self, name: str, body: AlterOffsets) -> bytes:
-        """Alters where a stopped source connector copies from; AlteredOffsets as JSON. Waits for both clusters."""
+        """Alters where a stopped connector copies from; AlteredOffsets as JSON. Waits for both clusters."""
         check_protocol(body.protocol)
-        await self.checker.check(SOURCE, body.config)
+        if body.kind not in COPYING_KINDS:
+            raise OperationRefused(
+                f"a connector of kind {body.kind} copies nothing, and has no position to alter"
+            )
+        await self.checker.check(body.kind, body.config)
         context = copy_context()  # log lines of the thread have the request's id
 
         def alter() -> bytes:
             offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
-            rows = self.altering()(name, {**given(body.config), "name": name}, offsets)
+            rows = self.altering()(body.kind, name, {**given(body.config), "name": name}, offsets)
             return context.run(log_and_pack, name, rows)
 
         return await self.pools.queries.run(alter)
@@ -315,9 +325,9 @@ class Service:
         return self.snapshots.connector(name).summary.failure
 
 
-def _with_records(response: PollResponse, texts: Iterable[bytes], measured: bytes | None) -> bytes:
-    """Serializes a response with these records, which are JSON texts already, as is what was measured: none of them is
-    parsed or built again."""
-    rest = response.model_dump_json(exclude={"records", "measured"}).encode()
-    samples = b"" if measured is None else b'"measured":' + measured + b","
-    return b'{"records":[' + b",".join(texts) + b"]," + samples + rest.removeprefix(b"{")
+def _with_json(response: PollResponse, records: Iterable[bytes], **fields: bytes | None) -> bytes:
+    """Serializes a response with these records and fields, which are JSON texts already: none of them is parsed or
+    built again. A field that is None is left out."""
+    rest = response.model_dump_json(exclude={"records", *fields}).encode()
+    texts = (b'"%b":%b,' % (name.encode(), text) for name, text in fields.items() if text is not None)
+    return b'{"records":[' + b",".join(records) + b"]," + b"".join(texts) + rest.removeprefix(b"{")

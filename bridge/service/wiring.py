@@ -113,22 +113,26 @@ def alter_here() -> AlterOffsets:
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset
     from bridge.translation.runs.reset_positions import PartitionReset
-    from connectors.source.altering import Offsets, destinations
+    from connectors.registry import KINDS
+    from connectors.source.altering import Offsets, destinations, of_group
     from connectors.source.options import SourceOptions
 
-    def alter(name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
-        options = SourceOptions.from_props(props, StaticClientCheck())
+    def alter(kind: str, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
+        options = SourceOptions.from_props(props, StaticClientCheck(), KINDS[kind].definition)
         alias, latest = options.source_alias, options.from_latest
+        chosen = of_group if kind == "sink" else destinations
         try:
             return asyncio.run(
                 reset(
                     options.spec(name, props),
                     options.remote_of,
-                    lambda copied: destinations(offsets, alias, copied, from_latest=latest),
+                    lambda copied: chosen(offsets, alias, copied, from_latest=latest),
                     patience=_STOP_SECONDS,
                 )
             )
         except NothingCopied:
+            if kind == "sink":
+                of_group(offsets, alias, (), from_latest=latest)
             return ()  # copying starts at Connect's offsets, which Connect alters after this answer
 
     return alter

@@ -1,4 +1,4 @@
-"""Connect's own keys of source connectors, and what becomes of each, by what passes through the worker.
+"""Connect's own keys of connectors, and what becomes of each, by what passes through the worker.
 
 Records of checkpoints and heartbeats do, so that Connect honours its keys for them as for every source connector.
 BridgeMirrorSourceConnector's copies pass it by: what would change them is refused. MirrorGroupOffsetConnector has no
@@ -12,8 +12,15 @@ from typing import NamedTuple
 
 from bridge.model.key_rules import KeyRule, honoured, ignored, refused
 
-SOURCE, CHECKPOINT, HEARTBEAT, GROUP_OFFSET = "source", "checkpoint", "heartbeat", "group_offset"
-ALL = (GROUP_OFFSET, CHECKPOINT, HEARTBEAT, SOURCE)
+SOURCE, SINK, CHECKPOINT, HEARTBEAT, GROUP_OFFSET = (
+    "source",
+    "sink",
+    "checkpoint",
+    "heartbeat",
+    "group_offset",
+)
+COPYING = (SOURCE, SINK)
+ALL = (GROUP_OFFSET, CHECKPOINT, HEARTBEAT, *COPYING)
 _EMITTING = (CHECKPOINT, HEARTBEAT)
 
 _CONVERTERS = "org.apache.kafka.connect.converters."
@@ -25,6 +32,8 @@ OF_PIPELINE = "bridge.transforms=python:module.function"
 _CONNECT = honoured("by Connect")
 _NO_RECORDS = ignored("the connector produces no records")
 _PAST = "records are copied past Connect"
+_SOURCES_KEY = ignored("it is a key of source connectors")
+_SINKS_KEY = ignored("it is a key of sink connectors")
 _NOT_BYTES = (
     f"checkpoints and heartbeats are bytes, and in another form no reader understands them; use {BYTES[0]}"
 )
@@ -45,15 +54,20 @@ OF_RECORDS: Mapping[str, KeyRule] = {
     GROUP_OFFSET: _NO_RECORDS,
     **dict.fromkeys(_EMITTING, _CONNECT),
 }
-"""Of keys for the records that pass through the worker, where the source connector has none."""
+"""Of keys for the records that pass through the worker, where the connectors that copy have none."""
 
 
 def _always(name: str, why: str) -> ConnectKey:
     return ConnectKey(name, dict.fromkeys(ALL, honoured(why)))
 
 
-def _of_records(name: str, source: KeyRule, emitting: KeyRule = _CONNECT) -> ConnectKey:
-    return ConnectKey(name, {**OF_RECORDS, **dict.fromkeys(_EMITTING, emitting), SOURCE: source})
+def _of_sources(each: ConnectKey) -> ConnectKey:
+    return ConnectKey(each.name, {**each.rules, SINK: _SOURCES_KEY})
+
+
+def _of_records(name: str, copying: KeyRule, emitting: KeyRule = _CONNECT) -> ConnectKey:
+    rules = {**OF_RECORDS, **dict.fromkeys(_EMITTING, emitting), **dict.fromkeys(COPYING, copying)}
+    return ConnectKey(name, rules)
 
 
 def _converter(name: str, emitting: KeyRule) -> ConnectKey:
@@ -90,10 +104,13 @@ KEYS: tuple[ConnectKey, ...] = (
             GROUP_OFFSET: _CONNECT,
             CHECKPOINT: _CONNECT,
             HEARTBEAT: ignored(f"{_TASK}for a record each interval", "1"),
-            SOURCE: ignored(
-                f"{_TASK}which carries no records; spark.master and spark.default.parallelism say how many slices copy "
-                "at a time",
-                "1",
+            **dict.fromkeys(
+                COPYING,
+                ignored(
+                    f"{_TASK}which carries no records; spark.master and spark.default.parallelism say how many slices "
+                    "copy at a time",
+                    "1",
+                ),
             ),
         },
     ),
@@ -127,16 +144,26 @@ KEYS: tuple[ConnectKey, ...] = (
         "errors.log.include.messages",
         ignored("records are never logged; the ledger has their offsets", "false"),
     ),
+    ConnectKey(
+        "errors.deadletterqueue.*",
+        {
+            **dict.fromkeys((GROUP_OFFSET, *_EMITTING, SOURCE), _SINKS_KEY),
+            SINK: ignored(
+                "Connect hands no record to the connector; what is left out stands in the gap ledger"
+            ),
+        },
+    ),
     _of_records("topic.creation.*", _TOPICS, _TOPICS_OF_CONNECTOR),
-    _always("exactly.once.support", "by Connect, by what the connector says of itself"),
-    _of_records("transaction.boundary", ignored(_INTERVAL, "poll")),
-    _of_records("transaction.boundary.interval.ms", ignored(_INTERVAL)),
-    _always("offsets.storage.topic", "by Connect"),
+    _of_sources(_always("exactly.once.support", "by Connect, by what the connector says of itself")),
+    _of_sources(_of_records("transaction.boundary", ignored(_INTERVAL, "poll"))),
+    _of_sources(_of_records("transaction.boundary.interval.ms", ignored(_INTERVAL))),
+    _of_sources(_always("offsets.storage.topic", "by Connect")),
     ConnectKey(
         "consumer.override.*",
         {
             **dict.fromkeys((GROUP_OFFSET, *_EMITTING), _CONNECT),
             SOURCE: ignored(f"{_OWN_CLIENTS}source.consumer.*"),
+            SINK: honoured("by Connect, of the consumer in the group connect-NAME, which reads no record"),
         },
     ),
     ConnectKey(
@@ -144,6 +171,9 @@ KEYS: tuple[ConnectKey, ...] = (
         {
             **dict.fromkeys((GROUP_OFFSET, *_EMITTING), _CONNECT),
             SOURCE: ignored(f"{_OWN_CLIENTS}source.admin.* and target.admin.*"),
+            SINK: honoured(
+                "by Connect, which alters and deletes the offsets of the group connect-NAME with it"
+            ),
         },
     ),
 )

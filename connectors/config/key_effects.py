@@ -37,7 +37,7 @@ _OURS = honoured("see its documentation")
 _SPARK = honoured("passed on to Spark, if the service allows it (docs/security.md)")
 _TRANSFORM = honoured("by the transform that it names")
 _OF_JMX = ("metrics.jmx.include", "metrics.jmx.exclude")
-_MEASURED = (connect_keys.SOURCE, "checkpoint")
+_MEASURED = (*connect_keys.COPYING, connect_keys.CHECKPOINT)
 """Kinds with stock's metrics in the worker."""
 _JMX = honoured("by Kafka's JmxReporter, for the MBeans of kafka.connect.mirror (docs/operations.md)")
 _NO_CLIENT = ignored("the connector makes no such client")
@@ -143,9 +143,9 @@ class KeyRules:
         return connect_keys.OF_RECORDS[self.kind]
 
     def _others(self, key: str) -> KeyRule:
-        if self.kind == connect_keys.SOURCE and key.startswith("spark."):
+        if self.kind in connect_keys.COPYING and key.startswith("spark."):
             return _SPARK
-        if self.kind == connect_keys.SOURCE and key.startswith("bridge.transforms."):
+        if self.kind in connect_keys.COPYING and key.startswith("bridge.transforms."):
             return _TRANSFORM
         if key in _OF_JMX and self.kind in _MEASURED:
             return _JMX

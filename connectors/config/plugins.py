@@ -16,6 +16,8 @@ from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
     JAVA_WHITESPACE,
+    TOPICS,
+    TOPICS_REGEX,
     USE_DEFAULTS_FROM,
     ConfigPropertyFilter,
     DefaultConfigPropertyFilter,
@@ -66,7 +68,7 @@ TOPIC_FILTER: Slot[TopicFilter] = Slot(
     {"DefaultTopicFilter": DefaultTopicFilter},
     ("should_replicate_topic",),
     "give it should_replicate_topic(topic) -> bool",
-    ("topics", "topics.exclude"),
+    (TOPICS, TOPICS_REGEX, "topics.exclude"),
 )
 GROUP_FILTER: Slot[GroupFilter] = Slot(
     "group.filter.class",
@@ -129,11 +131,26 @@ class Plugins:
 
     def _as_plugins_see_it(self) -> Props:
         """Returns the configuration as plugins get it: filters know `groups` only, and values as ConfigDef reads
-        them."""
+        them. The names that a sink connector subscribes to are a pattern for them."""
         seen = {key: value.strip(JAVA_WHITESPACE) for key, value in self.given.items()}
         if "group" in seen:
             seen["groups"] = seen["group"]
+        if TOPICS_REGEX in self._defined:
+            seen[TOPICS_REGEX] = seen.get(TOPICS_REGEX) or "|".join(
+                map(_quoted, self.config.items(TOPICS) or ())
+            )
+        else:
+            seen.pop(TOPICS_REGEX, None)
         return seen
+
+    @property
+    def _defined(self) -> frozenset[str]:
+        return frozenset(entry.key.name for entry in self.config.entries)
+
+
+def _quoted(name: str) -> str:
+    """Returns a pattern that matches this name of a topic only."""
+    return name.replace(".", r"\.")
 
 
 def sound(plugin: T | None) -> T:

@@ -151,6 +151,18 @@ class Patterns:
 
 
 @dataclass(frozen=True, slots=True)
+class Regex:
+    """A Java regex; "" for none."""
+
+    def check(self, name: str, value: Value) -> str | None:
+        problem = pattern_list_problem((str(value),)) if value else None
+        return None if problem is None else invalid(name, value, problem)
+
+    def json(self) -> Json:
+        return {"kind": "regex"}
+
+
+@dataclass(frozen=True, slots=True)
 class Url:
     def check(self, name: str, value: Value) -> str | None:
         try:

@@ -50,6 +50,25 @@ def destinations(
     return result
 
 
+def of_group(
+    offsets: Offsets, alias: str, copied: Collection[TopicPartition], *, from_latest: bool
+) -> dict[TopicPartition, Destination]:
+    """Returns the same for a sink connector, whose offsets are those of its group: Connect lists all that are meant.
+    Without any the group has none, and all partitions are meant.
+
+    Raises OperationRefused for an offset of a partition that was not copied: nothing remembers it.
+    """
+    result = destinations(offsets, alias, (), from_latest=from_latest)
+    given = {tp for partition, offset in offsets if offset is not None and (tp := _tp(partition, alias))}
+    if missing := sorted(given - set(copied)):
+        named = ", ".join(f"{topic}-{partition}" for topic, partition in missing[:_NAMED])
+        raise OperationRefused(
+            f"nothing of {named} was copied yet, so that no offset of it can be altered; where copying begins is what "
+            "source.consumer.auto.offset.reset says"
+        )
+    return result or dict.fromkeys(copied, LATEST if from_latest else EARLIEST)
+
+
 def _tp(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
     """Returns the partition; None for one of another source, whose offset may always be deleted (as in stock)."""
     topic, number = partition.get("topic"), partition.get("partition")

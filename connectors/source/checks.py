@@ -14,7 +14,7 @@ from bridge.mm2.filters import (
 )
 from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.values import Side
-from connectors.config.configdef import ValidatedConfig, given
+from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SYNCS_LOCATION, mirror_errors
 from connectors.config.plugins import (
     CONFIG_PROPERTY_FILTER,
@@ -61,9 +61,12 @@ def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
     return check(props, clients)[0]
 
 
-def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
+def check(
+    props: Props, clients: ClientCheck, definition: ConfigDef = DEFINITION
+) -> tuple[ValidatedConfig, Chosen]:
+    """`definition`: the source connector's, or one that has all of its keys."""
     there = given(props)
-    config = DEFINITION.validate(props).with_errors(clients.refused(there))
+    config = definition.validate(props).with_errors(clients.refused(there))
     loading = Plugins(there, config)
     chosen, wrong = transforms(there, config)
     plugins = Chosen(

@@ -34,7 +34,7 @@ def _taken(props: Mapping[str, str | None], others: Sequence[CopiedTopics]) -> S
     return taken(props, others)
 
 
-_CLIENTS = {
+CLIENTS = {
     (Side.SOURCE, "admin"): Use.ADMIN,
     (Side.TARGET, "admin"): Use.ADMIN,
     (Side.SOURCE, "consumer"): Use.COPY,
@@ -43,5 +43,5 @@ _CLIENTS = {
     (Side.SOURCE, "producer"): Use.SYNC,
 }
 KIND = ConnectorKind(
-    "source", "dev.mirrorbridge.BridgeMirrorSourceConnector", DEFINITION, _CLIENTS, validate, _make, _taken
+    "source", "dev.mirrorbridge.BridgeMirrorSourceConnector", DEFINITION, CLIENTS, validate, _make, _taken
 )

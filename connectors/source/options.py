@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from bridge.mm2.filters import (
     TOPICS,
+    TOPICS_REGEX,
     ConfigPropertyFilter,
     TopicFilter,
     should_replicate_topic,
 )
 from bridge.mm2.replication_policy import LegacyReplicationPolicy, ReplicationPolicy
 from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM, PipelineSpec
-from connectors.config.configdef import ValidatedConfig, given
+from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.config.plugins import sound
 from connectors.ports import ClientCheck
@@ -35,6 +36,8 @@ class SourceOptions:
     """Intervals in seconds, sizes in bytes; a replication factor of -1 is the brokers' default."""
 
     enabled: bool
+    stock_positions: bool
+    """Whether Connect may have stored source offsets of a stock mirror under the connector's name."""
     source_alias: str
     target_alias: str
     topic_filter: TopicFilter
@@ -73,13 +76,16 @@ class SourceOptions:
     transform_memory: int
 
     @staticmethod
-    def from_props(props: Props, clients: ClientCheck) -> SourceOptions:
-        """Raises ConfigRejected with every error at once."""
-        config, plugins = check(props, clients)
+    def from_props(
+        props: Props, clients: ClientCheck, definition: ConfigDef = keys.DEFINITION
+    ) -> SourceOptions:
+        """Raises ConfigRejected with every error at once. `definition` as in check()."""
+        config, plugins = check(props, clients, definition)
         config.raise_if_invalid()
         there = given(props)
         return SourceOptions(
             enabled=config.flag("enabled"),
+            stock_positions=TOPICS_REGEX not in definition.keys,
             source_alias=config.text(SOURCE_ALIAS),
             target_alias=config.text(TARGET_ALIAS),
             topic_filter=sound(plugins.topic_filter),

@@ -11,16 +11,20 @@ from collections.abc import Iterable, Mapping
 from bridge.errors import ConfigError
 from bridge.model.copy_owners import opposite_refusals, refusals
 from connectors.base import CheckedOnOpen, CopiedTopics
+from connectors.config.configdef import ConfigDef
 from connectors.config.mirror_options import POLICY_CLASS, SOURCE_ALIAS, TARGET_ALIAS
+from connectors.source.definition import DEFINITION
 from connectors.source.options import SourceOptions
 
 _CLUSTER = "target.cluster.bootstrap.servers"
 
 
-def taken(props: Mapping[str, str | None], others: Iterable[CopiedTopics]) -> list[ConfigError]:
+def taken(
+    props: Mapping[str, str | None], others: Iterable[CopiedTopics], definition: ConfigDef = DEFINITION
+) -> list[ConfigError]:
     """Returns errors for a configuration that has no others."""
     name = props.get("name") or ""
-    options = SourceOptions.from_props(props, CheckedOnOpen())
+    options = SourceOptions.from_props(props, CheckedOnOpen(), definition)
     owners = {
         (topic, target): other.name
         for other in others

@@ -56,6 +56,12 @@ class Reporter:
         self._gaps: Sequence[Gap] = ()
         self._gap_counts: dict[str, int] = {}
         self._totals: CopyTotals | None = None
+        self._unconfirmed: set[TopicPartition] = set()
+        """Partitions whose row no driver that runs now has reported yet."""
+
+    def begin(self) -> None:
+        """Begins with another driver: its first row of each partition is reported, even if it is as the last one."""
+        self._unconfirmed = set(self._rows)
 
     def report(
         self,
@@ -68,10 +74,14 @@ class Reporter:
         was copied since the last report."""
         changed = []
         for copied in partitions:
-            row = self._row(copied, status.progress.get(copied.source), now)
-            if row is not None and row != self._rows.get(copied.source):
+            progress = status.progress.get(copied.source)
+            row = self._row(copied, progress, now)
+            again = progress is not None and copied.source in self._unconfirmed
+            if row is not None and (again or row != self._rows.get(copied.source)):
                 self._rows[copied.source] = row
                 changed.append(row)
+            if again:
+                self._unconfirmed.remove(copied.source)
         gone = self._rows.keys() - {copied.source for copied in partitions}
         for tp in gone:
             self._records += self._rows[tp].records

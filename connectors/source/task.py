@@ -1,4 +1,4 @@
-"""Runs BridgeMirrorSourceConnector: finds topics to copy, creates remote topics, and runs the pipeline that copies.
+"""Runs a connector that copies: finds topics to copy, creates remote topics, and runs the pipeline.
 
 The Connect task carries no records. While one is active topics are searched for and the pipeline runs; without one it
 is stopped: so pause, rebalance and a dead worker end the copying (decision 0007).
@@ -156,7 +156,8 @@ class SourceInstance:
         self._loaded.clear()
 
         async def discover() -> Sequence[KafkaFailure]:
-            self._copy(await take_over.begun(await discovery.round()))
+            topics = await discovery.round()
+            self._copy(await take_over.begun(topics) if options.stock_positions else topics)
             return self._discovered.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None
@@ -221,6 +222,7 @@ class SourceInstance:
         self._loaded.set()
         if self._pipeline is None and topics.copied:
             self._pipeline = self._pipelines.start(self._spec)
+            self._reporter.begin()
         if self._pipeline is not None:
             self._pipeline.assign(topics.copied)
 

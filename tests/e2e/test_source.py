@@ -31,10 +31,10 @@ def copying(flow: Flow, topics: str, **settings: object) -> Iterator[str]:
         yield name
 
 
-def fill(flow: Flow, topic: str, start: int, count: int = 20) -> None:
+def fill(flow: Flow, topic: str, start: int, count: int = 20, partitions: int = PARTITIONS) -> None:
     records = [
         record
-        for partition in range(PARTITIONS)
+        for partition in range(partitions)
         for record in numbered(count, start=start, timestamp=1_700_000_000_000 + start, partition=partition)
     ]
     produce(flow.source.bootstrap, topic, records)

@@ -7,14 +7,23 @@ from dataclasses import replace
 import pytest
 
 from bridge.local import OLDEST_WORKER, ConnectFailed, LocalStack
+from bridge.local.stack import SOURCE
+from tests.e2e.control import aliased
 from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, WAIT, Flow, exactly
-from tests.support import commit, eventually, unique
+from tests.e2e.test_mirror_sink import sinking, wait_committed, wait_task
+from tests.e2e.test_source import fill, wait_copied
+from tests.support import commit, create_topic, eventually, unique
 
 
-def test_the_oldest_worker_syncs_groups(stack: LocalStack, flow: Flow) -> None:
-    worker = stack.worker("worker-39", version=OLDEST_WORKER)
+@pytest.fixture(scope="module")
+def old(stack: LocalStack, flow: Flow) -> Flow:
+    """The worker stands at the source."""
+    return replace(flow, worker=stack.worker("worker-39", version=OLDEST_WORKER, on=SOURCE))
+
+
+def test_the_oldest_worker_syncs_groups(old: Flow) -> None:
+    worker = old.worker
     assert worker.rest.get("/")["version"] == OLDEST_WORKER
-    old = replace(flow, worker=worker)
     topic, group = old.topic(partitions=2), unique("old")
     commit(old.source.bootstrap, group, {(topic, 0): 12, (topic, 1): 34})
     errors = worker.rest.validation_errors(CLASS, {**old.config(group, dry_run="perhaps"), "name": "x"})
@@ -31,4 +40,16 @@ def test_the_oldest_worker_syncs_groups(stack: LocalStack, flow: Flow) -> None:
     eventually(
         lambda: old.service.task_states(name) == ["stopped", "stopped"], WAIT, what="its tasks have ended"
     )
-    worker.close()
+
+
+def test_the_oldest_worker_pauses_and_resumes_a_sink(old: Flow) -> None:
+    way = aliased(old)
+    topic = create_topic(way.source.bootstrap, unique("orders"), 2)
+    fill(way, topic, 0, partitions=2)
+    with sinking(way, topics=topic) as name:
+        wait_copied(way, topic)
+        wait_committed(way, name, topic)
+        way.worker.rest.pause(name)
+        wait_task(way, name, "lapsed")
+        way.worker.rest.resume(name)
+        wait_task(way, name, "active")

@@ -26,7 +26,7 @@ from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, ot
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
-from connectors.base import Summary
+from connectors.base import COPYING_KINDS, Summary
 
 COPY_SILENT_MS = 30_000
 """Copying without success for this long counts as stopped: a broker's failover takes less."""
@@ -44,7 +44,6 @@ _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
 GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
 """Kinds of connector that follow groups."""
-_SOURCE_KIND = "source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def connector_views(
     """By connector."""
     now = _Now(now_ms, table.now_ms)
     there = [(each, snapshots.connector(each.name)) for each in table]
-    copying = [(each, snapshot) for each, snapshot in there if each.kind == _SOURCE_KIND]
+    copying = [(each, snapshot) for each, snapshot in there if each.kind in COPYING_KINDS]
     return {
         each.name: _view(
             each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now, table

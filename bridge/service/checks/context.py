@@ -90,10 +90,10 @@ class MirrorQueries(Protocol):
 
 
 class AlterOffsets(Protocol):
-    """Alters where a connector copies from, as an operator has altered its source offsets. Blocks, so for the bounded
-    pool; raises OperationRefused, KafkaFailure and ConfigRejected."""
+    """Alters where a connector of that kind copies from, as an operator has altered its offsets. Blocks, so for the
+    bounded pool; raises OperationRefused, KafkaFailure and ConfigRejected."""
 
-    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]: ...
+    def __call__(self, kind: str, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]: ...
 
 
 Factory = Callable[[], RoundsContext]

@@ -81,8 +81,8 @@ def _doctor(
     return doctor_here(KINDS[kind], name, props, named, worker_cluster_id).model_dump(mode="json")
 
 
-def _alter(name: str, props: Props, offsets: Offsets) -> object:
-    return alter_here()(name, props, offsets)
+def _alter(kind: str, name: str, props: Props, offsets: Offsets) -> object:
+    return alter_here()(kind, name, props, offsets)
 
 
 def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: float, side: str) -> object:

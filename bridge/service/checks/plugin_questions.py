@@ -63,10 +63,10 @@ class AlterInPluginProcess(NamedTuple):
 
     here: AlterOffsets
 
-    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
+    def __call__(self, kind: str, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
         if not code(props):
-            return self.here(name, props, offsets)
-        rows = call("alter", name, props, offsets)
+            return self.here(kind, name, props, offsets)
+        rows = call("alter", kind, name, props, offsets)
         return [
             PartitionReset(TopicPartition(*source), target, position, to, ResetOutcome(outcome))
             for source, target, position, to, outcome in rows

@@ -21,7 +21,7 @@ from bridge.service.checks.plugin_process import conflicts, validated
 from bridge.service.checks.reachability import ERROR, Reachability, mode_of, servers_key
 from bridge.service.ipc.desired_state import Config
 from bridge.service.pool import CHECKING, BoundedPool, Pools
-from connectors.base import CopiedTopics, Kind
+from connectors.base import COPYING_KINDS, CopiedTopics, Kind
 from connectors.config.cluster_options import REACHABILITY
 from connectors.config.configdef import Type, ValidatedConfig
 from connectors.config.secret_names import looks_secret
@@ -46,10 +46,10 @@ class Checker:
         self,
         context: CheckContext,
         pools: Pools,
-        copied: Callable[[str], Sequence[CopiedTopics]] = lambda kind: (),
+        copied: Callable[[], Sequence[CopiedTopics]] = tuple,
         sizes: Callable[[Config], Sequence[ConfigError]] = lambda config: (),
     ) -> None:
-        """`copied` returns what the connectors of a kind copy now, `sizes` why a start would refuse a configuration for
+        """`copied` returns what the connectors copy now, `sizes` why a start would refuse a configuration for
         its size."""
         self._context = context
         self._plugins: list[PluginInfo] = []
@@ -94,7 +94,7 @@ class Checker:
             return ValidatedConfig(()).with_errors([error]).response(kind.connector_class)
         judged = await self._judged(self._pools.validations, kind, config)
         judged = judged.with_errors(self._sizes(config))
-        others = () if judged.errors else self._copied(name)
+        others = () if judged.errors or name not in COPYING_KINDS else self._copied()
         if others:
             judged = judged.with_errors(await self._conflicts(kind, config, others))
         judged, warnings = await self._reached(kind, config, judged)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
-from connectors.base import CopiedTopics
+from connectors.base import COPYING_KINDS, CopiedTopics
 
 
-def copied_topics(table: TaskTable, snapshots: Snapshots, kind: str) -> list[CopiedTopics]:
-    """What the connectors of a kind copy that have a running task: others may have handed their copies back."""
+def copied_topics(table: TaskTable, snapshots: Snapshots) -> list[CopiedTopics]:
+    """What the connectors copy that have a running task: others may have handed their copies back."""
     return [
         CopiedTopics(each.name, each.config, _topics(snapshots, each.name))
         for each in table
-        if each.kind == kind and each.active()
+        if each.kind in COPYING_KINDS and each.active()
     ]
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge.model.copy_samples import join
-from bridge.model.copying import Progress
+from bridge.model.copying import PipelineState, Progress
 from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
 from bridge.service.pages import from_cursor, to_cursor
+from bridge.service.state.copy_positions import CopyPositions
 from bridge.service.state.copy_samples import CopySamples
 from connectors.base import CopyReport
 
@@ -76,6 +77,7 @@ class CopySnapshot:
     order: list[tuple[str, int]] = field(default_factory=list)
     gaps: Sequence[GapReport] = ()
     samples: CopySamples = field(default_factory=CopySamples, compare=False)
+    positions: CopyPositions = field(default_factory=CopyPositions, compare=False)
 
     def update(self, report: CopyReport) -> None:
         self.totals = report.totals
@@ -83,20 +85,25 @@ class CopySnapshot:
             for tp, row in self.rows.items():
                 self.samples.left(tp, row[_TARGET])
             self.rows, self.order = {}, []
+            self.positions.clear()
         for row in report.changed:
             tp = (row.topic, row.partition)
             if (before := self.rows.get(tp)) is None:
                 insort(self.order, tp)
             self.samples.moved(tp, None if before is None else before[_TARGET], row.target_topic)
             self.rows[tp] = tuple(row)
+            self.positions.moved(tp, row.position)
         self.samples.add(report.samples)
         if report.gone:
             for tp in report.gone:
+                self.positions.left(tp)
                 if (gone := self.rows.pop(tp, None)) is not None:
                     self.samples.left(tp, gone[_TARGET])
             self.order = [tp for tp in self.order if tp in self.rows]
         if report.gaps is not None:
             self.gaps = report.gaps
+        if report.totals.state == PipelineState.STOPPED:
+            self.positions.clear()
 
     def begin_measuring(self, session: str) -> None:
         """Has samples wait for this session of the shim from now on."""

@@ -39,7 +39,7 @@ from bridge.service.checks.context import CheckContext, Naming
 from bridge.service.checks.validation import Checker
 from bridge.service.http.app import create_app
 from bridge.service.service import Service
-from connectors.base import Kind
+from connectors.base import COPYING_KINDS, Kind
 from connectors.registry import KINDS
 from tests.unit.commands.test_progress_command import serve
 from tests.unit.connectors.config.test_key_effects import GOOD
@@ -92,7 +92,8 @@ def topics(side: Side, name: str, topic: TopicFacts | None) -> Mapping[Side, Any
 
 def test_where_all_is_well_each_check_says_so() -> None:
     for kind in KINDS:
-        findings = examine(replace(WELL, kind=kind))
+        worker = "id-of-cluster" if kind == "sink" else WELL.worker_cluster_id
+        findings = examine(replace(WELL, kind=kind, worker_cluster_id=worker))
         assert {each.severity for each in findings} == {Severity.OK}
         assert {each.check for each in findings} == {check.name for check in CHECKS}
         assert exit_status(findings) == 0
@@ -141,7 +142,7 @@ def test_nothing_that_was_not_looked_at_is_said_to_be_well(kind: str) -> None:
         well = {each.check for each in examined if each.severity is Severity.OK}
         looked_at = {"configuration", "ignored", "machine"}
         # What these kinds have nothing to do with.
-        if kind != "source":
+        if kind not in COPYING_KINDS:
             looked_at |= {"second mirror"}
         if kind in ("source", "group_offset"):
             looked_at |= {"worker"}
@@ -289,6 +290,12 @@ def test_the_workers_cluster() -> None:
     )
     one("worker", "not_checked", "no answer", kind="checkpoint", worker_cluster_id=Unknown("no answer"))
     assert findings("worker", kind="source", worker_cluster_id="other") == []
+    one(
+        "worker",
+        "problem",
+        "the worker commits the group's offsets on cluster id-of-target, and the source is id-of-cluster",
+        kind="sink",
+    )
 
 
 def test_a_second_mirror() -> None:
@@ -373,7 +380,7 @@ def test_a_plan_names_the_needs_of_its_kind(kind: str) -> None:
     needs = {(need.side, need.operation, need.resource) for need in plan.needs(pairs, ["g"], frozenset())}
     assert ((B, "WRITE", "topic") in needs) is (kind != "heartbeat")
     assert ((B, "CREATE", "topic") in needs) is True
-    assert ((B, "WRITE", "transactional id") in needs) is (kind == "source")
+    assert ((B, "WRITE", "transactional id") in needs) is (kind in COPYING_KINDS)
     assert ((A, "DESCRIBE", "group") in needs) is (kind in ("checkpoint", "group_offset"))
     assert ((B, "READ", "group") in needs) is (kind == "group_offset")
     assert [each.source for each in pairs] == ([] if kind == "heartbeat" else ["orders"])

@@ -370,5 +370,5 @@ def fake_service(
     )
 
 
-def _nothing_altered(name: str, props: Props, offsets: Offsets) -> Sequence[AlteredRow]:
+def _nothing_altered(kind: str, name: str, props: Props, offsets: Offsets) -> Sequence[AlteredRow]:
     return ()

@@ -18,11 +18,13 @@ from connectors.registry import KINDS
 from tests.unit.connectors.checkpoint.test_checkpoint_options import GOOD as CHECKPOINT
 from tests.unit.connectors.group_offset.test_group_offset_options import GOOD as GROUP_OFFSET
 from tests.unit.connectors.heartbeat.test_heartbeat_options import GOOD as HEARTBEAT
+from tests.unit.connectors.sink.test_sink_options import GOOD as SINK
 from tests.unit.connectors.source.test_source_options import GOOD as SOURCE
 
 CLIENTS = StaticClientCheck()
 GOOD: Mapping[str, Mapping[str, str]] = {
     "source": SOURCE,
+    "sink": SINK,
     "checkpoint": CHECKPOINT,
     "heartbeat": HEARTBEAT,
     "group_offset": GROUP_OFFSET,

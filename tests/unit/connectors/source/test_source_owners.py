@@ -69,11 +69,11 @@ def test_only_connectors_with_a_task_that_runs_count() -> None:
     totals = CopyTotals(source="A", target="B", state="copying", layout=1, restarts=0, partitions=1)
     generation = table.connector("one").generation
     snapshots.progress("one", generation, CopyReport(totals, [row], [], None, True))
-    assert copied_topics(table, snapshots, "source") == [
+    assert copied_topics(table, snapshots) == [
         CopiedTopics("one", table.connector("one").config, {("orders", "source1.orders")})
     ]
     table.stop_task("one", 0, "1-a")
-    assert copied_topics(table, snapshots, "source") == []
+    assert copied_topics(table, snapshots) == []
 
 
 LEGACY = {"replication.policy.class": "org.apache.kafka.connect.mirror.LegacyReplicationPolicy"}

@@ -93,6 +93,16 @@ def test_another_driver_counts_anew_and_nothing_goes_back() -> None:
     assert (again.totals.records, again.totals.bytes, again.totals.lag) == (130, 13_000, 0)
 
 
+def test_the_first_rows_of_another_driver_are_reported_even_if_nothing_has_changed() -> None:
+    """A sink connector's task goes by rows of a driver that runs: an operator may have reset positions since."""
+    looking, partitions = Looking(), copied(0, 1)
+    looking.look(status(at(0, 5), at(1, 6)), partitions)
+    looking.reporter.begin()
+    assert looking.look(status(at(0, 5)), partitions).changed == [at(0, 5)]
+    assert looking.look(status(at(0, 5), at(1, 6)), partitions).changed == [at(1, 6)]
+    assert looking.maybe(status(at(0, 5), at(1, 6)), partitions) is None
+
+
 def test_sums_know_what_is_known() -> None:
     looking, partitions = Looking(), copied(0, 1, 2)
     looking.look(status(at(0, 0), at(1, 0)), partitions)

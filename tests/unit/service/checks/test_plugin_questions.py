@@ -59,7 +59,7 @@ def test_the_doctor_says_the_same_and_loads_nothing_here(own: Callable[[str], No
 def test_errors_come_back_as_they_are(own: Callable[[str], None]) -> None:
     own(FILTER)
     with pytest.raises(ConfigRejected) as altering:
-        alter_offsets()("c", PROPS, [])
+        alter_offsets()("source", "c", PROPS, [])
     assert [error.key for error in altering.value.errors] == ["replication.factor"]
     wrong = PROPS | {"target.cluster.security.protocol": "NOTLS"}
     with pytest.raises(ConfigRejected) as asking:
@@ -71,22 +71,22 @@ def test_errors_come_back_as_they_are(own: Callable[[str], None]) -> None:
 def test_what_hangs_or_ends_there_is_no_answer(own: Callable[[str], None]) -> None:
     own("while True: pass")
     with pytest.raises(NotAnswered, match=r"failed: no answer within 0.5 s"):
-        call("alter", "c", PROPS, [], seconds=0.5)
+        call("alter", "source", "c", PROPS, [], seconds=0.5)
     own("import os\nos._exit(3)")
     with pytest.raises(NotAnswered, match=r"the process that loads it ended \(exit status 3\)"):
-        call("alter", "c", PROPS, [])
+        call("alter", "source", "c", PROPS, [])
 
 
 def test_rows_come_back_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [PartitionReset(TopicPartition("a", 1), "A.a", 7, 3, ResetOutcome.AGAIN)]
 
     def answered(*asked: Any) -> Any:
-        assert asked[:2] == ("alter", "c")
+        assert asked[:2] == ("alter", "sink")
         return json.loads(json.dumps(rows))
 
     monkeypatch.setattr(plugin_questions, "call", answered)
-    assert AlterInPluginProcess(lambda *_: [])("c", PROPS, []) == rows
-    assert AlterInPluginProcess(lambda *_: [])("c", GOOD, []) == []
+    assert AlterInPluginProcess(lambda *_: [])("sink", "c", PROPS, []) == rows
+    assert AlterInPluginProcess(lambda *_: [])("sink", "c", GOOD, []) == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from bridge.translation.runs.reset_positions import (
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
-from connectors.source.altering import destinations
+from connectors.source.altering import destinations, of_group
 from tests.unit.translation.runs.test_partition_runs import COPIED, PLACE, Topic
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -122,6 +122,20 @@ def test_what_is_not_clear_is_refused_and_says_how_to_say_it() -> None:
         OperationRefused, match=r"stored offsets of 1 partition.*, and t-1 were copied too: .* reset"
     ):
         destinations([(stored(ONE), None)], "A", [ONE, TWO], from_latest=False)
+
+
+def test_offsets_of_a_sinks_group_are_what_is_meant() -> None:
+    """Connect commits an offset of every partition, so that DELETE lists them all, and none after a DELETE."""
+    copied_here = [ONE, TWO]
+    assert of_group([(stored(ONE), None)], "A", copied_here, from_latest=False) == {ONE: EARLIEST}
+    altered = of_group(
+        [(stored(ONE), {"offset": 41}), (stored(TWO), None)], "A", copied_here, from_latest=True
+    )
+    assert altered == {ONE: Destination(ResetTo.OFFSET, 42), TWO: LATEST}
+    assert of_group([], "A", copied_here, from_latest=False) == {ONE: EARLIEST, TWO: EARLIEST}
+    assert of_group([(stored(ONE), None)], "A", [], from_latest=False) == {ONE: EARLIEST}
+    with pytest.raises(OperationRefused, match="nothing of t-0 was copied yet"):
+        of_group([(stored(ONE), {"offset": 41})], "A", [TWO], from_latest=False)
 
 
 def test_offsets_of_another_flow_are_refused_and_deleting_them_is_right() -> None:

@@ -59,8 +59,10 @@ class BridgeClient implements AutoCloseable {
     }
 
     /** Each row has {@code source_partition} and {@code source_offset}, the latter null where it is deleted. */
-    Call alterOffsets(String name, Map<String, String> config, List<Map<String, Object>> offsets, long timeoutMs) {
+    Call alterOffsets(String name, String kind, Map<String, String> config, List<Map<String, Object>> offsets,
+        long timeoutMs) {
         Map<String, Object> body = body("config", config);
+        body.put("kind", kind);
         body.put("offsets", offsets);
         body.put("version", Version.VERSION);
         body.put("protocol", Version.PROTOCOL);
@@ -74,20 +76,26 @@ class BridgeClient implements AutoCloseable {
     }
 
     /**
-     * {@code batch}: number of the last batch that was read, null before the first; {@code offsets}: stored offsets;
-     * {@code measured}: number of the last measurements that were read, null where none are wanted.
+     * {@code batch}: number of the last batch that was read, null before the first; {@code offsets}: stored offsets, null
+     * where none can be read; {@code measured} and {@code positions}: numbers of the last measurements and positions that
+     * were read, null where none are wanted.
      */
     Call poll(TaskAddress task, long waitMs, int maxRecords, Long batch, List<Map<String, Object>> offsets,
-        Long measured) {
+        Long measured, Long positions) {
         Map<String, Object> body = body("session", task.session);
         body.put("wait_ms", waitMs);
         body.put("max_records", maxRecords);
         if (batch != null) {
             body.put("batch", batch);
         }
-        body.put("offsets", offsets);
+        if (offsets != null) {
+            body.put("offsets", offsets);
+        }
         if (measured != null) {
             body.put("measured", measured);
+        }
+        if (positions != null) {
+            body.put("positions", positions);
         }
         return call("POST", path(task) + "/poll", body, waitMs + settings.requestTimeoutMs);
     }

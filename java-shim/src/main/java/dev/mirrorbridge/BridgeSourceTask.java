@@ -8,7 +8,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** The task of all connectors: hands Connect's calls to a {@link TaskSession}. */
+/** The task of all source connectors: hands Connect's calls to a {@link TaskSession}. */
 public class BridgeSourceTask extends SourceTask {
     static final String KIND = "bridge.kind";
     static final String INDEX = "task.index";
@@ -27,15 +27,16 @@ public class BridgeSourceTask extends SourceTask {
     /** Does no network calls: Connect can't stop a task that is starting, and fails one that throws here. */
     @Override
     public void start(Map<String, String> given) {
-        Map<String, String> config = new HashMap<>(BridgeSourceConnector.withoutNulls(given));
+        Map<String, String> config = new HashMap<>(BridgeConnector.withoutNulls(given));
         String kind = config.remove(KIND);
         TaskAddress address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(INDEX)),
             Integer.parseInt(config.remove(COUNT)), null);
         bytes = new WrittenBytes(config);
-        Settings settings = BridgeSourceConnector.settings(config, Definition.load(kind));
+        Settings settings = BridgeConnector.settings(config, Definition.load(kind));
         metrics = TaskMetrics.of(kind, config, context);
         session = new TaskSession(kind, address, config, settings, client(settings), pacer(),
-            new Backoff(new Random()), acks, new StoredOffsets(() -> context.offsetStorageReader()), metrics);
+            new Backoff(new Random()), acks, new StoredOffsets(() -> context.offsetStorageReader()), metrics,
+            CopyPositions.notRead());
     }
 
     /** Null rather than an empty list, after a second at most. */

@@ -5,6 +5,7 @@ import java.lang.reflect.Method;
 import java.util.LinkedHashMap;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.metrics.Sensor;
+import org.apache.kafka.connect.sink.SinkTaskContext;
 import org.apache.kafka.connect.source.SourceTaskContext;
 
 /**
@@ -25,9 +26,9 @@ final class PluginRegistry implements MetricRegistry {
     }
 
     /** Null in a worker that has none. */
-    static PluginRegistry of(SourceTaskContext context) {
+    static PluginRegistry of(Object context) {
         try {
-            Method offered = SourceTaskContext.class.getMethod("pluginMetrics");
+            Method offered = contract(context).getMethod("pluginMetrics");
             Object metrics = offered.invoke(context);
             return metrics == null ? null : new PluginRegistry(metrics, offered.getReturnType());
         } catch (ReflectiveOperationException | LinkageError olderWorker) {
@@ -63,6 +64,11 @@ final class PluginRegistry implements MetricRegistry {
         } catch (IllegalAccessException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** The worker's own class is not public. */
+    private static Class<?> contract(Object context) {
+        return context instanceof SinkTaskContext ? SinkTaskContext.class : SourceTaskContext.class;
     }
 
     private static Method method(Class<?> type, String name) throws NoSuchMethodException {

@@ -17,6 +17,7 @@ import org.slf4j.LoggerFactory;
 final class StoredOffsets {
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
 
+    /** Null where there is no such storage: then nothing is ever requested. */
     private final Supplier<OffsetStorageReader> reader;
     private Thread reading;
     private List<Map<String, Object>> found = List.of();
@@ -26,9 +27,14 @@ final class StoredOffsets {
         this.reader = reader;
     }
 
+    /** Of a sink, whose offsets are those of a consumer group. */
+    static StoredOffsets none() {
+        return new StoredOffsets(null);
+    }
+
     /** Starts reading these, unless a read runs; throws {@link RuntimeException} if {@code asked} is malformed. */
     synchronized void read(List<?> asked) {
-        if (asked == null || asked.isEmpty() || reading != null) {
+        if (asked == null || asked.isEmpty() || reading != null || reader == null) {
             return;
         }
         List<Map<String, Object>> partitions = new ArrayList<>();
@@ -40,8 +46,11 @@ final class StoredOffsets {
         reading.start();
     }
 
-    /** What has been read since the last call, in the form of the contract. */
+    /** What has been read since the last call, in the form of the contract; null where nothing can be read. */
     synchronized List<Map<String, Object>> drain() {
+        if (reader == null) {
+            return null;
+        }
         List<Map<String, Object>> drained = found;
         found = List.of();
         return drained;

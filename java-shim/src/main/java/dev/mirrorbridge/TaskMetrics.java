@@ -5,13 +5,13 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.metrics.JmxReporter;
 import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.common.metrics.stats.Value;
 import org.apache.kafka.connect.source.SourceRecord;
-import org.apache.kafka.connect.source.SourceTaskContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -27,8 +27,9 @@ final class TaskMetrics implements AutoCloseable {
     private static final String LEFT_OUT = "partitions-left-out";
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
     /** Stock's connectors by our kinds; the others have no metrics in stock either. */
-    private static final Map<String, String> TYPES =
-        Map.of("source", "MirrorSourceConnector", "checkpoint", "MirrorCheckpointConnector");
+    private static final Map<String, String> TYPES = Map.of("source", "MirrorSourceConnector",
+        "sink", "MirrorSourceConnector", "checkpoint", "MirrorCheckpointConnector");
+    private static final Set<String> COPYING = Set.of("source", "sink");
 
     private final boolean copies;
     private final String source;
@@ -51,12 +52,12 @@ final class TaskMetrics implements AutoCloseable {
         this.registries = registries;
     }
 
-    static TaskMetrics of(String kind, Map<String, String> config, SourceTaskContext context) {
+    static TaskMetrics of(String kind, Map<String, String> config, Object context) {
         return of(kind, config, context, MOST);
     }
 
     /** Says what could not be done in the log: no metric is worth a task. */
-    static TaskMetrics of(String kind, Map<String, String> config, SourceTaskContext context, int most) {
+    static TaskMetrics of(String kind, Map<String, String> config, Object context, int most) {
         List<MetricRegistry> registries = new ArrayList<>();
         List<String> formats = list(config.getOrDefault(FORMATS, "legacy"));
         boolean jmx = list(config.getOrDefault(REPORTERS, JmxReporter.class.getName()))
@@ -74,7 +75,7 @@ final class TaskMetrics implements AutoCloseable {
                 registries.add(plugins);
             }
         }
-        return new TaskMetrics("source".equals(kind), config, registries, most);
+        return new TaskMetrics(COPYING.contains(kind), config, registries, most);
     }
 
     /** The number of the last answer that was read, to be sent with a poll; null where no answer is wanted. */

@@ -39,6 +39,7 @@ final class TaskSession {
     private final AckQueue acks;
     private final StoredOffsets stored;
     private final TaskMetrics metrics;
+    private final CopyPositions positions;
     private final Link link;
     private final IdleWatch idle;
     /** When the next call may be made. */
@@ -59,7 +60,8 @@ final class TaskSession {
     private volatile Call ack;
 
     TaskSession(String kind, TaskAddress address, Map<String, String> config, Settings settings, BridgeClient client,
-        Pacer pacer, Backoff backoff, AckQueue acks, StoredOffsets stored, TaskMetrics metrics) {
+        Pacer pacer, Backoff backoff, AckQueue acks, StoredOffsets stored, TaskMetrics metrics,
+        CopyPositions positions) {
         this.kind = kind;
         this.address = address;
         this.config = config;
@@ -70,6 +72,7 @@ final class TaskSession {
         this.acks = acks;
         this.stored = stored;
         this.metrics = metrics;
+        this.positions = positions;
         this.link = new Link(LOG, "Task " + address + " at " + settings);
         this.idle = new IdleWatch(idleMs -> client.idleTask(this.address, idleMs), () -> serving && !fenced);
         this.notBefore = pacer.nowMs();
@@ -173,7 +176,8 @@ final class TaskSession {
         }
         known = true;
         return registered
-            ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.drain(), metrics.seen())
+            ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.drain(), metrics.seen(),
+                positions.seen())
             : client.startTask(address, kind, config);
     }
 
@@ -223,6 +227,7 @@ final class TaskSession {
             records = RecordCodec.records(answer.body);
             stored.read((List<?>) answer.body.get("offsets_of"));
             metrics.read((Map<?, ?>) answer.body.get("measured"));
+            positions.read((Map<?, ?>) answer.body.get("positions"));
             batch = (Long) answer.body.get("batch");
         } catch (RuntimeException notOfTheContract) {
             return lost(Answer.away("an answer that is not of the contract's form"));
@@ -244,6 +249,7 @@ final class TaskSession {
         known = false;
         address = address.in(null);
         metrics.forget();
+        positions.forget();
         return timesUnknown++ == 0 ? List.of() : lost(answer);
     }
 

@@ -33,7 +33,7 @@ final class Validation {
     }
 
     static Config of(Definition definition, Map<String, String> props) {
-        Validation validation = new Validation(definition, BridgeSourceConnector.withoutNulls(props));
+        Validation validation = new Validation(definition, BridgeConnector.withoutNulls(props));
         List<ConfigValue> local = definition.validate(validation.props);
         local.forEach(value -> validation.values.put(value.name(), value));
         if (local.stream().allMatch(value -> value.errorMessages().isEmpty())) {

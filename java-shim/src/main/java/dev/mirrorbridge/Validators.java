@@ -40,6 +40,8 @@ final class Validators {
                     among == null ? List.of() : among));
             case "pattern_list":
                 return unlessNull((name, value) -> patterns(name, (List<?>) value));
+            case "regex":
+                return unlessNull((name, value) -> pattern(name, (String) value));
             case "url":
                 return new BridgeUrl();
             case "replication_factor":
@@ -99,6 +101,12 @@ final class Validators {
             if (!among.isEmpty()) {
                 in(among, false).ensureValid(name, value);
             }
+        }
+    }
+
+    private static void pattern(String name, String value) {
+        if (!value.isEmpty()) {
+            patterns(name, List.of(value));
         }
     }
 

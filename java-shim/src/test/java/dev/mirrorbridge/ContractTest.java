@@ -100,12 +100,21 @@ class ContractTest {
 
             assertFields("BeginSession", service, "POST", "/v1/sessions");
             assertFields("StartTask", service, "PUT", "/v1/connectors/c/tasks/0");
-            assertFields("PollRequest", service, "POST", "/v1/connectors/c/tasks/0/poll");
+            assertFields("PollRequest.source", service, "POST", "/v1/connectors/c/tasks/0/poll");
             assertEquals(acked(sample("AckRequest")), acked(
                 assertFields("AckRequest", service, "POST", "/v1/connectors/c/tasks/0/ack")));
             TaskAddress address = new TaskAddress("c", 0, 1, Sessions.byThisClock());
             new BridgeClient(Settings.from(Tasks.props(service.url()))).idleTask(address, 1_004).await(30_000);
             assertFields("IdleTask", service, "POST", "/v1/connectors/c/tasks/0/idle");
+            BridgeSinkTask sink = new BridgeSinkTask();
+            sink.initialize(new FakeSinkContext());
+            config.put(BridgeSourceTask.KIND, "sink");
+            sink.start(config);
+            for (int i = 0; i < 3; i++) {
+                sink.put(List.of());
+            }
+            sink.stop();
+            assertFields("PollRequest.sink", service, "POST", "/v1/connectors/c/tasks/0/poll");
             assertFields("StopTask", service, "DELETE", "/v1/connectors/c/tasks/0");
             assertFields("ValidateRequest", service, "PUT", "/v1/plugins/group_offset/validate");
             assertFields("StartConnector", service, "PUT", "/v1/connectors/c");

@@ -9,11 +9,15 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.ServiceLoader;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector;
+import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.junit.jupiter.api.Test;
 
@@ -21,24 +25,26 @@ class PluginTest {
     private static final Set<String> STOCK = Set.of("MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat");
 
     @Test
-    void theManifestListsEveryConnectorAndOnlyNamedOnes() throws IOException {
-        List<String> listed = ServiceLoader.load(SourceConnector.class).stream()
-            .map(provider -> provider.type().getName()).collect(Collectors.toList());
-        assertEquals(manifest(), listed);
+    void theManifestsListEveryConnectorAndOnlyNamedOnes() throws IOException {
+        List<String> listed = listed(SourceConnector.class);
+        assertEquals(manifest(SourceConnector.class), listed);
         assertEquals(Set.of(MirrorGroupOffsetConnector.class.getName(),
             BridgeMirrorCheckpointConnector.class.getName(), BridgeMirrorHeartbeatConnector.class.getName(),
             BridgeMirrorSourceConnector.class.getName()),
             Set.copyOf(listed));
         assertFalse(listed.contains(BridgeSourceConnector.class.getName()));
+        assertEquals(List.of(BridgeMirrorSinkConnector.class.getName()), listed(SinkConnector.class));
+        assertEquals(manifest(SinkConnector.class), listed(SinkConnector.class));
     }
 
     @Test
     void everyConnectorIsPublicAndConcreteAndSaysItsVersion() {
-        for (SourceConnector connector : ServiceLoader.load(SourceConnector.class)) {
+        for (Connector connector : all()) {
             assertTrue(Modifier.isPublic(connector.getClass().getModifiers()));
             assertFalse(Modifier.isAbstract(connector.getClass().getModifiers()));
             assertEquals(System.getProperty("shim.version"), connector.version());
         }
+        assertEquals(System.getProperty("shim.version"), new BridgeSinkTask().version());
         assertEquals(System.getProperty("shim.version"), new BridgeSourceTask().version());
     }
 
@@ -51,17 +57,30 @@ class PluginTest {
 
     /** Connect knows a plugin by its simple name too, with and without "Connector"; two of a name are ambiguous. */
     @Test
-    void noSimpleNameIsStocks() {
-        for (SourceConnector connector : ServiceLoader.load(SourceConnector.class)) {
+    void noSimpleNameIsStocksNorAnother() {
+        Set<String> aliases = new HashSet<>();
+        for (Connector connector : all()) {
+            assertTrue(aliases.add(connector.getClass().getSimpleName().replaceAll("Connector$", "")));
             String alias = connector.getClass().getSimpleName().replaceAll("(Source|Sink)?Connector$", "");
             assertFalse(STOCK.contains(alias) || STOCK.contains(connector.getClass().getSimpleName()
                 .replace("Connector", "")), alias);
         }
     }
 
-    private static List<String> manifest() throws IOException {
+    private static List<Connector> all() {
+        List<Connector> all = new ArrayList<>();
+        ServiceLoader.load(SourceConnector.class).forEach(all::add);
+        ServiceLoader.load(SinkConnector.class).forEach(all::add);
+        return all;
+    }
+
+    private static List<String> listed(Class<? extends Connector> kind) {
+        return ServiceLoader.load(kind).stream().map(provider -> provider.type().getName()).collect(Collectors.toList());
+    }
+
+    private static List<String> manifest(Class<? extends Connector> kind) throws IOException {
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(PluginTest.class.getResourceAsStream(
-            "/META-INF/services/" + SourceConnector.class.getName()), StandardCharsets.UTF_8))) {
+            "/META-INF/services/" + kind.getName()), StandardCharsets.UTF_8))) {
             return lines.lines().filter(line -> !line.isBlank()).collect(Collectors.toList());
         }
     }

@@ -1,0 +1,91 @@
+"""Keeps how far source partitions are copied, for the task of a sink connector, which has Connect commit it.
+
+Only what a driver that still runs has reported counts: while none runs, an operator may reset where copying goes on.
+Positions wait for a session that has polled for them; an answer is repeated until the next poll names it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+MOST = 2_000
+"""Partitions in one answer."""
+
+_Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What a session of the shim has yet to read. `sent`: the answer that it has not named yet."""
+
+    session: str
+    waiting: dict[_Partition, int]
+    number: int = 0
+    sent: bytes | None = None
+
+
+@dataclass(slots=True)
+class CopyPositions:
+    """Of one connector."""
+
+    known: dict[_Partition, int] = field(default_factory=dict)
+    _reader: _Reader | None = None
+
+    # -- reports -----------------------------------------------------------------------------------
+
+    def moved(self, tp: _Partition, position: int) -> None:
+        if self.known.get(tp) == position:
+            return
+        self.known[tp] = position
+        if self._reader is not None:
+            self._reader.waiting[tp] = position
+
+    def left(self, tp: _Partition) -> None:
+        """A partition is copied no more."""
+        self.known.pop(tp, None)
+        if self._reader is not None:
+            self._reader.waiting.pop(tp, None)
+
+    def clear(self) -> None:
+        """No driver runs."""
+        self.known.clear()
+        if self._reader is not None:
+            self._reader.waiting.clear()
+            self._reader.sent = None
+
+    # -- polls -------------------------------------------------------------------------------------
+
+    def begin(self, session: str) -> None:
+        """Begins anew with a session that has read nothing: each partition waits for it."""
+        if self._reader is None or self._reader.session != session:
+            self._reader = _Reader(session, dict(self.known))
+
+    @property
+    def overdue(self) -> bool:
+        """Whether more waits than one answer holds."""
+        return self._reader is not None and len(self._reader.waiting) > MOST
+
+    def next(self, seen: int) -> bytes | None:
+        """Returns the next answer, Positions as JSON; None for nothing. `seen`: the number of the last answer that was
+        read, 0 before the first."""
+        reader = self._reader
+        if reader is None:
+            return None
+        if reader.sent is not None and seen == reader.number:
+            reader.sent = None
+        if reader.sent is None and reader.waiting:
+            reader.number += 1
+            reader.sent = _answer(reader)
+        return reader.sent
+
+
+def _answer(reader: _Reader) -> bytes:
+    taken = list(reader.waiting.items())[:MOST]
+    for tp, _ in taken:
+        del reader.waiting[tp]
+    rows = [
+        {"topic": topic, "partition": number, "position": position} for (topic, number), position in taken
+    ]
+    content = {"number": reader.number, "partitions": rows}
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,1 @@
+"""BridgeMirrorSinkConnector: copies what a sink connector at the source is subscribed to."""

@@ -1,0 +1,191 @@
+"""BridgeMirrorSinkConnector on workers at the source: its group's offsets are what is committed on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.local import ConnectFailed, ConnectWorker, LocalStack
+from bridge.local.stack import SOURCE
+from tests.e2e.control import aliased, our_control
+from tests.e2e.flow import LEASE_MS, WAIT, Flow, committed_offsets, stays
+from tests.e2e.mirrored_flow import PARTITIONS, read_all
+from tests.e2e.test_copy_again import wait_copies
+from tests.e2e.test_source import COPIED, fill, wait_copied
+from tests.support import (
+    bounds,
+    connector,
+    create_topic,
+    eventually,
+    numbered,
+    produce_transaction,
+    unique,
+)
+
+GROUP = "connect-sinks"
+
+
+@pytest.fixture(scope="module")
+def workers(stack: LocalStack) -> list[ConnectWorker]:
+    """Two of one Connect cluster, at the source."""
+    return [stack.worker(name, group_id=GROUP, on=SOURCE) for name in ("sink-1", "sink-2")]
+
+
+@pytest.fixture(scope="module")
+def sinks(stack: LocalStack, workers: list[ConnectWorker]) -> Flow:
+    return aliased(Flow(stack.source, stack.target, workers[0], stack.service("sink-service")))
+
+
+def sink_config(flow: Flow, **settings: object) -> dict[str, str]:
+    common = {"refresh_topics_interval_seconds": 1, "spark_master": "local[2]", "tasks_max": 2}
+    return our_control("Sink", flow, **{**common, **settings})
+
+
+@contextmanager
+def sinking(flow: Flow, **settings: object) -> Iterator[str]:
+    """Our sink connector, for the time of the block."""
+    with connector(flow.worker, sink_config(flow, **settings), unique("sink")) as name:
+        yield name
+
+
+def ends(flow: Flow, *topics: str) -> dict[tuple[str, int], int]:
+    return {
+        (topic, number): end
+        for topic in topics
+        for number, (_, end) in bounds(flow.source.bootstrap, topic).items()
+    }
+
+
+def wait_committed(flow: Flow, name: str, *topics: str) -> None:
+    """Until the connector's group has no lag on these topics, as kafka-consumer-groups counts it."""
+
+    def there() -> None:
+        assert committed_offsets(flow.source.bootstrap, f"connect-{name}") == ends(flow, *topics)
+
+    eventually(there, COPIED, what=f"connect-{name} has no lag", watched=flow.watched)
+
+
+def wait_task(flow: Flow, name: str, *states: str) -> None:
+    """Until the service has the connector's tasks in these states."""
+    eventually(
+        lambda: flow.service.task_states(name) == list(states),
+        WAIT,
+        what=f"the tasks of {name} are {states}",
+        watched=flow.watched,
+    )
+
+
+def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(sinks: Flow) -> None:
+    mark = unique("orders")
+    topic = create_topic(sinks.source.bootstrap, f"{mark}-1", PARTITIONS)
+    transactional = create_topic(sinks.source.bootstrap, f"{mark}-2", 1)
+    fill(sinks, topic, 0)
+    for start, commits in ((0, True), (5, False), (10, True)):
+        produce_transaction(sinks.source.bootstrap, transactional, numbered(5, start=start), commit=commits)
+    rest = sinks.worker.rest
+    with sinking(sinks, topics_regex=f"{mark}-.*") as name:
+        wait_copied(sinks, topic)
+        wait_committed(sinks, name, topic, transactional)
+        copies = read_all(sinks.target, sinks.remote(transactional))[0]
+        assert [each.value for each in copies] == [
+            b"value-%d" % number for number in (*range(5), *range(10, 15))
+        ]
+        assert len(rest.tasks(name)) == 1, "one, whatever tasks.max says"
+
+        # One owner, whichever connector copies.
+        for kind, topics in (("Source", {"topics": topic}), ("Sink", {"topics": topic})):
+            config = our_control(kind, sinks, **topics)
+            with pytest.raises(ConnectFailed, match=f"{topic} .*{name}"):
+                rest.put(unique("second"), config)
+
+        rest.pause(name)
+        rest.wait_state(name, "PAUSED")
+        wait_task(sinks, name, "lapsed")
+        fill(sinks, topic, 20)
+        before = bounds(sinks.target.bootstrap, sinks.remote(topic))
+        stays(
+            lambda: bounds(sinks.target.bootstrap, sinks.remote(topic)) == before,
+            LEASE_MS / 1000,
+            what="nothing is copied while paused",
+        )
+        assert committed_offsets(sinks.source.bootstrap, f"connect-{name}")[topic, 0] == 20
+        rest.resume(name)
+        wait_copied(sinks, topic)
+        wait_committed(sinks, name, topic, transactional)
+    wait_task(sinks, name, "stopped")
+
+
+def place(topic: str, partition: int) -> dict[str, Any]:
+    return {"kafka_topic": topic, "kafka_partition": partition}
+
+
+def test_offsets_that_are_deleted_or_altered_have_records_copied_again(sinks: Flow) -> None:
+    topic = create_topic(sinks.source.bootstrap, unique("again"), PARTITIONS)
+    fill(sinks, topic, 0)
+    rest, whole = sinks.worker.rest, list(range(20))
+    with sinking(sinks, topics=topic) as name:
+        wait_copied(sinks, topic)
+        wait_committed(sinks, name, topic)
+
+        def stopped() -> str:
+            rest.stop(name)
+            rest.wait_state(name, "STOPPED", tasks=0)
+            return f"/connectors/{name}/offsets"
+
+        answer = rest.call("DELETE", stopped())
+        assert answer["message"] == "The offsets for this connector have been reset successfully"
+        assert committed_offsets(sinks.source.bootstrap, f"connect-{name}") == {}
+        rest.resume(name)
+        wait_copies(sinks, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
+        wait_committed(sinks, name, topic)
+
+        path = stopped()
+        for offset, why in (
+            (21, "has no offset 21: its log begins at 0 and ends at 20"),
+            (-1, "no offset -1"),
+        ):
+            with pytest.raises(ConnectFailed, match=why):
+                rest.alter_offsets(name, [(place(topic, 0), {"kafka_offset": offset})])
+        with pytest.raises(ConnectFailed, match="nothing of nobody-3 was copied yet"):
+            rest.alter_offsets(name, [(place("nobody", 3), {"kafka_offset": 0})])
+        rest.alter_offsets(name, [(place(topic, 0), {"kafka_offset": 15}), (place(topic, 1), None)])
+        assert rest.get(path)["offsets"]
+        rest.resume(name)
+        again = {
+            partition: whole * 2 + {0: whole[15:], 1: whole}.get(partition, [])
+            for partition in range(PARTITIONS)
+        }
+        wait_copies(sinks, topic, again)
+        wait_committed(sinks, name, topic)
+
+
+def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(
+    sinks: Flow, workers: list[ConnectWorker]
+) -> None:
+    topic = create_topic(sinks.source.bootstrap, unique("lost"), PARTITIONS)
+    fill(sinks, topic, 0)
+    with sinking(sinks, topics=topic, consumer_override_session_timeout_ms=6000) as name:
+        wait_copied(sinks, topic)
+        (task,) = sinks.worker.rest.status(name)["tasks"]
+        lost, left = sorted(workers, key=lambda each: task["worker_id"] not in each.url)
+        lost.kill()
+        try:
+            fill(sinks, topic, 20)
+            moved = replace(sinks, worker=left)
+            wait_copied(moved, topic, within=2 * COPIED)
+            wait_committed(moved, name, topic)
+        finally:
+            lost.restart()
+
+        sinks.process.kill()
+        fill(sinks, topic, 40)
+        sinks.process.restart()
+        wait_copied(sinks, topic, within=2 * COPIED)
+        wait_committed(sinks, name, topic)
+        sinks.worker.rest.wait_running(name)
+        copies = read_all(sinks.target, sinks.remote(topic))
+        assert {len(records) for records in copies.values()} == {60}
