@@ -8,7 +8,7 @@ from bridge.model.values import Committed
 from connectors.group_translation.partition_pairs import PartitionPair
 
 MOST = 200_000
-"""Offsets that are kept at most, of some 150 bytes each. Groups beyond that have only their last verdicts."""
+"""Offsets that are kept at most, of some 150 bytes each. Groups beyond that are not ready while the source is away."""
 
 
 class LastCommits:
