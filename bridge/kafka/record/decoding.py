@@ -155,7 +155,8 @@ def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView
     if length > _UNCOUNTED and _has_more_headers(memoryview(whole)[HEADER_SIZE:], count):
         raise Overlarge(most)
     if whole[-1] < _MORE:
-        records = list(DefaultRecordBatch(whole))
+        # A copy of what was fetched: the library looks behind the end of a batch that has fewer records than it says.
+        records = list(DefaultRecordBatch(whole if codec else bytes(whole)))
     else:
         # The library looks behind the end of a batch that ends in the middle of a number, or seems to.
         records = list(DefaultRecordBatch(memoryview(b"".join((whole, _BEHIND)))[:length]))
