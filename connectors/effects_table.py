@@ -94,7 +94,8 @@ def _whose(kinds: Sequence[str]) -> str:
 
 
 def _row(names: Sequence[str], where: str, rule: KeyRule) -> str:
-    same = f" ({', '.join(f'`{value}`' for value in rule.same)})" if rule.same else ""
+    values = [f"`{value}`" for value in rule.same] + [f"`{value}…`" for value in rule.beginnings]
+    same = f" ({', '.join(values)})" if values else ""
     return _cells(", ".join(f"`{name}`" for name in names), where, f"{rule.effect}{same}", rule.why)
 
 

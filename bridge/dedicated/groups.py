@@ -15,6 +15,8 @@ from confluent_kafka.admin._group import ConsumerGroupDescription
 from confluent_kafka.cimpl import NewTopic
 
 from bridge.dedicated.sharing import Members
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.protocol.errors import of_exception
 
 _LIBRARY = logging.getLogger("librdkafka")
@@ -33,7 +35,7 @@ Value = TypeVar("Value")
 class TargetGroups:
     """One target cluster."""
 
-    def __init__(self, settings: Mapping[str, str | int | float]) -> None:
+    def __init__(self, settings: Mapping[str, Setting]) -> None:
         self._settings: dict[str, Any] = {
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,
@@ -41,6 +43,7 @@ class TargetGroups:
             "log_level": 2,
         }
         self._client: AdminClient | None = None
+        self._making = asyncio.Lock()
 
     async def make_topic(self, topic: str, replication_factor: int, partitions: int = 1) -> None:
         """Makes a compacted topic where there is none. Raises KafkaFailure."""
@@ -72,14 +75,23 @@ class TargetGroups:
         if client is not None:
             await asyncio.to_thread(client.__exit__, None, None, None)
 
+    async def _made(self) -> AdminClient:
+        async with self._making:
+            if self._client is None:
+                # In a thread, as it may wait for a token.
+                self._client = await asyncio.to_thread(self._make)
+            return self._client
+
+    def _make(self) -> AdminClient:
+        obtain_first(self._settings)
+        return AdminClient(self._settings, logger=_LIBRARY)
+
     async def _ask(
         self, doing: str, call: Callable[[AdminClient], Future[Value]], well: Collection[int]
     ) -> Value | None:
         """None where the cluster answers with one of the errors that are `well`."""
-        if self._client is None:
-            self._client = AdminClient(self._settings, logger=_LIBRARY)
-        client = self._client
         try:
+            client = await self._made()
             return await asyncio.wrap_future(call(client))
         except KafkaException as error:
             cause = error.args[0]

@@ -16,11 +16,14 @@ from typing import Any, Protocol
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from bridge.dedicated.config.worker_settings import WorkerSettings
+from bridge.errors import KafkaFailure
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.tokens import obtain_first
 
 log = logging.getLogger(__name__)
 _LIBRARY = logging.getLogger("librdkafka")
 
-LibrarySettings = Mapping[str, str | int | float]
+LibrarySettings = Mapping[str, Setting]
 
 _POLL_SECONDS = 0.5
 _RELEASE_SHARE = 0.8
@@ -96,7 +99,10 @@ class Membership:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            consumer = Consumer(self._settings, logger=_LIBRARY)
+            consumer = self._made()
+            if consumer is None:
+                self._ending.wait(REJOIN_SECONDS)
+                continue
             try:
                 consumer.subscribe(
                     [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -112,6 +118,18 @@ class Membership:
             if self._giving_up.is_set():
                 self._giving_up.clear()
                 self._ending.wait(REJOIN_SECONDS)
+
+    def _made(self) -> Consumer | None:
+        """None where there is no token to log in with."""
+        try:
+            obtain_first(self._settings)
+            return Consumer(self._settings, logger=_LIBRARY)
+        except KafkaFailure as failure:
+            why = str(failure)
+        except KafkaException as failed:
+            why = failed.args[0].str()
+        self._post(lambda: self._candidate.kept_out(why))
+        return None
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._post(self._candidate.joined)

@@ -16,6 +16,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.protocol.errors import failure, of_exception
 from bridge.protocol.messages import Record
 
@@ -29,7 +31,7 @@ _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.
 class RecordWriter:
     """Used by one flow; each call writes all its records, or none and raises KafkaFailure."""
 
-    def __init__(self, settings: Mapping[str, str | int | float], transactional_id: str) -> None:
+    def __init__(self, settings: Mapping[str, Setting], transactional_id: str) -> None:
         self._settings: dict[str, Any] = {
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,
@@ -77,6 +79,7 @@ class RecordWriter:
 
     def _ready(self) -> Producer:
         if self._producer is None:
+            obtain_first(self._settings)
             producer = Producer(self._settings, logger=_LIBRARY)
             self._producer = producer
             producer.init_transactions(_SECONDS)

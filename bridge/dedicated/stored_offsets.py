@@ -14,6 +14,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.protocol.errors import of_exception
 from bridge.protocol.messages import StoredOffset
 
@@ -27,7 +29,7 @@ Offsets = dict[str, dict[str, Any]]
 class StoredOffsets:
     """The offsets of one connector, read when they are first asked for."""
 
-    def __init__(self, settings: Mapping[str, str | int | float], topic: str, connector: str) -> None:
+    def __init__(self, settings: Mapping[str, Setting], topic: str, connector: str) -> None:
         """`connector`: its name in Connect."""
         self._settings: dict[str, Any] = {
             **settings,
@@ -62,6 +64,7 @@ class StoredOffsets:
         ]
 
     def _read(self) -> Offsets:
+        obtain_first(self._settings)
         consumer = Consumer(self._settings)
         try:
             # All topics: asking for one by name may create it.

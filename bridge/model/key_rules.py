@@ -24,11 +24,17 @@ class KeyRule:
     effect: Effect
     why: str
     same: tuple[str, ...] = ()
+    beginnings: tuple[str, ...] = ()
+    """Of values that are honoured too."""
 
     def on(self, value: str) -> Effect:
         """Returns what becomes of the key with this value; an empty one counts as not given."""
         text = value.strip()
-        if not text or text.lower() in (each.lower() for each in self.same):
+        if (
+            not text
+            or text.lower() in (each.lower() for each in self.same)
+            or text.startswith(self.beginnings)
+        ):
             return Effect.HONOURED
         return self.effect
 

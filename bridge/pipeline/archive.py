@@ -33,21 +33,23 @@ def python() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def build(archive: Path, functions: Sequence[str] = ()) -> None:
+def build(archive: Path, functions: Sequence[str] = (), modules: Sequence[str] = ()) -> None:
     """Writes a tar.gz, of some 110 MB; with transforms (`functions`, as `module.function`) of some 160 MB, with Arrow,
-    their modules, and what those import. Takes some seconds: most of it is what compiles loops (numba)."""
+    their modules, and what those import; `modules`: others, of logins. Takes some seconds: most of it is what compiles
+    loops (numba)."""
     with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
-        for path, name in sorted(set(files(functions))):
+        for path, name in sorted(set(files(functions, modules))):
             packed.add(path, name, recursive=False)
 
 
-def files(functions: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
+def files(functions: Sequence[str] = (), modules: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """Files, and the names that they have in the archive."""
     yield from _tree(_OURS)
     imported = _imported(_SLICE)
-    if functions:
+    if functions or modules:
         before = imported.keys()
-        imported = _imported(_SLICE, *_TRANSFORMS, *(each.rpartition(".")[0] for each in functions))
+        transforms = (*_TRANSFORMS, *(each.rpartition(".")[0] for each in functions)) if functions else ()
+        imported = _imported(_SLICE, *transforms, *modules)
         for name in imported.keys() - before - sys.stdlib_module_names:
             yield from _own_files(imported[name])
     owners = packages_distributions()

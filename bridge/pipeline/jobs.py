@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bridge.kafka.config.login_modules import login_modules
 from bridge.kafka.config.oauth import HTTP_HOSTS
 from bridge.pipeline import archive, jvm_logs, submitting
 from bridge.pipeline.layouts import Slice
@@ -89,7 +90,7 @@ class SparkJobs:
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
         if not local and "spark.archives" not in settings:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
-            archive.build(packed, functions)
+            archive.build(packed, functions, login_modules(props))
             settings |= archive.settings(packed)
         if (file := jvm_logs.configuration(settings, os.environ, Path(self._temporary.name))) is not None:
             os.environ[jvm_logs.VARIABLE] = str(file)

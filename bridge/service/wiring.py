@@ -20,6 +20,7 @@ from bridge.service.checks.plugin_process import PluginProcess
 from bridge.service.checks.plugin_questions import (
     AlterInPluginProcess,
     DoctorInPluginProcess,
+    ProbeInPluginProcess,
     QueriesInPluginProcess,
 )
 from connectors.base import Kind
@@ -49,11 +50,13 @@ def check_context(policy: Policy) -> CheckContext:
     from connectors.registry import KINDS
 
     clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
-    return CheckContext(KINDS, clients, probe, DoctorInPluginProcess(doctor_here), PluginProcess(policy))
+    return CheckContext(
+        KINDS, clients, ProbeInPluginProcess(probe), DoctorInPluginProcess(doctor_here), PluginProcess(policy)
+    )
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
-    """The Probe of the HTTP process."""
+    """The Probe of the HTTP process, for configurations without users' code."""
     from bridge.kafka.admin.reachability import reach
     from bridge.kafka.config.settings import client_settings
 

@@ -153,8 +153,8 @@ def _file(location: str, policy: Policy) -> Iterator[str]:
 
 def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
     url = value.strip(JAVA_WHITESPACE)
-    if not policy.token_endpoints or not url:
-        return
+    if not policy.token_endpoints or not url or url.lower().startswith("file:"):
+        return  # files lie below the folders that are allowed: the check of client properties sees to it
     match = _ENDPOINT.fullmatch(url)
     if match is not None:
         usual = _PORTS[match["scheme"].lower()]

@@ -15,7 +15,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)
 REACHABILITY = "bridge.validate.reachability"
 _STORES = In(("JKS", "PKCS12", "PEM"), ignore_case=True)
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
 
 
 def _key(name: str, kind: Type, importance: Importance, doc: str, default: str | None = None) -> Key:
@@ -77,19 +77,20 @@ _CLIENT = (
         "sasl.client.callback.handler.class",
         Type.STRING,
         _LOW,
-        "A Java class; the service has no JVM, so only an empty value can be honoured.",
+        "AWS MSK's IAMClientCallbackHandler is understood, with the mechanism AWS_MSK_IAM; other classes are not.",
     ),
     _key(
         "sasl.login.callback.handler.class",
         Type.STRING,
         _LOW,
-        "Java's OAuthBearerLoginCallbackHandler is understood, the service logs in itself; others are not.",
+        "Where tokens come from: python:module.function calls yours; Java's OAuthBearerLoginCallbackHandler and AWS "
+        "MSK's IAMOAuthBearerLoginCallbackHandler are understood, the service logs in itself; other classes are not.",
     ),
     _key(
         "sasl.oauthbearer.token.endpoint.url",
         Type.STRING,
         _MEDIUM,
-        "Token endpoint of the identity provider (http or https), for OAUTHBEARER.",
+        "For OAUTHBEARER: the token endpoint of an identity provider (https), or a file with a token (file:///PATH).",
     ),
     _key("sasl.oauthbearer.scope", Type.STRING, _MEDIUM, "Scope to ask the identity provider for."),
     _key(

@@ -174,16 +174,21 @@ def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
 
 
 def load_function(
-    key: str, name: str, props: Props, try_out: Callable[[Callable[..., object]], str | None]
+    key: str,
+    name: str,
+    props: Props,
+    try_out: Callable[[Callable[..., object]], str | None],
+    trying: str,
 ) -> Callable[..., object] | ConfigError:
-    """Returns the function of that name; or the error of its key, which may be what `try_out` returns or raises."""
+    """Returns the function of that name; or the error of its key, which may be what `try_out` returns or raises;
+    `trying` begins the sentence then."""
     right = f"{_PYTHON}module.function"
     try:
         module, function = _named(name, right, right)
         loaded = getattr(module, function, None)
         if not callable(loaded):
             raise _Unusable(f"the module {module.__name__} has no function {function}")
-        if failure := _call("called with a batch without records, it", try_out, loaded):
+        if failure := _call(trying, try_out, loaded):
             raise _Unusable(str(failure))
     except _Unusable as problem:
         return ConfigError(key, invalid(key, name, _scrubbed(str(problem), props)))

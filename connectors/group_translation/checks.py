@@ -18,6 +18,7 @@ from connectors.config.plugins import (
     Plugins,
     sound,
 )
+from connectors.config.token_functions import token_function_errors
 from connectors.group_translation.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REWIND
 from connectors.group_translation.options import Rewind
 from connectors.ports import ClientCheck
@@ -95,7 +96,13 @@ def check(definition: ConfigDef, props: Props, clients: ClientCheck, rules: Rule
     group_filter, topic_filter = plugins.load(GROUP_FILTER), plugins.load(TOPIC_FILTER)
     policy = plugins.load(REPLICATION_POLICY)
     own = rules(there, config) if rules else ()
-    errors = [*mirror_errors(there, config), *own, *clients.check(there), *plugins.errors]
+    errors = [
+        *mirror_errors(there, config),
+        *own,
+        *clients.check(there),
+        *token_function_errors(there, config),
+        *plugins.errors,
+    ]
     return Checked(config.with_errors(errors), there, group_filter, topic_filter, policy)
 
 

@@ -9,6 +9,7 @@ from bridge.mm2.replication_policy import ReplicationPolicy
 from connectors.config.configdef import ValidatedConfig, given
 from connectors.config.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
 from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound
+from connectors.config.token_functions import token_function_errors
 from connectors.heartbeat.definition import DEFINITION, EMIT, EMIT_INTERVAL, REPLICATION_FACTOR
 from connectors.ports import ClientCheck
 
@@ -60,5 +61,10 @@ def _check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Replica
     policy = plugins.load(REPLICATION_POLICY)
     # Nobody connects to the source here, and stock's JSON need not say how.
     used = {key: value for key, value in there.items() if not key.startswith("source.")}
-    errors = [*mirror_errors(there, config), *clients.check(used), *plugins.errors]
+    errors = [
+        *mirror_errors(there, config),
+        *clients.check(used),
+        *token_function_errors(used, config),
+        *plugins.errors,
+    ]
     return config.with_errors(errors), policy

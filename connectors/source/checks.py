@@ -23,6 +23,7 @@ from connectors.config.plugins import (
     Plugins,
 )
 from connectors.config.spark_keys import LOCAL_MASTER
+from connectors.config.token_functions import token_function_errors
 from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
@@ -82,6 +83,7 @@ def check(
         *_other_machines(there),
         *writing_errors(there, config),
         *clients.check(there),
+        *token_function_errors(there, config),
         *_writing(there, config, clients),
         *loading.errors,
         *wrong,

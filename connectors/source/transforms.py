@@ -128,7 +128,7 @@ def _errors(
         wrong.extend(_of_parameters(function, parameters, prefix))
         return None if wrong else _tried_out(function, parameters, to)
 
-    result = load_function(key, name, there, try_out)
+    result = load_function(key, name, there, try_out, "called with a batch without records, it")
     return [result] if isinstance(result, ConfigError) else wrong
 
 

@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.refusals import refusal
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure, of_librdkafka
@@ -34,13 +36,12 @@ _CONTROLLER_PAUSES = (0.3, 0.6)
 class AsyncAdminClient:
     """One AdminClient. The library's own threads do the waiting."""
 
-    def __init__(
-        self, settings: Mapping[str, str | int | float], network: NetworkClient, seconds: float
-    ) -> None:
+    def __init__(self, settings: Mapping[str, Setting], network: NetworkClient, seconds: float) -> None:
         """`settings`: librdkafka's; `network`: logs in as they do; `seconds`: the longest that a call takes."""
         # Below the level of its lines about brokers that are away, one per attempt: rounds log that themselves.
-        self._settings = {**_RECONNECT, **settings, "log_level": 2}
+        self._settings: dict[str, Any] = {**_RECONNECT, **settings, "log_level": 2}
         self._client: AdminClient | None = None
+        self._making = asyncio.Lock()
         self._network = network
         self.seconds = min(seconds, _MOST_SECONDS)
         """The longest that a call takes."""
@@ -70,14 +71,32 @@ class AsyncAdminClient:
             results = await self._once(doing, method, *args, **how)
         return results
 
+    async def _made(self, doing: str) -> AdminClient:
+        """It connects at once, so it is made for who has something to ask."""
+        async with self._making:
+            if self._client is None:
+                # Should a broker's answer end this process (decision 0040), the last such line tells which cluster's.
+                log.info("administers %s by librdkafka", self._settings.get("bootstrap.servers"))
+                if "oauth_cb" in self._settings:  # its constructor waits for a token, in steps of a second
+                    try:
+                        self._client = await asyncio.to_thread(self._make_logged_in)
+                    except KafkaException as error:
+                        raise of_librdkafka(error.args[0], doing) from None
+                else:
+                    self._client = self._make()
+            return self._client
+
+    def _make_logged_in(self) -> AdminClient:
+        obtain_first(self._settings)
+        return self._make()
+
+    def _make(self) -> AdminClient:
+        return AdminClient(self._settings, logger=logging.getLogger("librdkafka"))
+
     async def _once(
         self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
     ) -> dict[K, V | KafkaError]:
-        if self._client is None:  # it connects at once, so it is made for who has something to ask
-            # Should a broker's answer end this process (decision 0040), the last such line tells which cluster's.
-            log.info("administers %s by librdkafka", self._settings.get("bootstrap.servers"))
-            self._client = AdminClient(self._settings, logger=logging.getLogger("librdkafka"))
-        client = self._client
+        client = self._client or await self._made(doing)
         try:
             futures = method(client, *args, request_timeout=self.seconds, **how)
         except ValueError as error:  # what it takes no request for

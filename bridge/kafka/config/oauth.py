@@ -42,9 +42,6 @@ class Unsecured:
     extensions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-Login = ClientCredentials | Unsecured
-
-
 class BadResponse(ValueError):
     """What is wrong with the response of an identity provider."""
 
@@ -79,7 +76,7 @@ def _may_be_http(parts: SplitResult) -> bool:
         return False
 
 
-async def fetch(login: Login, seconds: float = SECONDS) -> tuple[str, float]:
+async def fetch(login: ClientCredentials | Unsecured, seconds: float = SECONDS) -> tuple[str, float]:
     """A token and its life in seconds, within so many seconds. Raises KafkaFailure."""
     if isinstance(login, Unsecured):
         return _unsecured(login.subject, time.time()), 3600.0

@@ -89,6 +89,10 @@ class ClientProps:
     def given(self, name: str) -> bool:
         return name in self._values
 
+    def beginning(self, *with_: str) -> dict[str, str]:
+        """Names that begin with one of these, with their values."""
+        return {name: value for name, (_, value) in self._values.items() if name.startswith(with_)}
+
     def key(self, name: str) -> str:
         """The key that gave the value, or the one that would."""
         return self._values[name][0] if name in self._values else self._place.connection + name

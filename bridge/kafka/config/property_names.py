@@ -6,6 +6,7 @@ What a property does depends on what its client is for: bridge.kafka.config.prop
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from bridge.model.key_rules import KeyRule, ignored, refused
@@ -165,9 +166,11 @@ exceptions."""
 _JVM = "the service has no JVM to load it; remove it"
 _JWT = "org.apache.kafka.common.security.oauthbearer."
 _ASSERTION = "signed assertions are not supported; use client credentials (client id and secret)"
+MSK_IAM = "software.amazon.msk.auth.iam."
 LOGIN_CALLBACKS = (
     _JWT + "OAuthBearerLoginCallbackHandler",
     _JWT + "secured.OAuthBearerLoginCallbackHandler",
+    MSK_IAM + "IAMOAuthBearerLoginCallbackHandler",
 )
 
 REFUSED: dict[str, KeyRule] = {
@@ -191,15 +194,27 @@ REFUSED: dict[str, KeyRule] = {
         "OpenSSL has other names for cipher suites; remove it, the defaults are sound"
     ),
     "ssl.protocol": refused("must be TLS, TLSv1.2 or TLSv1.3", "TLS", "TLSv1.2", "TLSv1.3"),
-    "sasl.client.callback.handler.class": refused(_JVM),
-    "sasl.login.callback.handler.class": refused(_JVM, *LOGIN_CALLBACKS),
+    "sasl.client.callback.handler.class": refused(_JVM, MSK_IAM + "IAMClientCallbackHandler"),
+    "sasl.login.callback.handler.class": replace(
+        refused(
+            "the service has no JVM to load it; remove it, or give a function of your own as python:module.function",
+            *LOGIN_CALLBACKS,
+        ),
+        beginnings=("python:",),
+    ),
     "sasl.login.class": refused(_JVM),
     "sasl.kerberos.kinit.cmd": refused(
         "no configuration names a command that the service runs; remove it, kinit is found on the service's PATH",
         "/usr/bin/kinit",
     ),
-    "sasl.oauthbearer.jwt.retriever.class": refused(_JVM, _JWT + "DefaultJwtRetriever"),
-    "sasl.oauthbearer.jwt.validator.class": refused(_JVM, _JWT + "DefaultJwtValidator"),
+    "sasl.oauthbearer.jwt.retriever.class": refused(
+        "the service has no JVM to load it, and makes no signed assertions; for tokens of your own give "
+        "sasl.login.callback.handler.class=python:module.function",
+        *(f"{_JWT}{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File")),
+    ),
+    "sasl.oauthbearer.jwt.validator.class": refused(
+        _JVM, _JWT + "DefaultJwtValidator", _JWT + "ClientJwtValidator"
+    ),
     "sasl.oauthbearer.header.urlencode": refused("only false is supported", "false"),
     **{
         f"sasl.oauthbearer.assertion.{name}": refused(_ASSERTION)

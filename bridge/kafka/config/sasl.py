@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 
+from bridge.kafka.config import msk_iam
 from bridge.kafka.config.files import Unreadable
 from bridge.kafka.config.jaas import JaasProblem, LoginModule, parse_jaas
-from bridge.kafka.config.oauth import ClientCredentials, Login, Unsecured, endpoint_problem
+from bridge.kafka.config.oauth import ClientCredentials, Unsecured
+from bridge.kafka.config.oauth_login import Login, is_function, needs_no_module, read_msk_iam, read_oauth
 from bridge.kafka.config.properties import ClientProps
+from bridge.kafka.config.tokens import LibraryTokens
 
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -20,9 +23,15 @@ _MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+    msk_iam.MECHANISM: msk_iam.LOGIN_MODULE,
 }
 _JAAS, _MECHANISM, _SERVICE = "sasl.jaas.config", "sasl.mechanism", "sasl.kerberos.service.name"
-_OAUTH = "sasl.oauthbearer."
+_CLIENT_CALLBACKS, _LOGIN_CALLBACKS = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+)
+Setting = str | int | float | LibraryTokens
+"""Of librdkafka."""
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@-]{0,254}")
 _KEYTAB = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/@+=,-]{0,1022}")
@@ -39,8 +48,8 @@ class Sasl:
     service_name: str = "kafka"
     kerberos: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def librdkafka(self) -> dict[str, str | int | float]:
-        settings: dict[str, str | int | float] = {"sasl.mechanism": self.mechanism, **self.kerberos}
+    def librdkafka(self) -> dict[str, Setting]:
+        settings: dict[str, Setting] = {"sasl.mechanism": self.mechanism, **self.kerberos}
         if self.username is not None:
             settings |= {"sasl.username": self.username, "sasl.password": self.password or ""}
         if isinstance(self.login, ClientCredentials):
@@ -55,7 +64,7 @@ class Sasl:
             if self.login.extensions:
                 pairs = (f"{name}={value}" for name, value in self.login.extensions.items())
                 settings["sasl.oauthbearer.extensions"] = ",".join(pairs)
-        if isinstance(self.login, Unsecured):
+        elif isinstance(self.login, Unsecured):
             extensions = "".join(
                 f" extension_{name}={value}" for name, value in self.login.extensions.items()
             )
@@ -63,6 +72,8 @@ class Sasl:
                 "enable.sasl.oauthbearer.unsecure.jwt": "true",
                 "sasl.oauthbearer.config": f"principal={self.login.subject}{extensions}",
             }
+        elif self.login is not None:
+            settings["oauth_cb"] = LibraryTokens(self.login)
         return settings
 
 
@@ -76,11 +87,14 @@ def read_sasl(props: ClientProps) -> Sasl | None:
         why = f"Kerberos can't be used here: {lacking}; without sasl.mechanism GSSAPI is the default"
         props.reject(_MECHANISM, why)
         return None
+    if not _callbacks_fit(props, mechanism):
+        return None
     module = _module(props, mechanism)
     if module is None:
         return None
-    if mechanism == "OAUTHBEARER":
-        return _oauth(props, module)
+    if mechanism in ("OAUTHBEARER", msk_iam.MECHANISM):
+        login = read_oauth(props, module) if mechanism == "OAUTHBEARER" else read_msk_iam(props, module)
+        return None if login is None else Sasl("OAUTHBEARER", login=login)
     if mechanism == "GSSAPI":
         return _kerberos(props, module)
     username, password = module.options.get("username"), module.options.get("password")
@@ -93,10 +107,25 @@ def read_sasl(props: ClientProps) -> Sasl | None:
     return Sasl(mechanism, username, password)
 
 
+def _callbacks_fit(props: ClientProps, mechanism: str) -> bool:
+    """Whether the handlers are of this mechanism; those that no mechanism has are refused by their rules."""
+    before = len(props.errors)
+    login = props.get(_LOGIN_CALLBACKS)
+    if (is_function(login) or login == msk_iam.LOGIN_CALLBACKS) and mechanism != "OAUTHBEARER":
+        props.reject(
+            _LOGIN_CALLBACKS, f"it gets tokens for the mechanism OAUTHBEARER, and {_MECHANISM} is {mechanism}"
+        )
+    if props.get(_CLIENT_CALLBACKS) == msk_iam.CLIENT_CALLBACKS and mechanism != msk_iam.MECHANISM:
+        props.reject(
+            _CLIENT_CALLBACKS, f"it is for the mechanism {msk_iam.MECHANISM}, and {_MECHANISM} is {mechanism}"
+        )
+    return len(props.errors) == before
+
+
 def _module(props: ClientProps, mechanism: str) -> LoginModule | None:
     expected = _MODULES[mechanism]
     if not props.get(_JAAS):
-        if mechanism == "OAUTHBEARER" and props.given(f"{_OAUTH}client.credentials.client.id"):
+        if mechanism == "OAUTHBEARER" and needs_no_module(props):
             return LoginModule(expected, {})
         props.missing(_JAAS, f"{mechanism} needs {expected} required ...;")
         return None
@@ -112,40 +141,6 @@ def _module(props: ClientProps, mechanism: str) -> LoginModule | None:
         )
         return None
     return module
-
-
-def _oauth(props: ClientProps, module: LoginModule) -> Sasl | None:
-    options = module.options
-    url = props.get(f"{_OAUTH}token.endpoint.url")
-    extensions = {n.removeprefix("extension_"): v for n, v in options.items() if n.startswith("extension_")}
-    subject = options.get("unsecuredLoginStringClaim_sub")
-    if not url and subject is not None:
-        if any(character.isspace() for character in subject):
-            props.reject(_JAAS, "unsecuredLoginStringClaim_sub must not hold blanks")
-            return None
-        return Sasl("OAUTHBEARER", login=Unsecured(subject, extensions))
-    if not url:
-        props.missing(
-            f"{_OAUTH}token.endpoint.url", "OAUTHBEARER needs the token endpoint of an identity provider"
-        )
-        return None
-    if (problem := endpoint_problem(url)) is not None:
-        props.reject(f"{_OAUTH}token.endpoint.url", problem)
-        return None
-    if ssl := sorted(name for name in options if name.startswith("ssl.")):
-        why = f"the options {', '.join(ssl)} are not supported; the system's CAs are used"
-        props.reject(_JAAS, why)
-        return None
-    client_id = props.get(f"{_OAUTH}client.credentials.client.id") or options.get("clientId", "")
-    secret = props.get(f"{_OAUTH}client.credentials.client.secret") or options.get("clientSecret", "")
-    if not client_id or not secret:
-        name = f"{_OAUTH}client.credentials.client." + ("secret" if client_id else "id")
-        props.missing(
-            name, "OAUTHBEARER needs client id and secret, here or as JAAS options clientId, clientSecret"
-        )
-        return None
-    scope = props.get(f"{_OAUTH}scope") or options.get("scope", "")
-    return Sasl("OAUTHBEARER", login=ClientCredentials(url, client_id, secret, scope, extensions))
 
 
 def _kerberos(props: ClientProps, module: LoginModule) -> Sasl | None:

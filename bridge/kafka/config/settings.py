@@ -21,8 +21,9 @@ from bridge.kafka.config import property_rules
 from bridge.kafka.config.files import Files
 from bridge.kafka.config.properties import ADMIN, ANYWHERE, CONSUMER, PRODUCER, ClientProps, Place
 from bridge.kafka.config.property_names import KNOWN, NUMBERS
-from bridge.kafka.config.sasl import Sasl, read_sasl
+from bridge.kafka.config.sasl import Sasl, Setting, read_sasl
 from bridge.kafka.config.tls import Tls, read_tls
+from bridge.kafka.config.tokens import LibraryTokens
 from bridge.mm2.filters import split_list
 from bridge.model.batch_limits import MOST_BYTES, most_bytes
 from bridge.model.key_rules import KeyRule, Use
@@ -68,9 +69,9 @@ class RawSettings:
                 arguments["sasl_plain_username"] = self.sasl.username
                 arguments["sasl_plain_password"] = self.sasl.password
             if self.sasl.login is not None:
-                from bridge.kafka.config.token_provider import TokenProvider  # loads the client
+                from bridge.kafka.config.token_provider import provider  # loads the client
 
-                arguments["sasl_oauth_token_provider"] = TokenProvider(self.sasl.login)
+                arguments["sasl_oauth_token_provider"] = provider(self.sasl.login)
             arguments["sasl_kerberos_service_name"] = self.sasl.service_name
         return arguments
 
@@ -79,8 +80,9 @@ class RawSettings:
 class ClientSettings:
     """Everything that clients of one side need; equal fingerprints may share clients."""
 
-    admin: Mapping[str, str | int | float] = field(repr=False)
-    """librdkafka's configuration for an AdminClient."""
+    admin: Mapping[str, Any] = field(repr=False)
+    """librdkafka's configuration for an AdminClient: what the library's types allow, and perhaps a callback, which they
+    leave out."""
     raw: RawSettings
     """For look-ups, with the consumer's properties."""
     raw_admin: RawSettings
@@ -106,8 +108,8 @@ class Connection:
     numbers: Mapping[str, int]
     rack: str = ""
 
-    def librdkafka(self) -> dict[str, str | int | float]:
-        settings: dict[str, str | int | float] = {
+    def librdkafka(self) -> dict[str, Setting]:
+        settings: dict[str, Setting] = {
             "bootstrap.servers": ",".join(self.servers),
             "security.protocol": self.protocol,
             "client.id": self.client_id,
@@ -171,7 +173,7 @@ def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
     return settings
 
 
-def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, str | int | float]:
+def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, Setting]:
     """librdkafka's settings of a client of that role to one side; raises ConfigRejected with all errors at once."""
     given = ClientProps(Place.of(side), role, props)
     connection = _connection(given)
@@ -279,5 +281,9 @@ def _servers(props: ClientProps) -> tuple[str, ...]:
 
 
 def _fingerprint(*parts: object) -> str:
-    text = json.dumps(parts, sort_keys=True, default=str)
+    text = json.dumps(parts, sort_keys=True, default=_identity)
     return hmac.new(_FINGERPRINT_KEY, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _identity(part: object) -> object:
+    return part.source.identity() if isinstance(part, LibraryTokens) else str(part)

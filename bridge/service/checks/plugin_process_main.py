@@ -21,7 +21,7 @@ from bridge.parent import end_with
 from bridge.policy import Policy
 from bridge.service.checks.context import CheckContext, Naming, Props
 from bridge.service.checks.plugin_questions import packed
-from bridge.service.wiring import alter_here, check_context, doctor_here, queries_here
+from bridge.service.wiring import alter_here, check_context, doctor_here, probe, queries_here
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
 from connectors.registry import KINDS
@@ -91,8 +91,13 @@ def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: f
     return [(name, list(offsets.items())) for name, offsets in translated.items()]
 
 
+def _probe(props: Props, sides: Sequence[str], seconds: float) -> object:
+    return {str(side): why for side, why in probe(props, list(map(Side, sides)), seconds).items()}
+
+
 CALLS: Mapping[str, Callable[..., object]] = {
     "doctor": _doctor,
+    "probe": _probe,
     "alter": _alter,
     "replication_hops": lambda props, alias, side: queries_here().replication_hops(props, alias, Side(side)),
     "heartbeat_topics": lambda props, side: sorted(queries_here().heartbeat_topics(props, Side(side))),

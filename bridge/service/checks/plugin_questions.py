@@ -19,13 +19,16 @@ from bridge.errors import (
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
-from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Props
+from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Probe, Props
 from bridge.service.checks.plugin_process import CHILD, PluginFailed, ask
 from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.base import Kind
 from connectors.config.allowed_names import code
+from connectors.config.token_functions import token_functions
 from connectors.source.altering import Offsets
 
+_SLACK = 2.0
+"""Additional seconds for a probe, which has its own limit."""
 CALL_SECONDS = 75.0
 """Requests to clusters time out earlier than this; a loop in users' code has no timeout of its own."""
 
@@ -43,6 +46,21 @@ def call(function: str, *arguments: Any, seconds: float = CALL_SECONDS, module: 
     if "failed" in answer:
         raise unpacked(*answer["failed"])
     return answer["answer"]
+
+
+class ProbeInPluginProcess(NamedTuple):
+    """A Probe. Users' code gets tokens for it, where a function of theirs is named for that."""
+
+    here: Probe
+
+    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
+        if not token_functions(props):
+            return self.here(props, sides, seconds)
+        try:
+            unreachable = call("probe", props, list(sides), seconds, seconds=seconds + _SLACK)
+        except BridgeError as error:
+            return dict.fromkeys(sides, str(error))
+        return {Side(side): str(why) for side, why in unreachable.items()}
 
 
 class DoctorInPluginProcess(NamedTuple):

@@ -16,6 +16,7 @@ from bridge.service.state.task_table import Connector
 from connectors.base import Kind
 from connectors.config.cluster_options import REACHABILITY
 from connectors.config.configdef import given
+from connectors.config.token_functions import token_functions
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ SECONDS = 5.0
 """For both clusters at once."""
 _SLACK = 0.5
 """Additional seconds for DNS lookups of the operating system, which have no limit of their own."""
+_PROCESS_SLACK = 10.0
+"""Additional seconds where a process has to be started for users' code that gets tokens."""
 _AT_ONCE = 4
 """Threads. No request waits for one: when all are busy it is refused."""
 _LOST_AFTER = 5.0
@@ -60,7 +63,9 @@ class Reachability:
         sides = [side for side in Side if servers_key(side) in kind.definition.keys]
         props = given(config)
         try:
-            async with asyncio.timeout(self._seconds + _SLACK):
+            async with asyncio.timeout(
+                self._seconds + (_PROCESS_SLACK if token_functions(props) else _SLACK)
+            ):
                 failures = await self._pool.run(lambda: probe(props, sides, self._seconds))
         except TimeoutError:
             failures = dict.fromkeys(sides, f"no broker has answered within {self._seconds:g} s, nor has DNS")

@@ -1,0 +1,216 @@
+"""Bearer tokens for OAUTHBEARER that this process gets itself, each kept once for all clients that log in with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bridge.errors import KafkaFailure, KafkaFault
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0
+"""In which there has to be a token."""
+REFRESH_AT = 0.8
+"""A token is used for this part of its life, as Java's login does (sasl.login.refresh.window.factor)."""
+_RETRY_SECONDS = 5.0
+"""Between attempts to replace a token that is still valid."""
+_LONGEST_LIFE = 10 * 365 * 86_400.0
+"""Seconds. An expiry beyond is one in milliseconds."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_EXTENSION = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
+"""Of RFC 7628, as brokers read them."""
+
+
+class NoToken(Exception):
+    """Raised where there is no token; a sentence without its end and without any secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`expires_at`: in Unix seconds; `principal`: whom it is for, where that is known."""
+
+    value: str = field(repr=False)
+    expires_at: float
+    principal: str = ""
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """Where tokens come from. Equal sources share their tokens."""
+
+    def obtain(self) -> Token:
+        """A token. May block; raises NoToken."""
+
+    @property
+    def name(self) -> str:
+        """For errors: `no token from NAME: why`."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a token is kept until it is to be refreshed; otherwise each login asks again."""
+
+    def identity(self) -> object:
+        """What tells it from other sources, as JSON has it; with all secrets."""
+
+
+class TokenKeeper:
+    """The token of one source, for any thread. Asks for a new one at 80 % of its life; where none comes, the old one
+    is used until it expires."""
+
+    def __init__(
+        self, source: Source, clock: Callable[[], float] = time.time, seconds: float = SECONDS
+    ) -> None:
+        self._source, self._clock, self._seconds = source, clock, seconds
+        self._lock = threading.Lock()
+        self._kept: Token | None = None
+        self._refresh_at = 0.0
+        self._asking: threading.Thread | None = None
+
+    def ready(self) -> Token | None:
+        """The token if there is one that needs no refresh. Never blocks."""
+        kept = self._kept
+        return kept if kept is not None and self._clock() < self._refresh_at else None
+
+    def token(self) -> Token:
+        """Blocks, for twice the time limit at most. Raises KafkaFailure."""
+        if not self._lock.acquire(timeout=self._seconds):
+            raise self._failure(f"another client has waited for it for {self._seconds:g} s")
+        try:
+            return self.ready() or self._renewed()
+        finally:
+            self._lock.release()
+
+    def _renewed(self) -> Token:
+        try:
+            token = self._checked(self._obtain())
+        except NoToken as problem:
+            now, kept = self._clock(), self._kept
+            if kept is None or kept.expires_at <= now:
+                why = str(problem)
+            else:
+                log.warning(
+                    "no new token from %s: %s; the old one is used until it expires, in %.0f s",
+                    *(self._source.name, problem, kept.expires_at - now),
+                )
+                self._refresh_at = now + _RETRY_SECONDS
+                return kept
+        else:
+            now = self._clock()
+            self._kept = token
+            self._refresh_at = now + (token.expires_at - now) * REFRESH_AT if self._source.keeps else 0.0
+            return token
+        # Outside of the handler: a traceback of what happened there could show the token.
+        raise self._failure(why)
+
+    def _obtain(self) -> Token:
+        """In a thread of its own, as what is called may never return."""
+        if self._asking is not None and self._asking.is_alive():
+            raise NoToken("an earlier call has not returned yet")
+        results: list[Token | NoToken] = []
+
+        def ask() -> None:
+            try:
+                results.append(self._source.obtain())
+            except NoToken as problem:
+                results.append(problem)
+            except Exception as error:  # its text may hold anything
+                results.append(NoToken(f"{type(error).__name__}"))
+
+        self._asking = threading.Thread(target=ask, name="token", daemon=True)
+        self._asking.start()
+        self._asking.join(self._seconds)
+        if not results:
+            raise NoToken(f"no answer within {self._seconds:g} s")
+        if isinstance(results[0], NoToken):
+            raise results[0]
+        return results[0]
+
+    def _checked(self, token: Token) -> Token:
+        if _TOKEN.fullmatch(token.value) is None:
+            raise NoToken("the token must be of letters, digits and - . _ ~ + / only, with = at its end")
+        for name, value in token.extensions.items():
+            if name == "auth" or _EXTENSION.fullmatch(name) is None:
+                raise NoToken(f"the extension {name!r} must have a name of letters, and not auth")
+            if _EXTENSION_VALUE.fullmatch(value) is None:
+                raise NoToken(f"the extension {name} must have a value of printable ASCII")
+        life = token.expires_at - self._clock()
+        if life <= 0:
+            raise NoToken(f"the token expired {-life:.0f} s ago")
+        if life > _LONGEST_LIFE:
+            raise NoToken("the token's expiry is more than ten years away: it is given in seconds since 1970")
+        return token
+
+    def _failure(self, why: str) -> KafkaFailure:
+        return KafkaFailure(KafkaFault.CREDENTIALS, f"no token from {self._source.name}: {why}")
+
+
+_keepers: dict[Source, TokenKeeper] = {}
+_MOST_KEEPERS = 256
+_lock = threading.Lock()
+
+
+def keeper(source: Source) -> TokenKeeper:
+    """The one of this process for that source."""
+    with _lock:
+        found = _keepers.pop(source, None) or TokenKeeper(source)
+        _keepers[source] = found
+        while len(_keepers) > _MOST_KEEPERS:
+            del _keepers[next(iter(_keepers))]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryTokens:
+    """librdkafka's `oauth_cb`: it calls it in a thread of its own, at 80 % of the life of each token again."""
+
+    source: Source
+
+    def __call__(self, config: str) -> tuple[str, float, str, dict[str, str]]:
+        token = keeper(self.source).token()
+        return token.value, token.expires_at, token.principal, dict(token.extensions)
+
+
+def obtain_first(settings: Mapping[str, object]) -> None:
+    """Gets the token that librdkafka's settings need, before a client is made of them: its constructor would wait 10 s
+    and not say why there is none. Blocks; raises KafkaFailure."""
+    tokens = settings.get("oauth_cb")
+    if isinstance(tokens, LibraryTokens):
+        keeper(tokens.source).token()
+
+
+def claims(token: str) -> Mapping[str, Any]:
+    """What a JWT says, unverified: that is the broker's part. Raises NoToken."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise NoToken("it is no JWT, which has three parts with dots between them")
+    try:
+        said = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, binascii.Error):
+        said = None
+    if not isinstance(said, dict):
+        raise NoToken("it is no JWT: its second part is no JSON object in base64url")
+    return said
+
+
+def expiry(said: Mapping[str, Any]) -> float:
+    """Of a JWT, by its claims. Raises NoToken."""
+    expires_at = said.get("exp")
+    if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
+        raise NoToken("the JWT has no claim exp with the time when it expires")
+    return float(expires_at)
+
+
+def principal(said: Mapping[str, Any]) -> str:
+    """Of a JWT, by its claims; "" where it names nobody."""
+    subject = said.get("sub")
+    return subject if isinstance(subject, str) else ""
