@@ -105,7 +105,8 @@ class Broker(Server):
         return (self.process,)
 
     def launch(self) -> None:
-        run = self._jars.command("kafka.Kafka", str(self._config), heap=self._heap)
+        options = self.security.jvm_options()
+        run = self._jars.command("kafka.Kafka", str(self._config), heap=self._heap, options=options)
         if not self._formatted:
             # What an earlier run left here belongs to other ports and another cluster id.
             shutil.rmtree(self.data, ignore_errors=True)

@@ -13,6 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+OAUTH = "OAUTHBEARER"
+ISSUER, AUDIENCE = "https://idp.example.org", "kafka"
+"""Of the tokens that brokers of the stack take."""
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
@@ -31,8 +35,9 @@ class TlsFiles:
 class Security:
     """Listeners beyond PLAINTEXT.
 
-    With users there is a SASL_PLAINTEXT listener (PLAIN and SCRAM), with tls an SSL one,
-    with both SASL_SSL too. With `authorizer` everything needs an ACL, except for super users: those named
+    With users there is a SASL_PLAINTEXT listener (PLAIN and SCRAM), with tls an SSL one, with both SASL_SSL too.
+    `jwks`: a file with the keys of an identity provider; the SASL listeners then take its tokens (OAUTHBEARER), from
+    ISSUER for AUDIENCE. With `authorizer` everything needs an ACL, except for super users: those named
     here and ANONYMOUS, the user of every client on the plain listener (the stack itself).
     """
 
@@ -40,23 +45,31 @@ class Security:
     tls: TlsFiles | None = None
     authorizer: bool = False
     super_users: tuple[str, ...] = ()
+    jwks: Path | None = None
 
     @property
     def listeners(self) -> tuple[str, ...]:
         names = []
-        if self.users:
+        sasl = bool(self.users or self.jwks)
+        if sasl:
             names.append("SASL_PLAINTEXT")
         if self.tls:
             names.append("SSL")
-        if self.users and self.tls:
+        if sasl and self.tls:
             names.append("SASL_SSL")
         return tuple(names)
 
     def properties(self) -> dict[str, str]:
         """The broker properties."""
         properties: dict[str, str] = {}
+        listeners = [name for name in self.listeners if name.startswith("SASL")]
+        mechanisms = (["PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"] if self.users else []) + [OAUTH] * bool(self.jwks)
+        if listeners:
+            properties["sasl.enabled.mechanisms"] = ",".join(mechanisms)
         if self.users:
-            properties |= _sasl(self.users, [name for name in self.listeners if name.startswith("SASL")])
+            properties |= _sasl(self.users, listeners)
+        if self.jwks:
+            properties |= _tokens(self.jwks, listeners)
         if self.tls:
             properties |= {
                 "ssl.keystore.type": "PEM",
@@ -74,6 +87,13 @@ class Security:
             }
         return properties
 
+    def jvm_options(self) -> tuple[str, ...]:
+        """Which URLs and files the broker's JVM may read."""
+        if self.jwks is None:
+            return ()
+        allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+        return (f"{allowed}.urls={self.jwks.as_uri()}", f"{allowed}.files={self.jwks}")
+
     def format_options(self) -> list[str]:
         """Options of StorageTool that store the SCRAM credentials."""
         return [
@@ -86,7 +106,7 @@ class Security:
 
 def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
     plain = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-    properties = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
+    properties = {}
     package = "org.apache.kafka.common.security"
     for listener in listeners:
         prefix = f"listener.name.{listener.lower()}"
@@ -95,6 +115,23 @@ def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
             properties[f"{prefix}.{mechanism}.sasl.jaas.config"] = (
                 f"{package}.scram.ScramLoginModule required;"
             )
+    return properties
+
+
+def _tokens(jwks: Path, listeners: list[str]) -> dict[str, str]:
+    package = "org.apache.kafka.common.security.oauthbearer"
+    properties: dict[str, str] = {}
+    for listener in listeners:
+        prefix = f"listener.name.{listener.lower()}.oauthbearer."
+        handler = f"{package}.OAuthBearerValidatorCallbackHandler"
+        properties |= {
+            f"{prefix}sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+            f"{prefix}sasl.server.callback.handler.class": handler,
+            f"{prefix}sasl.oauthbearer.jwks.endpoint.url": jwks.as_uri(),
+            f"{prefix}sasl.oauthbearer.expected.audience": AUDIENCE,
+            f"{prefix}sasl.oauthbearer.expected.issuer": ISSUER,
+            f"{prefix}sasl.oauthbearer.clock.skew.seconds": "0",
+        }
     return properties
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from bridge.errors import ConfigError
 from bridge.mm2.filters import JAVA_WHITESPACE
 from bridge.mm2.replication_policy import TOPIC_MAP_FILE
+from bridge.model.aws import region_of
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
 from bridge.policy import (
@@ -47,6 +48,8 @@ _OAUTH_URL = "sasl.oauthbearer.token.endpoint.url"
 _ENDPOINT = re.compile(r"(?i)(?P<scheme>https?)://(?P<host>[a-z0-9._-]+)(:(?P<port>[0-9]+))?([/?#].*)?")
 """Stricter than any client reads a URL: what it takes for the host, everybody does."""
 _PORTS = {"http": "80", "https": "443"}
+_MECHANISM, _IAM = "sasl.mechanism", "AWS_MSK_IAM"
+_CALLBACKS, _IAM_CLASSES = "callback.handler.class", "software.amazon.msk."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -81,10 +84,11 @@ def allowed(clients: ClientCheck, policy: Policy) -> ClientCheck:
 
 def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
     """Returns all errors at once, in the order of the keys."""
+    signed = _signed_sides(props)
     return [
         ConfigError(key, invalid(key, "[hidden]" if looks_secret(key) else value, why))
         for key, value in props.items()
-        for why in _why(key, value, policy)
+        for why in (*_why(key, value, policy), *_of_aws(key, value, signed, policy))
     ]
 
 
@@ -143,6 +147,34 @@ def _servers(value: str, policy: Policy) -> Iterator[str]:
             yield f"{address} is none of the servers that the service may connect to{_now(policy.bootstrap, BOOTSTRAP)}"
 
 
+def _signed_sides(props: Mapping[str, str]) -> frozenset[str]:
+    """Returns the sides that may be logged in to with the service's own AWS credentials."""
+    keys = [
+        key
+        for key, value in props.items()
+        if (key.endswith(_MECHANISM) and value.strip(JAVA_WHITESPACE) == _IAM)
+        or (key.endswith(_CALLBACKS) and value.strip(JAVA_WHITESPACE).startswith(_IAM_CLASSES))
+    ]
+    sides = {str(side) for side in Side}
+    return frozenset(side for key in keys for side in ({key.partition(".")[0]} & sides or sides))
+
+
+def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> Iterator[str]:
+    """A broker that is not AWS' could log in elsewhere with what it gets."""
+    if (
+        policy.bootstrap
+        or not key.endswith(".cluster.bootstrap.servers")
+        or key.partition(".")[0] not in signed
+    ):
+        return
+    for server in value.split(","):
+        if server.strip(JAVA_WHITESPACE) and region_of(server) is None:
+            yield (
+                f"logins by IAM are those of the service, and it sends them to brokers of MSK only "
+                f"(*.kafka.REGION.amazonaws.com); {server.strip(JAVA_WHITESPACE)} needs {BOOTSTRAP}, which is empty now"
+            )
+
+
 def _file(location: str, policy: Policy) -> Iterator[str]:
     """Client properties that name files are checked where the files are read."""
     real = os.path.realpath(location)
@@ -153,8 +185,16 @@ def _file(location: str, policy: Policy) -> Iterator[str]:
 
 def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
     url = value.strip(JAVA_WHITESPACE)
-    if not policy.token_endpoints or not url or url.lower().startswith("file:"):
-        return  # files lie below the folders that are allowed: the check of client properties sees to it
+    if url.lower().startswith("file:"):
+        # That it lies below one of them is checked where it is read, as of all files.
+        if not policy.folders:
+            yield (
+                "a token goes to whichever brokers the configuration names, so that the service reads one only below "
+                f"the folders of {FOLDERS}, which is empty now"
+            )
+        return
+    if not policy.token_endpoints or not url:
+        return
     match = _ENDPOINT.fullmatch(url)
     if match is not None:
         usual = _PORTS[match["scheme"].lower()]

@@ -69,10 +69,17 @@ def mm2(
 
 @contextmanager
 def running(
-    directory: Path, file: Path, *arguments: str, name: str = "", wait: bool = True
+    directory: Path,
+    file: Path,
+    *arguments: str,
+    name: str = "",
+    wait: bool = True,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[MirrorNode]:
     """A node for the time of the block; ready at its beginning, with `wait`."""
-    node = MirrorNode(directory, file, name=name or unique("node"), arguments=arguments)
+    node = MirrorNode(
+        directory, file, name=name or unique("node"), arguments=arguments, environment=environment
+    )
     try:
         node.launch()
         if wait:

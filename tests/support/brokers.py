@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from bridge.local.security import Security
 
 
 @contextmanager
-def secured_broker(directory: Path, security: Security) -> Iterator[Broker]:
+def secured_broker(
+    directory: Path, security: Security, properties: Mapping[str, str] | None = None
+) -> Iterator[Broker]:
     """Runs a broker with these settings for the time of the block."""
-    broker = Broker("secured", kafka_jars(), directory, security=security)
+    broker = Broker("secured", kafka_jars(), directory, security=security, properties=properties)
     broker.start()
     try:
         yield broker

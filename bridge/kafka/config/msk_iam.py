@@ -7,13 +7,13 @@ rights. The signer is imported late: few configurations need it, and it is insta
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from bridge.kafka.config.property_names import MSK_IAM
 from bridge.kafka.config.tokens import NoToken, Token
+from bridge.model import aws
 
 MECHANISM = "AWS_MSK_IAM"
 LOGIN_MODULE = MSK_IAM + "IAMLoginModule"
@@ -26,7 +26,6 @@ MISSING = (
     "pip install mirror-bridge[msk-iam]"
 )
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-_HOST = re.compile(r"kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$")
 _SESSION = "MSKSASLDefaultSession"
 _OPTIONS = frozenset({"awsProfileName", "awsRoleArn", "awsRoleSessionName"})
 _HARMLESS = frozenset({"awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs"})
@@ -83,11 +82,9 @@ def installed() -> bool:
 
 def region_of(servers: Sequence[str]) -> str | None:
     """The region of a cluster: as its brokers' names say it, else as AWS' own variables do."""
-    for server in servers:
-        found = _HOST.search(server.rpartition(":")[0].lower())
-        if found is not None:
-            return found["region"]
-    return next((os.environ[name] for name in _REGIONS if os.environ.get(name)), None)
+    named = filter(None, map(aws.region_of, servers))
+    of_variables = (os.environ[name] for name in _REGIONS if os.environ.get(name))
+    return next(named, None) or next(of_variables, None)
 
 
 def options_problem(options: Mapping[str, str]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -63,6 +64,9 @@ class TokenFunction:
         raise NoToken(self._scrubbed(why))
 
     def _token(self, returned: object) -> Token:
+        if inspect.iscoroutine(returned):
+            returned.close()
+            raise NoToken("it must be a plain function: what it returns is not awaited")
         if not isinstance(returned, tuple | list) or not 2 <= len(returned) <= 4:
             raise NoToken(_FORM)
         value, expires_at, named, extensions = [*returned, None, None][:4]

@@ -145,7 +145,7 @@ class TokenKeeper:
                 raise NoToken(f"the extension {name} must have a value of printable ASCII")
         life = token.expires_at - self._clock()
         if life <= 0:
-            raise NoToken(f"the token expired {-life:.0f} s ago")
+            raise NoToken(f"the token expired {abs(life):.0f} s ago")
         if life > _LONGEST_LIFE:
             raise NoToken("the token's expiry is more than ten years away: it is given in seconds since 1970")
         return token

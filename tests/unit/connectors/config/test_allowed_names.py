@@ -12,6 +12,7 @@ import pyspark
 import pytest
 
 from bridge.errors import ConfigError, ConfigRejected
+from bridge.kafka.config.files import Files
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.policy import Policy, fits
 from bridge.settings import SettingsRejected, load_settings
@@ -193,6 +194,9 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "class Filter:\n    def should_replicate_topic(self, topic): return True\n"
         "    def should_replicate_group(self, group): return True\n"
         "def through(batch): return batch\n"
+        "def token(properties, options): raise AssertionError('called')\n"
+        "def of_one(properties): pass\n"
+        "async def awaited(properties, options): pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "writing_module", raising=False)
@@ -207,6 +211,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"config.property.filter.class": "python:writing_module.Filter"},
         {"bridge.transforms": "python:bridge.transforms.drop_where, python:writing_module.through"},
         {"bridge.transforms.a.type": "python:writing_module.through", "bridge.transforms": "a"},
+        {"target.cluster.sasl.login.callback.handler.class": "python:writing_module.token"},
+        {"producer.override.sasl.login.callback.handler.class": "python:writing_module.token"},
     ],
 )
 def test_a_module_that_is_not_allowed_is_not_loaded(written: Path, props: dict[str, str]) -> None:
@@ -243,6 +249,69 @@ def test_allowed_modules_have_all_below_them(written: Path, module: str, fine: b
         {"topic.filter.class": "python:writing_module.Filter"}, Policy(python_modules=(module,))
     )
     assert (not rejected) == fine == written.exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("token", None),
+        ("of_one", "it must take two arguments"),
+        ("awaited", "it must be a plain function"),
+        ("missing", "has no function missing"),
+        ("Filter", "it must take two arguments"),
+    ],
+)
+def test_a_function_that_gets_tokens_is_loaded_and_not_called(
+    written: Path, function: str, why: str | None
+) -> None:
+    key = "source.admin.sasl.login.callback.handler.class"
+    rejected = errors({key: f"python:writing_module.{function}"}, Policy(python_modules=("*",)))
+    assert written.exists()
+    assert list(rejected) == ([key] if why else [])
+    assert why is None or why in rejected[key][0]
+
+
+def test_a_token_in_a_file_needs_a_folder_and_no_host(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    given = {
+        "source.cluster.security.protocol": "SASL_SSL",
+        "source.cluster.sasl.mechanism": "OAUTHBEARER",
+        f"source.cluster.{TOKEN_ENDPOINT}": (tmp_path / "token").as_uri(),
+    }
+    hosts = ("login.example.org",)
+    (message,) = errors(given, Policy(token_endpoints=hosts))[f"source.cluster.{TOKEN_ENDPOINT}"]
+    assert "below the folders of MIRROR_BRIDGE_ALLOWED_FOLDERS, which is empty now" in message
+    assert not errors(given, Policy(token_endpoints=hosts, folders=(str(tmp_path),)))
+    policy = Policy(token_endpoints=hosts, folders=("/etc/tokens",))
+    collected = SOURCE.validate(
+        {**GOOD, **given}, allowed(StaticClientCheck(Files(policy.folders)), policy)
+    ).errors
+    assert "below no folder that this service allows" in str(collected)
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [
+        {"source.cluster.sasl.mechanism": "AWS_MSK_IAM"},
+        {"admin.sasl.mechanism": " AWS_MSK_IAM"},
+        {
+            "source.consumer.sasl.login.callback.handler.class": "software.amazon.msk.auth.iam."
+            "IAMOAuthBearerLoginCallbackHandler"
+        },
+    ],
+)
+def test_the_services_own_aws_login_goes_to_aws_alone(signed: dict[str, str]) -> None:
+    key, why = "source.cluster.bootstrap.servers", "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP, which is empty now"
+    fine = "b-1.o.c4.kafka.eu-west-1.amazonaws.com:9098"
+    for wrong in (
+        "ec2-1-2-3-4.compute.amazonaws.com:9098",
+        "evil-kafka.eu-west-1.amazonaws.com:1",
+        f"{fine},e:1",
+    ):
+        assert why in str(errors({**signed, key: wrong}).get(key)), wrong
+        assert why not in str(errors({**signed, key: wrong}, Policy(bootstrap=("*",)))), wrong
+        assert why not in str(errors({key: wrong}))
+    assert why not in str(errors({**signed, key: fine}).get(key))
 
 
 def test_names_that_are_no_module_of_ours() -> None:

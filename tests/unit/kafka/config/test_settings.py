@@ -20,6 +20,9 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from bridge.errors import ConfigRejected
 from bridge.kafka.config import property_names
 from bridge.kafka.config.settings import ClientSettings, StaticClientCheck, client_settings
+from bridge.kafka.config.token_file import TokenFile
+from bridge.kafka.config.token_function import TokenFunction
+from bridge.kafka.config.tokens import LibraryTokens
 from bridge.model.values import Side
 
 PASSWORD = "store-geheim"
@@ -27,7 +30,8 @@ SECRET = "pw-very-geheim"
 BASE = {"source.cluster.bootstrap.servers": "a:9092", "target.cluster.bootstrap.servers": "b:9092"}
 PLAIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
 SCRAM = f"org.apache.kafka.common.security.scram.ScramLoginModule required username='u' password='{SECRET}';"
-OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+OAUTH = f"{OAUTH_PACKAGE}.OAuthBearerLoginModule required"
 
 
 def settings(**source: str) -> ClientSettings:
@@ -183,6 +187,101 @@ def test_oauth_unsecured_for_closed_networks() -> None:
 
     assert asyncio.run(token()).count(".") == 2
     accepted_by_both(parsed)
+
+
+def oauth(**changes: str) -> ClientSettings:
+    common = {"security__protocol": "SASL_SSL", "sasl__mechanism": "OAUTHBEARER"}
+    return settings(**common, **changes)
+
+
+def test_oauth_by_a_function() -> None:
+    given = {
+        "sasl__login__callback__handler__class": "python:own.tokens.token",
+        "sasl__oauthbearer__client__credentials__client__secret": SECRET,
+        "sasl__jaas__config": f'{OAUTH} ours="{SECRET}" extension_pool="p1";',
+    }
+    parsed = oauth(**given)
+    tokens = parsed.admin["oauth_cb"]
+    assert isinstance(tokens, LibraryTokens)
+    source = tokens.source
+    assert isinstance(source, TokenFunction)
+    assert source.function == "own.tokens.token"
+    assert source.properties["security.protocol"] == "SASL_SSL"
+    assert source.properties["sasl.oauthbearer.client.credentials.client.secret"] == SECRET
+    assert not [name for name in source.properties if name.startswith(("ssl.", "client."))]
+    assert source.options["ours"] == SECRET
+    assert source.extensions == {"pool": "p1"}
+    assert SECRET not in f"{parsed!r} {parsed.admin!r} {tokens!r}"
+    assert parsed.fingerprint == oauth(**given).fingerprint
+    given["sasl__oauthbearer__client__credentials__client__secret"] = "another"
+    assert parsed.fingerprint != oauth(**given).fingerprint
+    without = oauth(sasl__login__callback__handler__class="python:own.tokens.token")
+    assert isinstance(without.admin["oauth_cb"], LibraryTokens), "no sasl.jaas.config is needed"
+
+
+@pytest.mark.parametrize("retriever", ["", "Default", "File"])
+def test_oauth_by_a_file(retriever: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch()
+    given = {"sasl__oauthbearer__token__endpoint__url": file.as_uri()}
+    if retriever:
+        given["sasl__oauthbearer__jwt__retriever__class"] = f"{OAUTH_PACKAGE}.{retriever}JwtRetriever"
+    tokens = oauth(**given).admin["oauth_cb"]
+    assert isinstance(tokens, LibraryTokens)
+    assert tokens.source == TokenFile(str(file))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "why"),
+    [
+        (
+            {"token.endpoint.url": "file:///no/such/token"},
+            "token.endpoint.url",
+            "can't read the file: No such",
+        ),
+        ({"token.endpoint.url": "file://host/token"}, "token.endpoint.url", "file:///PATH"),
+        (
+            {"token.endpoint.url": "https://idp/token", "jwt.retriever.class": "FileJwtRetriever"},
+            "token.endpoint.url",
+            "it must be file:///PATH",
+        ),
+        (
+            {
+                "token.endpoint.url": "file:///etc/hostname",
+                "jwt.retriever.class": "ClientCredentialsJwtRetriever",
+            },
+            "token.endpoint.url",
+            "it must be https",
+        ),
+        (
+            {"token.endpoint.url": "https://idp/token", "jwt.retriever.class": "JwtBearerJwtRetriever"},
+            "jwt.retriever.class",
+            "no signed assertions",
+        ),
+    ],
+)
+def test_tokens_that_can_not_be_had_are_named(changes: dict[str, str], key: str, why: str) -> None:
+    common = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f"{OAUTH};",
+    }
+    own = {
+        f"source.cluster.sasl.oauthbearer.{name}": f"{OAUTH_PACKAGE}.{value}" if "class" in name else value
+        for name, value in changes.items()
+    }
+    rejected = errors(own | {f"source.cluster.{name}": value for name, value in common.items()})
+    assert why in rejected[f"source.cluster.sasl.oauthbearer.{key}"]
+
+
+@pytest.mark.parametrize("function", ["token", "own..token", "own.tokens:token", ""])
+def test_a_function_is_named_with_its_module(function: str) -> None:
+    key = "source.cluster.sasl.login.callback.handler.class"
+    common = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    rejected = errors(
+        {f"source.cluster.{name}": value for name, value in common.items()} | {key: f"python:{function}"}
+    )
+    assert "python:module.function" in rejected[key]
 
 
 def accepted_by_both(accepted: ClientSettings) -> None:
@@ -436,7 +535,8 @@ def test_what_can_not_be_honoured_is_named(key: str, value: str, why: str) -> No
         ("PLAIN", f'a.PlainLoginModule required password="{SECRET};', "sasl.jaas.config", "quote"),
         ("PLAIN", f'a.PlainLoginModule required password "{SECRET}";', "sasl.jaas.config", "name="),
         ("SCRAM-SHA-256", SCRAM[:-1] + ' tokenauth="true";', "sasl.jaas.config", "tokenauth"),
-        ("AWS_MSK_IAM", PLAIN, "sasl.mechanism", "SCRAM-SHA-512"),
+        ("CRAM-MD5", PLAIN, "sasl.mechanism", "SCRAM-SHA-512"),
+        ("AWS_MSK_IAM", PLAIN, "sasl.jaas.config", "IAMLoginModule"),
         ("OAUTHBEARER", OAUTH + ";", "sasl.oauthbearer.token.endpoint.url", "token endpoint"),
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,22 @@ def test_the_doctor_says_the_same_and_loads_nothing_here(own: Callable[[str], No
     assert result == doctor_here(KINDS["source"], "c", PROPS, [], None)
     del sys.modules[NAME]
     assert "replication.factor" in result.model_dump_json()
+
+
+def test_a_function_that_gets_tokens_is_called_in_the_other_process(own: Callable[[str], None]) -> None:
+    own("def token(properties, options): raise ValueError('not today')")
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        props = {
+            "source.cluster.bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}",
+            "source.cluster.security.protocol": "SASL_PLAINTEXT",
+            "source.cluster.sasl.mechanism": "OAUTHBEARER",
+            "source.cluster.sasl.login.callback.handler.class": f"python:{NAME}.token",
+        }
+        probe = check_context(Policy()).probe
+        assert probe is not None
+        unreachable = probe(props, [Side.SOURCE], 1.0)
+    assert list(unreachable) == [Side.SOURCE]
+    assert NAME not in sys.modules
 
 
 def test_errors_come_back_as_they_are(own: Callable[[str], None]) -> None:

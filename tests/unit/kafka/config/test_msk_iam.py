@@ -1,0 +1,192 @@
+"""Logins of AWS MSK by IAM: stock's configuration, and tokens that the package signs without a network."""
+
+from __future__ import annotations
+
+import base64
+import time
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from bridge.errors import ConfigRejected
+from bridge.kafka.config import msk_iam
+from bridge.kafka.config.login_modules import login_modules
+from bridge.kafka.config.msk_iam import MskIam, region_of
+from bridge.kafka.config.settings import ClientSettings, client_settings
+from bridge.kafka.config.tokens import LibraryTokens, NoToken, TokenKeeper
+from bridge.model.values import Side
+
+BROKERS = ",".join(f"b-{number}.orders.a1b2c3.c4.kafka.eu-west-1.amazonaws.com:9098" for number in (1, 2))
+STOCK = {
+    "bootstrap.servers": BROKERS,
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}
+"""As AWS documents it for Java's clients."""
+BY_OAUTH = STOCK | {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+    "sasl.client.callback.handler.class": "",
+    "sasl.login.callback.handler.class": "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+}
+KEY, SECRET = "AKIAPLANTEDPLANTED00", "planted/secret+of/aws"
+
+
+@pytest.fixture(autouse=True)
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Static credentials, and one profile."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    (tmp_path / "aws").write_text(
+        "[mirror]\naws_access_key_id = AKIAOFPROFILE0000000\naws_secret_access_key = other\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "aws"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+
+
+def settings(**changes: str) -> ClientSettings:
+    given = STOCK | {name.replace("__", "."): value for name, value in changes.items()}
+    return client_settings(Side.SOURCE, {f"source.cluster.{name}": value for name, value in given.items()})
+
+
+def source(parsed: ClientSettings) -> MskIam:
+    tokens = parsed.admin["oauth_cb"]
+    assert isinstance(tokens, LibraryTokens)
+    assert isinstance(tokens.source, MskIam)
+    assert parsed.raw.sasl is not None
+    assert parsed.raw.sasl.login == tokens.source
+    return tokens.source
+
+
+def test_stocks_configuration_is_carried_out_by_oauthbearer() -> None:
+    parsed = settings()
+    assert parsed.admin["sasl.mechanism"] == "OAUTHBEARER"
+    assert parsed.raw.sasl is not None
+    assert parsed.raw.sasl.mechanism == "OAUTHBEARER"
+    assert source(parsed) == MskIam("eu-west-1")
+
+
+def test_the_java_librarys_own_oauthbearer_is_the_same() -> None:
+    given = {f"source.cluster.{name}": value for name, value in BY_OAUTH.items()}
+    assert source(client_settings(Side.SOURCE, given)) == MskIam("eu-west-1")
+
+
+def test_options_say_who_signs() -> None:
+    module = "software.amazon.msk.auth.iam.IAMLoginModule required"
+    jaas = f'{module} awsProfileName="mirror" awsDebugCreds=true;'
+    assert source(settings(sasl__jaas__config=jaas)) == MskIam("eu-west-1", "mirror")
+    role = "arn:aws:iam::123456789012:role/mirror"
+    jaas = f'{module} awsRoleArn="{role}" awsRoleSessionName="copies";'
+    assert source(settings(sasl__jaas__config=jaas)) == MskIam("eu-west-1", "", role, "copies")
+    one, other = settings(), settings(sasl__jaas__config=jaas)
+    assert one.fingerprint != other.fingerprint
+    assert one.fingerprint == settings().fingerprint
+
+
+def test_a_token_is_a_signed_url_for_a_quarter_of_an_hour() -> None:
+    token = TokenKeeper(MskIam("eu-west-1")).token()
+    url = base64.urlsafe_b64decode(token.value + "=" * (-len(token.value) % 4)).decode()
+    parts, query = urlsplit(url), parse_qs(urlsplit(url).query)
+    assert (parts.scheme, parts.netloc) == ("https", "kafka.eu-west-1.amazonaws.com")
+    assert query["Action"] == ["kafka-cluster:Connect"]
+    assert query["X-Amz-Credential"][0].startswith(f"{KEY}/")
+    assert query["X-Amz-Credential"][0].endswith("/eu-west-1/kafka-cluster/aws4_request")
+    assert query["X-Amz-Expires"] == ["900"]
+    assert len(query["X-Amz-Signature"][0]) == 64
+    assert 890 < token.expires_at - time.time() <= 900
+    assert SECRET not in url
+
+
+def test_a_profile_signs() -> None:
+    token = MskIam("us-east-1", "mirror").obtain()
+    url = base64.urlsafe_b64decode(token.value + "=" * (-len(token.value) % 4)).decode()
+    assert "AKIAOFPROFILE0000000" in url
+
+
+def test_no_credentials_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoToken, match="no such profile"):
+        MskIam("us-east-1", "other").obtain()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(NoToken, match="no AWS credentials were found"):
+        MskIam("us-east-1").obtain()
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "why"),
+    [
+        ({"security.protocol": "SASL_PLAINTEXT"}, "security.protocol", "over SASL_SSL only"),
+        ({"bootstrap.servers": "kafka.example.org:9098"}, "bootstrap.servers", "AWS_REGION has to be set"),
+        ({"sasl.jaas.config": ""}, "sasl.jaas.config", "IAMLoginModule required"),
+        (
+            {"sasl.jaas.config": f'{STOCK["sasl.jaas.config"][:-1]} awsStsRegion="x";'},
+            "sasl.jaas.config",
+            "the signer has nothing for awsStsRegion",
+        ),
+        (
+            {"sasl.jaas.config": f'{STOCK["sasl.jaas.config"][:-1]} awsProfil="x";'},
+            "sasl.jaas.config",
+            "no options awsProfil; it has awsProfileName",
+        ),
+        (
+            {"sasl.jaas.config": f'{STOCK["sasl.jaas.config"][:-1]} awsRoleSessionName="x";'},
+            "sasl.jaas.config",
+            "needs awsRoleArn",
+        ),
+        (
+            {
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": 'a.PlainLoginModule required username="a" password="b";',
+            },
+            "sasl.client.callback.handler.class",
+            "for the mechanism AWS_MSK_IAM, and sasl.mechanism is PLAIN",
+        ),
+        (
+            {"sasl.login.callback.handler.class": "python:a.b"},
+            "sasl.login.callback.handler.class",
+            "for the mechanism OAUTHBEARER, and sasl.mechanism is AWS_MSK_IAM",
+        ),
+    ],
+)
+def test_what_can_not_be_carried_out_is_named(changes: dict[str, str], key: str, why: str) -> None:
+    given = {f"source.cluster.{name}": value for name, value in (STOCK | changes).items()}
+    with pytest.raises(ConfigRejected) as caught:
+        client_settings(Side.SOURCE, given)
+    assert {error.key for error in caught.value.errors} == {f"source.cluster.{key}"}
+    assert why in str(caught.value)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(msk_iam, "SIGNER", "no_such_signer")
+    with pytest.raises(ConfigRejected, match=r"pip install mirror-bridge\[msk-iam\]"):
+        settings()
+
+
+def test_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert region_of(["boot-x1.c1.kafka-serverless.us-east-2.amazonaws.com:9098"]) == "us-east-2"
+    assert region_of(["b-1.x.c2.kafka.cn-north-1.amazonaws.com.cn:9098"]) == "cn-north-1"
+    assert region_of(["kafka.example.org:9098"]) is None
+    assert region_of(["kafka.us-east-1.amazonaws.com.example.org:9098"]) is None
+    assert region_of(["evil-kafka.us-east-1.amazonaws.com:9098"]) is None
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "sa-east-1")
+    assert region_of(["kafka.example.org:9098"]) == "sa-east-1"
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    assert region_of(["kafka.example.org:9098"]) == "eu-north-1"
+
+
+def test_which_modules_executors_need() -> None:
+    assert login_modules({f"source.cluster.{name}": value for name, value in STOCK.items()}) == [
+        msk_iam.SIGNER
+    ]
+    function = {"target.admin.sasl.login.callback.handler.class": " python:own.tokens.token"}
+    assert login_modules(function) == ["own.tokens"]
+    assert login_modules({f"x.{name}": value for name, value in BY_OAUTH.items()} | function) == [
+        msk_iam.SIGNER,
+        "own.tokens",
+    ]
+    assert login_modules({"source.cluster.sasl.mechanism": "PLAIN"}) == []
