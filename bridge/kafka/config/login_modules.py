@@ -19,5 +19,5 @@ def login_modules(props: Mapping[str, str]) -> list[str]:
             modules.append(text.removeprefix(PYTHON).rpartition(".")[0])
         signed = key.endswith(_CALLBACKS) and text == msk_iam.LOGIN_CALLBACKS
         if signed or (key.endswith(_MECHANISM) and text == msk_iam.MECHANISM):
-            modules.append(msk_iam.SIGNER)
+            modules.append(msk_iam.SIGNER_MODULE)
     return list(dict.fromkeys(each for each in modules if each))

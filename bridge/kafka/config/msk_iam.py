@@ -21,6 +21,7 @@ CLIENT_CALLBACKS = MSK_IAM + "IAMClientCallbackHandler"
 LOGIN_CALLBACKS = MSK_IAM + "IAMOAuthBearerLoginCallbackHandler"
 """Of the same Java library, for its own logins by OAUTHBEARER."""
 SIGNER = "aws_msk_iam_sasl_signer"
+SIGNER_MODULE = f"{SIGNER}.MSKAuthTokenProvider"
 MISSING = (
     "logins by IAM need the package aws-msk-iam-sasl-signer-python, which is not installed here: "
     "pip install mirror-bridge[msk-iam]"

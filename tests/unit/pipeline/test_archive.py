@@ -17,12 +17,13 @@ def test_arrow_and_users_modules_are_packed_for_transforms_only(
     (tmp_path / "own_package" / "__init__.py").touch()
     (tmp_path / "own_package" / "inner.py").touch()
     (tmp_path / "own_package" / "data.txt").touch()
+    (tmp_path / "own_login.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     plain = {name for _, name in files()}
     assert {"bridge/pipeline/slices.py", "numba/__init__.py"} <= plain
     assert not [name for name in plain if name.startswith(("pyarrow", "msgspec", "own_"))]
-    more = {name for _, name in files(["own_module.f", "bridge.transforms.mask_fields"])}
+    more = {name for _, name in files(["own_module.f", "bridge.transforms.mask_fields"], ["own_login"])}
     assert more > plain
-    assert {"own_module.py", "own_package/inner.py", "own_package/data.txt"} <= more
+    assert {"own_login.py", "own_module.py", "own_package/inner.py", "own_package/data.txt"} <= more
     assert {"pyarrow/__init__.py", "msgspec/__init__.py"} <= more
     assert not [name for name in more - plain if not name.startswith(("pyarrow", "msgspec", "own_"))]

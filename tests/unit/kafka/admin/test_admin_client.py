@@ -19,6 +19,8 @@ from confluent_kafka.cimpl import NewTopic
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import admin_client
 from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
+from bridge.kafka.config.token_file import TokenFile
+from bridge.kafka.config.tokens import LibraryTokens
 from bridge.kafka.protocol.errors import failure
 from tests.support.waiting import until
 from tests.unit.kafka.admin.library import Library, done
@@ -158,6 +160,27 @@ def test_nothing_of_the_library_is_left_after_close() -> None:
         assert threads() == before
 
     asyncio.run(go())
+
+
+def test_without_a_token_the_reason_is_said_at_once(tmp_path: Path) -> None:
+    """The library's constructor would wait 10 s, and not say it."""
+    settings = {
+        "bootstrap.servers": "127.0.0.1:9",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": LibraryTokens(TokenFile(str(tmp_path / "none"))),
+    }
+
+    async def go() -> None:
+        client = AsyncAdminClient(settings, None, 60.0)  # type: ignore[arg-type]
+        with pytest.raises(KafkaFailure, match=r"no token from .*No such file") as caught:
+            await client.call("ask", AdminClient.create_topics, [NewTopic("a", 1, 1)])
+        assert caught.value.fault is KafkaFault.CREDENTIALS
+        await client.close()
+
+    began = time.monotonic()
+    asyncio.run(go())
+    assert time.monotonic() - began < 5.0
 
 
 @pytest.mark.parametrize(

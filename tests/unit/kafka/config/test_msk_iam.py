@@ -181,12 +181,12 @@ def test_regions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_modules_executors_need() -> None:
     assert login_modules({f"source.cluster.{name}": value for name, value in STOCK.items()}) == [
-        msk_iam.SIGNER
+        msk_iam.SIGNER_MODULE
     ]
     function = {"target.admin.sasl.login.callback.handler.class": " python:own.tokens.token"}
     assert login_modules(function) == ["own.tokens"]
     assert login_modules({f"x.{name}": value for name, value in BY_OAUTH.items()} | function) == [
-        msk_iam.SIGNER,
+        msk_iam.SIGNER_MODULE,
         "own.tokens",
     ]
     assert login_modules({"source.cluster.sasl.mechanism": "PLAIN"}) == []
