@@ -120,7 +120,7 @@ def test_connections_go_on_with_tokens_that_replace_each_other(
                 file.write_text(signer.token("mirror", -5))
                 with pytest.raises(KafkaFailure, match=f"no token from {file}: the token expired") as caught:
                     await refused(cluster, network)
-            assert caught.value.fault is KafkaFault.CREDENTIALS
+            assert caught.value.fault is KafkaFault.UNREACHABLE
         finally:
             await cluster.close()
             await network.close()

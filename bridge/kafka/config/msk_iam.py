@@ -59,10 +59,10 @@ class MskIam:
             else:
                 made = signer.generate_auth_token(self.region)
         except Exception as error:  # AWS' own have no common class
-            why = _why(error)
+            failed = _no_token(error)
         else:
             return Token(made[0], made[1] / 1000, self.role or self.profile, self.extensions)
-        raise NoToken(why)
+        raise failed
 
     @property
     def name(self) -> str:
@@ -102,12 +102,14 @@ def options_problem(options: Mapping[str, str]) -> str | None:
     return None
 
 
-def _why(error: Exception) -> str:
+def _no_token(error: Exception) -> NoToken:
     """By class and code alone: AWS' texts may quote what was signed."""
     name = type(error).__name__
     if name in ("AttributeError", "NoCredentialsError"):  # the signer takes no credentials for some
-        return "no AWS credentials were found; give them in the environment, a profile or an instance role"
+        where = "give them in the environment, a profile or an instance role"
+        return NoToken(f"no AWS credentials were found; {where}", passing=True)
     if name == "ProfileNotFound":
-        return "there is no such profile in the AWS files of this machine"
+        return NoToken("there is no such profile in the AWS files of this machine")
     code = getattr(error, "response", {}).get("Error", {}).get("Code")
-    return f"AWS refused to let the role be assumed ({code})" if code else f"the signer failed with {name}"
+    why = f"AWS refused to let the role be assumed ({code})" if code else f"the signer failed with {name}"
+    return NoToken(why, passing=True)

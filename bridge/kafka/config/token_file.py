@@ -23,7 +23,7 @@ class TokenFile:
         try:
             text = Files(most=_MOST).read(self.path).decode("ascii").strip()
         except Unreadable as why:
-            raise NoToken(f"the file can't be read: {why}") from None
+            raise NoToken(f"the file can't be read: {why}", passing=True) from None
         except UnicodeDecodeError:
             raise NoToken("the file holds something else than a token") from None
         said = claims(text)

@@ -35,7 +35,7 @@ class TokenFunction:
             why = f"it failed with {type(error).__name__}: {error}"
         else:
             return self._token(returned)
-        raise NoToken(self._scrubbed(why))
+        raise NoToken(self._scrubbed(why), passing=True)
 
     @property
     def name(self) -> str:

@@ -32,7 +32,12 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
 
 
 class NoToken(Exception):
-    """Raised where there is no token; a sentence without its end and without any secret."""
+    """Raised where there is no token; a sentence without its end and without any secret. `passing`: where tokens come
+    from may only be away, so that a connector waits for it; otherwise somebody has to correct something."""
+
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        super().__init__(why)
+        self.passing = passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class TokenKeeper:
     def token(self) -> Token:
         """Blocks, for twice the time limit at most. Raises KafkaFailure."""
         if not self._lock.acquire(timeout=self._seconds):
-            raise self._failure(f"another client has waited for it for {self._seconds:g} s")
+            waited = f"another client has waited for it for {self._seconds:g} s"
+            raise self._failure(NoToken(waited, passing=True))
         try:
             return self.ready() or self._renewed()
         finally:
@@ -96,7 +102,7 @@ class TokenKeeper:
         except NoToken as problem:
             now, kept = self._clock(), self._kept
             if kept is None or kept.expires_at <= now:
-                why = str(problem)
+                failure = self._failure(problem)
             else:
                 log.warning(
                     "no new token from %s: %s; the old one is used until it expires, in %.0f s",
@@ -110,12 +116,12 @@ class TokenKeeper:
             self._refresh_at = now + (token.expires_at - now) * REFRESH_AT if self._source.keeps else 0.0
             return token
         # Outside of the handler: a traceback of what happened there could show the token.
-        raise self._failure(why)
+        raise failure
 
     def _obtain(self) -> Token:
         """In a thread of its own, as what is called may never return."""
         if self._asking is not None and self._asking.is_alive():
-            raise NoToken("an earlier call has not returned yet")
+            raise NoToken("an earlier call has not returned yet", passing=True)
         results: list[Token | NoToken] = []
 
         def ask() -> None:
@@ -124,13 +130,13 @@ class TokenKeeper:
             except NoToken as problem:
                 results.append(problem)
             except Exception as error:  # its text may hold anything
-                results.append(NoToken(f"{type(error).__name__}"))
+                results.append(NoToken(type(error).__name__, passing=True))
 
         self._asking = threading.Thread(target=ask, name="token", daemon=True)
         self._asking.start()
         self._asking.join(self._seconds)
         if not results:
-            raise NoToken(f"no answer within {self._seconds:g} s")
+            raise NoToken(f"no answer within {self._seconds:g} s", passing=True)
         if isinstance(results[0], NoToken):
             raise results[0]
         return results[0]
@@ -145,13 +151,14 @@ class TokenKeeper:
                 raise NoToken(f"the extension {name} must have a value of printable ASCII")
         life = token.expires_at - self._clock()
         if life <= 0:
-            raise NoToken(f"the token expired {abs(life):.0f} s ago")
+            raise NoToken(f"the token expired {abs(life):.0f} s ago", passing=True)
         if life > _LONGEST_LIFE:
             raise NoToken("the token's expiry is more than ten years away: it is given in seconds since 1970")
         return token
 
-    def _failure(self, why: str) -> KafkaFailure:
-        return KafkaFailure(KafkaFault.CREDENTIALS, f"no token from {self._source.name}: {why}")
+    def _failure(self, problem: NoToken) -> KafkaFailure:
+        fault = KafkaFault.UNREACHABLE if problem.passing else KafkaFault.CREDENTIALS
+        return KafkaFailure(fault, f"no token from {self._source.name}: {problem}")
 
 
 _keepers: dict[Source, TokenKeeper] = {}

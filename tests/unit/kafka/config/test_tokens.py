@@ -90,6 +90,14 @@ def test_the_old_token_is_used_until_it_expires(caplog: pytest.LogCaptureFixture
     assert tokens.token().value == "b"
 
 
+def test_what_may_pass_fails_no_connector() -> None:
+    tokens = TokenKeeper(Scripted([NoToken("away", passing=True), Token("a", 990.0)]), Clock(1000.0))
+    for _ in range(2):
+        with pytest.raises(KafkaFailure) as caught:
+            tokens.token()
+        assert caught.value.fault is KafkaFault.UNREACHABLE
+
+
 @pytest.mark.parametrize(
     ("token", "why"),
     [
