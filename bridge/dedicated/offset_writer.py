@@ -14,6 +14,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.cimpl import Message
 
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.protocol.errors import of_exception
 
 _LIBRARY = logging.getLogger("librdkafka")
@@ -26,7 +28,7 @@ SourceOffset = tuple[Mapping[str, str | int], int | None]
 class OffsetWriter:
     """The offsets of one connector."""
 
-    def __init__(self, settings: Mapping[str, str | int | float], topic: str, connector: str) -> None:
+    def __init__(self, settings: Mapping[str, Setting], topic: str, connector: str) -> None:
         """`settings`: of a producer; `connector`: its name in Connect."""
         self._settings: dict[str, Any] = {
             **settings,
@@ -45,6 +47,7 @@ class OffsetWriter:
             if error is not None:
                 failed.append(error)
 
+        obtain_first(self._settings)
         producer = Producer(self._settings, logger=_LIBRARY)
         try:
             for partition, offset in offsets:
