@@ -69,17 +69,10 @@ def mm2(
 
 @contextmanager
 def running(
-    directory: Path,
-    file: Path,
-    *arguments: str,
-    name: str = "",
-    wait: bool = True,
-    environment: Mapping[str, str] | None = None,
+    directory: Path, file: Path, *arguments: str, name: str = "", wait: bool = True
 ) -> Iterator[MirrorNode]:
     """A node for the time of the block; ready at its beginning, with `wait`."""
-    node = MirrorNode(
-        directory, file, name=name or unique("node"), arguments=arguments, environment=environment
-    )
+    node = MirrorNode(directory, file, name=name or unique("node"), arguments=arguments)
     try:
         node.launch()
         if wait:
