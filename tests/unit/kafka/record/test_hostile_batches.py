@@ -27,6 +27,7 @@ from bridge.kafka.record.rebuilding import UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES, Overlarge
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
+from tests.support.guard_pages import guarded_copy
 from tests.support.raw_batches import GZIP, LZ4, NOW, ZSTD, batch, legacy, marker, sealed
 
 MIB = 1 << 20
@@ -358,3 +359,16 @@ def test_an_lz4_frame_that_states_more_than_there_is_room_for_is_not_allocated()
     (result,) = parse(sealed(data))
     with pytest.raises(Overlarge):
         Records.of(result)
+
+
+def test_a_record_of_fewer_headers_than_it_says_is_not_read_behind_its_end() -> None:
+    """The library looks there for the next one; what was fetched may be the end of what a process may touch."""
+    data = bytearray(batch(0, 3))
+    assert data[-5:] == b"\x02\x02h\x021"
+    data[-5] = 0x42
+    fetched = guarded_copy(sealed(data)).data
+    with pytest.raises(Exception, match=r"."):
+        window(fetched, 0, 10, ())
+    result = decode_log(fetched, 0)
+    assert result is not None
+    assert result.unreadable == 1
