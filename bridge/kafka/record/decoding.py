@@ -125,9 +125,11 @@ def decode_log(
             unreadable += 1
         room -= size
         end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
-        if batch.base_offset < offset or batch.magic < 2:
-            inner = [each for each in inner if each.offset >= offset]
-        records += [LogRecord(each.offset, each.timestamp, each.key, each.value) for each in inner]
+        records += [
+            LogRecord(each.offset, each.timestamp, each.key, each.value)
+            for each in inner
+            if each.offset >= offset
+        ]
     return DecodedLog(records, end, epoch, unreadable)
 
 
