@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.pushdown import Limits
 from bridge.spark.records import RecordsPartition, batch_partitions
-from bridge.spark.rejected import in_one_line
+from bridge.spark.rejected import in_one_line, verify_streams
 from bridge.spark.schema import chosen
 from bridge.spark.tables import TABLES, Table
 
@@ -50,6 +50,7 @@ class InternalTopic(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         with in_one_line(self.table_name):
+            verify_streams()
             from bridge.spark.table_stream import TableStreamReader
 
             options = for_stream(self.options, self._table.pattern)

@@ -22,7 +22,7 @@ from bridge.spark.offsets import Edge, OffsetRange
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.planning import client_of, patiently, planned, sampled
 from bridge.spark.pushdown import Limits, pushed
-from bridge.spark.rejected import in_one_line
+from bridge.spark.rejected import in_one_line, verify_streams
 from bridge.spark.schema import RECORDS, chosen
 from bridge.spark.splitting import split
 
@@ -55,6 +55,7 @@ class MirrorRecords(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         with in_one_line(NAME):
+            verify_streams()
             from bridge.spark.stream import RecordsStreamReader
 
             return RecordsStreamReader(NAME, for_stream(self.options), chosen(schema))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
 
 from bridge.errors import BridgeError, ErrorCode, KafkaFailure
 
@@ -16,6 +18,12 @@ class SourceRejected(BridgeError):
 
     code = ErrorCode.BAD_CONFIG
     status = 400
+
+
+def verify_streams() -> None:
+    """Raises SourceRejected where PySpark has no streams with admission control from Python."""
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise SourceRejected(f"streams need PySpark 4.2 or newer; this is {version('pyspark')}")
 
 
 @contextmanager

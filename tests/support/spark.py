@@ -19,6 +19,7 @@ _SMALL = {
     "spark.log.level": "ERROR",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "bridge.spark.workers",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",

@@ -1,0 +1,18 @@
+"""What Spark may fork its Python workers from (spark.python.daemon.module): its own daemon, with all imported that
+reading needs. So that is imported once for all workers of a machine, and their memory for it is the same.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bridge.pipeline.workers import without_zips
+from bridge.spark import decoding, internal_topics, records
+
+__all__ = ["decoding", "internal_topics", "records"]
+
+if __name__ == "__main__":
+    sys.path[:] = without_zips(sys.path)
+    from pyspark.daemon import manager
+
+    manager()
