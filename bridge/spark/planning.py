@@ -28,11 +28,13 @@ from bridge.spark.rejected import SourceRejected
 T = TypeVar("T")
 _KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that no pattern means, as with Kafka's consumer (exclude.internal.topics)."""
-_SAMPLE = 1024
-"""Bytes that are fetched of each partition: its batch's header says how many records share how many bytes."""
+_SAMPLE, _SAMPLES = 1024, 16 * 1024 * 1024
+"""Bytes that are fetched of each partition, and of all together at most: the header of a batch says how many records
+share how many bytes."""
 _PAUSES = (0.1, 2.0)
 """Seconds before the first retry, and at most."""
-_SAMPLED = 16 * 1024 * 1024
+_HEAL = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED, KafkaFault.OTHER})
+"""A right that is missing is not waited for: somebody waits for the answer."""
 
 
 def client_of(options: RecordsOptions) -> NetworkClient:
@@ -50,7 +52,7 @@ async def patiently(work: Callable[[], Awaitable[T]], seconds: float) -> T:
             return await work()
         except KafkaFailure as error:
             pause = backoff.next()
-            if not error.retriable or time.monotonic() + pause > until:
+            if error.fault not in _HEAL or time.monotonic() + pause > until:
                 raise
         await asyncio.sleep(pause)
 
@@ -117,7 +119,7 @@ async def sampled(client: NetworkClient, parts: Iterable[OffsetRange]) -> dict[T
 
     async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
         call = log_requests.fetch(
-            {tp: middles[tp] for tp in tps}, committed_only=False, params=FetchParams(max_bytes=_SAMPLED)
+            {tp: middles[tp] for tp in tps}, committed_only=False, params=FetchParams(max_bytes=_SAMPLES)
         )
         with contextlib.suppress(KafkaFailure):
             response = await client.send(node, call, "sample batches")

@@ -16,6 +16,9 @@ from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import client_settings
 from bridge.local import Broker, Security
 from bridge.model.values import Committed, Side, TopicPartition
+from bridge.spark.options import for_batch
+from bridge.spark.pushdown import Limits
+from bridge.spark.records import batch_partitions
 from tests.support import allow, commit, create_topic, unique
 from tests.support.brokers import secured_broker
 
@@ -72,6 +75,24 @@ def test_a_wrong_password_is_named_and_not_shown(
     assert str(failure) == "Authentication failed (while trying to connect)"
     chain = "".join(traceback.format_exception(failure))
     assert SECRET not in chain + caplog.text + repr(failure)
+
+
+def test_sources_of_spark_name_a_wrong_password_and_a_missing_right(broker: Broker) -> None:
+    def planned(password: str, user: str) -> str:
+        props = login_props(broker, "PLAIN", password, user)
+        kafka = {
+            key.replace("source.cluster.", "kafka."): value
+            for key, value in props.items()
+            if key.startswith("source.cluster.")
+        }
+        with pytest.raises(KafkaFailure) as caught:
+            batch_partitions(for_batch({**kafka, "subscribe": topic}), Limits())
+        assert password not in str(caught.value)
+        return str(caught.value)
+
+    topic = create_topic(broker.bootstrap, unique("guarded"))
+    assert planned(SECRET, "alice").startswith("Authentication failed (while trying to ")
+    assert f"grant DESCRIBE on topic {topic}" in planned("builder", "bob")
 
 
 def test_a_password_that_becomes_wrong_is_named_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ SOURCE is `mirror-records` or `kafka`; SINK is `noop` or `parquet`. For environm
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 def main(source: str, bootstrap: str, topic: str, sink: str, times: str, folder: str, jars: str = "") -> None:
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else Spark takes the first python3 on the PATH
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2]").appName("spark_read")
     for key, value in {
         "spark.ui.enabled": "false",
