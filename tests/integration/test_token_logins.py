@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import ClientSettings
+from bridge.kafka.network.client import NetworkClient
 from bridge.local.broker import Broker
 from bridge.local.security import Security
 from tests.integration.test_client_security import brokers_seen, settings
@@ -59,7 +62,19 @@ def test_a_token_that_the_broker_refuses(broker: Broker, tmp_path: Path) -> None
     stranger.mkdir()
     file = tmp_path / "token"
     file.write_text(Signer(stranger).token("mirror", 60))
-    assert brokers_seen(by_file(broker, file)) == (0, 0)
+    parsed = by_file(broker, file)
+    assert brokers_seen(parsed) == (0, 0)
+
+    async def metadata() -> None:
+        client = NetworkClient(parsed.raw)
+        try:
+            await client.metadata(["orders"])
+        finally:
+            await client.close()
+
+    with pytest.raises(KafkaFailure, match="Authentication failed") as refused:
+        asyncio.run(metadata())
+    assert refused.value.fault is KafkaFault.CREDENTIALS
 
 
 def test_a_function(broker: Broker, signer: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiokafka.client
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError
 
 from bridge.kafka.protocol.wire import size_error
@@ -24,6 +24,24 @@ _CANT_READ = "The broker's response can't be read"
 _INT32 = struct.Struct(">i")
 
 
+class _OAuthAuthenticator(OAuthAuthenticator):
+    """Ends a login whose token the broker refuses with the broker's error.
+
+    A broker answers such a token without an error code, with its reason as a challenge, and sends the error once that
+    is answered (RFC 7628, 3.2.3). The library takes the challenge for a success, and its next request ends the
+    connection: wrong credentials would look like a broker that is away.
+    """
+
+    _challenged = False
+
+    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+        if payload and not self._challenged:
+            self._challenged = True
+            return b"\x01", True
+        answer: tuple[bytes, bool] | None = await super().step(payload)  # type: ignore[no-untyped-call]
+        return answer
+
+
 class _Connection(AIOKafkaConnection):
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
@@ -31,6 +49,10 @@ class _Connection(AIOKafkaConnection):
         except AssertionError as wrong:  # what the library asserts of a broker's versions
             raise KafkaConnectionError(f"{_CANT_READ}: {wrong}") from None
         return reader, writer
+
+    def authenticator_oauth(self) -> OAuthAuthenticator:
+        provider = self._sasl_oauth_token_provider
+        return _OAuthAuthenticator(sasl_oauth_token_provider=provider)  # type: ignore[no-untyped-call]
 
     @staticmethod
     async def _read(self_ref: weakref.ref[AIOKafkaConnection]) -> None:
