@@ -1,5 +1,5 @@
-"""Twenty secrets in every place of a configuration that may have one, and a search of everything that exists meanwhile
-and afterwards: command lines, environments, files, logs, answers, metrics, Spark's UI and event log, state topics."""
+"""Secrets in every place of a configuration that may have one, and a search of everything that exists meanwhile and
+afterwards: command lines, environments, files, logs, answers, metrics, Spark's UI and event log, state topics."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, Lo
 from bridge.local.security import TlsFiles, make_tls
 from tests.e2e.flow import LEASE_MS, WAIT
 from tests.support import commit, create_topic, eventually, numbered, produce, read, unique
+from tests.support.jwts import unsigned
 from tests.support.planted import Planted, listening, processes
 from tests.support.topics import admin
 
@@ -42,11 +44,15 @@ NAMES = (
     *("keystore password", "key password", "encrypted key", "decrypted key", "wrong login"),
     *("wrong keystore password", "misspelt key", "oauth secret", "oauth secret in jaas", "spark secret key"),
     *("spark account key", "java options", "transform parameter", "unknown key", "bridge token"),
+    *("option of a function", "token in a file"),
 )
 TRANSFORM = """
 def sign(batch, *, signing_secret):
     assert signing_secret.startswith("planted-")
     return batch
+
+def token(properties, options):
+    raise ValueError(f"no token for {options['password']}")
 """
 
 
@@ -256,6 +262,7 @@ def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[P
         "MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(token),
         "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS": keys,
         "MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES": "planted_signing",
+        "MIRROR_BRIDGE_ALLOWED_FOLDERS": str(tmp_path),
     }
     planted = Planted(secret)
     with planted.watching(home, *Path("/tmp").glob("hsperfdata_*")):
@@ -352,8 +359,8 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
     assert copy.encode() in plot.service.process.log.read_bytes()
     assert ODD.split()[0].encode() in b"".join(each.read_bytes() for each in plot.home.rglob("events_*"))
     result = {name: sorted(places) for name, places in plot.planted.places.items()}
-    assert len(plot.secrets) == len(set(plot.secrets.values())) == 20
-    assert not result, f"{len(result)} of 20 were found: {result}"
+    assert len(plot.secrets) == len(set(plot.secrets.values())) == 22
+    assert not result, f"{len(result)} of 22 were found: {result}"
 
 
 def read_count(plot: Plot, topic: str) -> int:
@@ -383,7 +390,30 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
         "source.cluster.sasl.oauthbearer.client.credentials.client.secret": secret["oauth secret"],
         "source.admin.sasl.jaas.config": f'{oauth} clientId="mirror" clientSecret="{secret["oauth secret in jaas"]}";',
     }
-    for changes, words in ((login, "Authentication failed"), (tokens, "no token from")):
+    function = {
+        "source.cluster.sasl.mechanism": "OAUTHBEARER",
+        "source.cluster.sasl.jaas.config": f'{oauth} password="{secret["option of a function"]}";',
+        "source.cluster.sasl.login.callback.handler.class": "python:planted_signing.token",
+        "source.admin.sasl.jaas.config": f'{oauth} password="{secret["option of a function"]}";',
+    }
+    kept = plot.stores / "token.jwt"
+    head, said, _ = unsigned("mirror", time.time() + 3600).split(".")
+    kept.write_text(f"{head}.{said}.{secret['token in a file']}")
+    file = {
+        "source.cluster.sasl.mechanism": "OAUTHBEARER",
+        "source.cluster.sasl.jaas.config": f"{oauth};",
+        "source.cluster.sasl.oauthbearer.token.endpoint.url": kept.as_uri(),
+        "source.admin.sasl.jaas.config": f"{oauth};",
+    }
+    for changes, words in (
+        (login, "Authentication failed"),
+        (tokens, "no token from"),
+        (
+            function,
+            "no token from python:planted_signing.token: it failed with ValueError: no token for [hidden]",
+        ),
+        (file, "uthentication"),
+    ):
         with put(plot, source | changes, unique("refused")) as name:
             eventually(
                 lambda name=name, words=words: words in plot.status(name),  # type: ignore[misc]
