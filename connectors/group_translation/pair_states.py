@@ -53,12 +53,8 @@ async def both_sides(
     topics = {pair: _topics_of(pair, source_topics, target_topics) for pair in pairs}
     present = {pair: infos for pair, infos in topics.items() if not isinstance(infos, Verdict)}
     source_bounds, target_bounds = await asyncio.gather(
-        ask(
-            Side.SOURCE,
-            source.bounds([pair[0] for pair in present], committed_only=source_committed_only),
-            timeout_ms,
-        ),
-        ask(Side.TARGET, target.bounds([pair[1] for pair in present], committed_only=True), timeout_ms),
+        _bounds(Side.SOURCE, source, [pair[0] for pair in present], timeout_ms, source_committed_only),
+        _bounds(Side.TARGET, target, [pair[1] for pair in present], timeout_ms),
     )
     return {
         pair: infos
@@ -75,9 +71,7 @@ async def target_only(
     unanswered = _pending(Side.SOURCE, source_failure)
     topics = await _topics(Side.TARGET, target, [pair[1] for pair in pairs], timeout_ms)
     present = [pair for pair in pairs if _has_partition(topics[pair[1].topic], pair[1])]
-    bounds = await ask(
-        Side.TARGET, target.bounds([pair[1] for pair in present], committed_only=True), timeout_ms
-    )
+    bounds = await _bounds(Side.TARGET, target, [pair[1] for pair in present], timeout_ms)
     states: dict[PartitionPair, PairState] = {}
     for pair in pairs:
         info = topics[pair[1].topic]
@@ -94,6 +88,18 @@ async def _topics(
     side: Side, cluster: Cluster, partitions: Sequence[TopicPartition], timeout_ms: int
 ) -> Mapping[str, TopicInfo | KafkaFailure]:
     return await ask(side, cluster.topics(sorted({tp.topic for tp in partitions})), timeout_ms)
+
+
+async def _bounds(
+    side: Side,
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    timeout_ms: int,
+    committed_only: bool = True,
+) -> Mapping[TopicPartition, Bounds | KafkaFailure]:
+    # The request is made in here: a caller that makes one for a task that is cancelled before it begins, as at the end
+    # of an instance, leaves a coroutine that nobody awaits, which Python reports on standard error.
+    return await ask(side, cluster.bounds(partitions, committed_only=committed_only), timeout_ms)
 
 
 def _has_partition(info: TopicInfo | KafkaFailure, tp: TopicPartition) -> bool:
