@@ -12,6 +12,8 @@ PIN := uv pip compile --universal --python-version 3.11 --generate-hashes --no-a
 MVN := mvn -B -q -f java-shim/pom.xml
 # JVMs of Maven end soon.
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+# Dozens of processes of Python would compile all that they import, each for itself: half of the time of their start.
+unexport PYTHONDONTWRITEBYTECODE
 LANES := 3
 IN_LANES := --numprocesses=$(LANES) --dist=loadfile --no-loadscope-reorder
 # What is not to be run need not be imported either, by each of several processes.

@@ -10,10 +10,12 @@ import typer
 
 from bridge import PROTOCOL, VERSION
 from bridge.commands import (
+    audit,
     client,
     doctor,
     failover,
     hand_back,
+    index,
     legacy,
     mirror,
     progress,
@@ -22,6 +24,7 @@ from bridge.commands import (
     refresh,
     replicate,
     reset,
+    translate,
 )
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end
 
@@ -35,6 +38,7 @@ app = typer.Typer(
 app.add_typer(client.app)
 app.add_typer(read.app)
 app.command()(replicate.replicate)
+app.command()(audit.audit)
 app.command()(legacy.legacy)
 app.command()(mirror.mirror)
 app.command()(readiness.readiness)
@@ -48,6 +52,8 @@ app.command()(failover.plan)
 app.command()(progress.progress)
 app.command()(hand_back.hand_back)
 app.command()(reset.reset)
+app.command()(translate.translate)
+app.command()(index.index)
 
 
 @app.command()

@@ -20,6 +20,9 @@ itself counts as a fifth of that at most: a machine that was suspended is not th
 _SHORT = 1_000
 """Characters up to which a quick pattern is quick: topic names have 249 at most."""
 _SHOWN = 200
+LINE_BREAKS = r"\n\r\u0085\u2028\u2029"
+NO_LINE_BREAK = f"[^{LINE_BREAKS}]"
+"""Java's dot."""
 
 
 class PatternProblem(ValueError):
@@ -36,20 +39,25 @@ class PatternTooSlow(PatternProblem):
 
 class JavaPattern:
     """A Java regex. `translated`: its form in Python; `quick`: whether `re` matches every text of usual length quickly;
-    `key`: the configuration key that errors name. Raises PatternProblem."""
+    `key`: the configuration key that errors name. Raises PatternProblem.
+
+    For printable texts, which have no line breaks, Java's dot is Python's: 20,000 of them compile in a third of the
+    time. The form with Java's own dot is compiled when another text comes.
+    """
 
     def __init__(self, source: str, translated: str, *, quick: bool, key: str = "") -> None:
         self.pattern = source
         self._translated, self._key = translated, key
         self._slow = self._window = 0.0
-        self._limited: regex.Pattern[str] | None = None
+        self._printable = translated.replace(NO_LINE_BREAK, ".")
+        self._limited = dict[str, regex.Pattern[str]]()
         self._quick: re.Pattern[str] | None = None
         try:
-            compiled = re.compile(translated, re.ASCII)
+            compiled = re.compile(self._printable, re.ASCII)
             if quick:
                 self._quick = compiled
             else:
-                self._limited = self._compiled()
+                self._compiled(self._printable)
         except (re.error, regex.error, OverflowError, RecursionError) as error:
             raise PatternProblem(f"{source} is not a regular expression: {error}") from None
 
@@ -60,15 +68,15 @@ class JavaPattern:
 
     def fullmatch(self, text: str) -> bool:
         """Raises PatternTooSlow."""
-        if self._quick is not None and len(text) <= _SHORT:
+        printable = text.isprintable()
+        if self._quick is not None and printable and len(text) <= _SHORT:
             return self._quick.fullmatch(text) is not None
         if self._slow > MATCH_SECONDS:
             raise self._too_slow(text)
-        if self._limited is None:
-            self._limited = self._compiled()
+        limited = self._compiled(self._printable if printable else self._translated)
         began = time.perf_counter()
         try:
-            return self._limited.fullmatch(text, timeout=MATCH_SECONDS) is not None
+            return limited.fullmatch(text, timeout=MATCH_SECONDS) is not None
         except TimeoutError:
             self._slow = 2 * MATCH_SECONDS
             raise self._too_slow(text) from None
@@ -77,8 +85,11 @@ class JavaPattern:
             if took > _SLOW_SECONDS:
                 self._count(began, took)
 
-    def _compiled(self) -> regex.Pattern[str]:
-        return regex.compile(self._translated, regex.ASCII | regex.VERSION0)
+    def _compiled(self, translated: str) -> regex.Pattern[str]:
+        compiled = self._limited.get(translated)
+        if compiled is None:
+            compiled = self._limited[translated] = regex.compile(translated, regex.ASCII | regex.VERSION0)
+        return compiled
 
     def _count(self, now: float, took: float) -> None:
         if self._slow <= MATCH_SECONDS and now - self._window > WINDOW_SECONDS:

@@ -15,11 +15,10 @@ from urllib.parse import quote
 
 import typer
 
-from bridge.commands.connector_config import load_connector, unresolved
+from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, end, reported
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, tls
 from bridge.commands.show import Output, OutputOption, printable, show_json
-from bridge.java_properties import PropertiesProblem
 
 if TYPE_CHECKING:
     from bridge.doctor.facts import Unknown
@@ -87,9 +86,9 @@ def _examine_file(path: Path, url: str | None, worker: str | Unknown | None) -> 
     from bridge.doctor.checks import examine
     from bridge.doctor.collecting import collect
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.service.checks.validation import scrubbed
+    from bridge.service.checks.answer import scrubbed
 
-    props = _load(path)
+    props = read_connector(path)
     kind = _kind(path, props)
     with reported():
         facts = asyncio.run(collect(kind, props.get("name", ""), props, StaticClientCheck()))
@@ -120,19 +119,6 @@ def _ask_service(name: str, client: ServiceClient, worker: str | Unknown | None)
     return [
         away if (each.check, each.severity) == ("worker", Severity.SKIPPED) else each for each in findings
     ]
-
-
-def _load(path: Path) -> dict[str, str]:
-    try:
-        props = load_connector(path)
-    except PropertiesProblem as problem:
-        end(str(problem), BAD_SETTINGS)
-    if left := unresolved(props):
-        end(
-            f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
-            BAD_SETTINGS,
-        )
-    return props
 
 
 def _kind(path: Path, props: Mapping[str, str]) -> Kind:

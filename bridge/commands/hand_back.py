@@ -12,13 +12,14 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.show import Output, OutputOption, show_rows
+from bridge.connector_files import load_connector, unresolved
 from bridge.java_properties import PropertiesProblem
 from bridge.translation.runs.source_offsets import PartitionHandBack
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
+SINKS = ("dev.mirrorbridge.BridgeMirrorSinkConnector", "BridgeMirrorSinkConnector", "BridgeMirrorSink")
 """Names that Connect knows the class by."""
 RETRY_SECONDS = 5.0
 """For how long a worker is asked again that is away, or in a rebalance."""
@@ -116,6 +117,14 @@ def _check_stopped(connect: Connect, name: str) -> None:
 
 def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]:
     current = connect.config(name)
+    if current.get("connector.class") in SINKS:
+        end(
+            f"connector {name} is a {SINKS[1]}, and stock has no sink that could go on: PUT it to the Connect cluster "
+            f"of the target as a {OURS[1]} with the same name and topics, which goes on where it has stopped, stop "
+            "that one, hand it back by the URL of that cluster, and DELETE this one: resumed, it would copy beside "
+            "stock",
+            CANNOT_START,
+        )
     if current.get("connector.class") not in OURS:
         end(
             f"connector {name} is a {current.get('connector.class')}: hand back before its class is changed from "

@@ -1,4 +1,4 @@
-"""`mirror-bridge replicate`: the source connector without Connect and without the service."""
+"""`mirror-bridge replicate`: the source connector, or the sink connector, without Connect and without the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +16,6 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.exit_status import (
     BAD_SETTINGS,
     CANNOT_START,
@@ -26,19 +25,23 @@ from bridge.commands.exit_status import (
     reported,
 )
 from bridge.commands.views import Copying, Lines, LiveTable, View
+from bridge.connector_files import load_connector, unresolved
+from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
-from connectors.base import Assignment
+from connectors.base import Assignment, Kind
 from connectors.ports import Pipeline, Pipelines
-from connectors.source.connector import KIND
+from connectors.registry import kind_of_class
+from connectors.sink.connector import KIND as SINK
+from connectors.source.connector import KIND as SOURCE
 
 log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 0.5
 """Seconds between two looks at the progress."""
-_CLASSES = (KIND.connector_class, "BridgeMirrorSourceConnector", "BridgeMirrorSource")
+_COPYING = (SOURCE, SINK)
 
 
 class Once:
@@ -101,12 +104,14 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
         config = load_connector(path)
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
+    config = _submitted(config)
     if name is not None:
         config["name"] = name
     if not config.get("name"):
         end(f"{path} has no name for the connector: give --name", BAD_SETTINGS)
-    if (given := config.get("connector.class", _CLASSES[0])) not in _CLASSES:
-        end(f"{path}: connector.class is {given}; it must be {_CLASSES[0]}, or absent", BAD_SETTINGS)
+    if (given := config.get("connector.class")) is not None and kind_of_class(given) not in _COPYING:
+        names = " or ".join(kind.connector_class for kind in _COPYING)
+        end(f"{path}: connector.class is {given}; it must be {names}, or absent for the former", BAD_SETTINGS)
     if left := unresolved(config):
         end(
             f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
@@ -118,15 +123,33 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
     return config
 
 
+def _kind(config: Mapping[str, str]) -> Kind:
+    return kind_of_class(config.get("connector.class", "")) or SOURCE
+
+
+def _submitted(config: dict[str, str]) -> dict[str, str]:
+    """The configuration with the settings that spark-submit was given, if it was spark-submit that started us."""
+    from bridge.pipeline.submitted import contradictions, is_submitted, merged, submitted_settings
+
+    if not is_submitted():
+        return config
+    submitted = submitted_settings()
+    with reported():
+        if wrong := contradictions(config, submitted):
+            raise ConfigRejected(wrong)
+    return merged(config, submitted)
+
+
 def validated(config: dict[str, str]) -> dict[str, str]:
     """The configuration, whose errors end the command, and whose settings without effect are named."""
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.service.checks.validation import rejected
+    from bridge.service.checks.answer import rejected
 
+    kind = _kind(config)
     with reported():
-        result = KIND.validate(config, StaticClientCheck())
+        result = kind.validate(config, StaticClientCheck())
         if result.errors:
-            raise rejected(KIND, config, result.errors)
+            raise rejected(kind, config, result.errors)
     for setting in result.ignored:
         note(f"{setting.key} does nothing: {setting.reason}")
     return config
@@ -170,7 +193,7 @@ async def _replicate(props: dict[str, str], once: bool, view: View, copying: Cop
     stop = _stop_signal()
     try:
         await copying.begin(clusters, props)
-        instance = KIND.create(
+        instance = _kind(props).create(
             props["name"], props, clusters, Once(pipelines) if once else pipelines, copying
         )
         instance.assign(Assignment(1, frozenset({0})))

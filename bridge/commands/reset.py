@@ -10,10 +10,9 @@ from typing import Annotated
 
 import typer
 
-from bridge.commands.connector_config import load_connector, unresolved
+from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.show import Output, OutputOption, show_rows
-from bridge.java_properties import PropertiesProblem
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.reset_positions import Destination, PartitionReset, destination
 
@@ -55,21 +54,13 @@ def reset(
         end(f"--to {problem}", BAD_SETTINGS)
     if partition and len(topic or ()) != 1:
         end("--partition needs --topic, once", BAD_SETTINGS)
-    try:
-        with reported():
-            rows = _reset(name, _config(name, config), topic, partition, where, dry_run=dry_run, force=force)
-    except PropertiesProblem as problem:
-        end(str(problem), BAD_SETTINGS)
+    with reported():
+        rows = _reset(name, _config(name, config), topic, partition, where, dry_run=dry_run, force=force)
     _show(name, rows, output, dry_run=dry_run)
 
 
 def _config(name: str, path: Path) -> dict[str, str]:
-    props = load_connector(path)
-    if left := unresolved(props):
-        end(
-            f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
-            BAD_SETTINGS,
-        )
+    props = read_connector(path)
     return {**props, "name": name}
 
 

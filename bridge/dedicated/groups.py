@@ -15,12 +15,15 @@ from confluent_kafka.admin._group import ConsumerGroupDescription
 from confluent_kafka.cimpl import NewTopic
 
 from bridge.dedicated.sharing import Members
+from bridge.errors import KafkaFault
 from bridge.kafka.config.sasl import Setting
 from bridge.kafka.config.tokens import obtain_first
-from bridge.kafka.protocol.errors import of_exception
+from bridge.kafka.protocol.errors import failure, of_exception
 
 _LIBRARY = logging.getLogger("librdkafka")
 _SECONDS = 20.0
+_LATE_SECONDS = 2.0
+"""After which the library has not kept to its own timeout, as after a restart of the group's coordinator."""
 _MEANWHILE = frozenset(
     {
         KafkaError.TOPIC_ALREADY_EXISTS,
@@ -71,8 +74,13 @@ class TargetGroups:
         return Members(owners[0] if owners else None, frozenset(each.client_id for each in members))
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
+        await self._drop(self._client)
+
+    async def _drop(self, client: AdminClient | None) -> None:
+        """The next call makes a new one. A client that has asked for a group while its only broker was killed and
+        started again was seen to answer no such question any more, and not to keep to its timeout."""
+        if client is not None and self._client is client:
+            self._client = None
             await asyncio.to_thread(client.__exit__, None, None, None)
 
     async def _made(self) -> AdminClient:
@@ -90,11 +98,19 @@ class TargetGroups:
         self, doing: str, call: Callable[[AdminClient], Future[Value]], well: Collection[int]
     ) -> Value | None:
         """None where the cluster answers with one of the errors that are `well`."""
+        client = None
         try:
             client = await self._made()
-            return await asyncio.wrap_future(call(client))
+            async with asyncio.timeout(_SECONDS + _LATE_SECONDS):
+                return await asyncio.wrap_future(call(client))
+        except TimeoutError:
+            await self._drop(client)
+            raise failure(KafkaFault.TIMEOUT, doing, f"no answer within {_SECONDS:g} s") from None
         except KafkaException as error:
             cause = error.args[0]
-            if isinstance(cause, KafkaError) and cause.code() in well:
-                return None
+            if isinstance(cause, KafkaError):
+                if cause.code() in well:
+                    return None
+                if cause.code() < 0:  # no broker has answered
+                    await self._drop(client)
             raise of_exception(error, doing) from None

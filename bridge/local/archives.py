@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from bridge.local.archived_use import use_broker, use_worker
 from bridge.local.broker import Broker
 from bridge.local.jars import DEFAULT_KAFKA, KafkaJars, kafka_jars, locked
 from bridge.local.worker import ConnectWorker
@@ -38,13 +39,15 @@ def make_archives(version: str = DEFAULT_KAFKA) -> Path:
 
 
 def _run(jars: KafkaJars, directory: Path) -> None:
-    """Starts and stops a broker and a worker: a JVM writes its archive when it ends by SIGTERM."""
+    """Starts, uses and stops a broker and a worker: a JVM writes its archive when it ends by SIGTERM."""
     broker = Broker("broker", jars, directory)
     try:
         broker.start()
         worker = ConnectWorker("worker", jars, directory, bootstrap=broker.bootstrap, needs=broker.watched)
         try:
             worker.start()
+            use_broker(broker)
+            use_worker(worker, broker)
             worker.stop()
         finally:
             worker.close()

@@ -49,10 +49,11 @@ _DEFAULTS = {
     "metadata.max.idle.interval.ms": "5000",
     # Records of any timestamp stay until a topic config says otherwise.
     "log.retention.ms": "-1",
-    # So that a test forces retention and compaction by topic configs alone and sees them within a second.
-    "log.cleaner.backoff.ms": "200",
+    # So that a test forces retention and compaction by topic configs alone and sees them within two seconds. More often
+    # would cost: each time all logs are looked at, and a broker that tests share has thousands (a tenth of a core).
+    "log.cleaner.backoff.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "16777216",
-    "log.retention.check.interval.ms": "500",
+    "log.retention.check.interval.ms": "2000",
     "log.initial.task.delay.ms": "300",
     "log.segment.delete.delay.ms": "100",
     # Where read-ahead is large, the first entry of an index has the kernel fill all of it with zeros: 10 MB by default.

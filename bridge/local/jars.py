@@ -31,6 +31,10 @@ _POM = _HERE / "jars.pom.xml"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
+_ARCHIVED_USE = 2
+"""Raise it when archives are to be made anew, since what archived_use.py does has changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaJars:
     """The jars of one Kafka version, and how to start a main class from them."""
@@ -43,7 +47,7 @@ class KafkaJars:
     @property
     def archives(self) -> Path:
         """The directory of class archives for the JVM that would use them, whether or not it exists."""
-        jvm = hashlib.sha256(java_version(find_java()).encode()).hexdigest()[:8]
+        jvm = hashlib.sha256(f"{java_version(find_java())} {_ARCHIVED_USE}".encode()).hexdigest()[:8]
         return self.directory.with_name(f"{self.directory.name}-classes-{jvm}")
 
     def command(

@@ -145,23 +145,32 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def pattern_list_problem(patterns: Sequence[str]) -> str | None:
-    """Checks a list of patterns: returns the error as a sentence without its end; None when it compiles."""
+    """Checks a list of patterns: returns the error as a sentence without its end; None when it compiles.
+
+    The error names the pattern that does not compile, if one by itself does not. It is searched for by halves:
+    compiling 5,000 names one by one takes two seconds, and joined 30 ms.
+    """
     for pattern in patterns:
         if len(pattern) > MOST_CHARACTERS:
             begin = f"{pattern[:_SHOWN]}… has {len(pattern)} characters"
             return f"{begin}; a name or a regular expression has {MOST_CHARACTERS} at most"
-        try:
-            PatternList((pattern,))
-        except PatternProblem as problem:
-            alone = str(problem)
+    problem = _problem(patterns)
+    while problem is not None and len(patterns) > 1:
+        middle = len(patterns) // 2
+        for half in (patterns[:middle], patterns[middle:]):
+            if (of_half := _problem(half)) is not None:
+                patterns, problem = half, of_half
+                break
+        else:  # a regex with a comma in it is torn apart by the list, and whole again when joined
             break
-    else:
-        alone = None
+    return problem
+
+
+def _problem(patterns: Sequence[str]) -> str | None:
     try:
         PatternList(patterns)
     except PatternProblem as problem:
-        # A regex with a comma in it is torn apart by the list, and whole again when joined.
-        return alone or str(problem)
+        return str(problem)
     return None
 
 

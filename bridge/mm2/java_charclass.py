@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from bridge.patterns import PatternProblem
 
-LINE_BREAKS = r"\n\r\u0085\u2028\u2029"
 _HORIZONTAL = r"\t\x20\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL = r"\n\x0b\x0c\r\x85\u2028\u2029"
 

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.mm2.java_charclass import LINE_BREAKS, CharClassReader, Scanner
-from bridge.patterns import JavaPattern, PatternProblem, PatternTooSlow
+from bridge.mm2.java_charclass import CharClassReader, Scanner
+from bridge.patterns import LINE_BREAKS, NO_LINE_BREAK, JavaPattern, PatternProblem, PatternTooSlow
 
 __all__ = ["JavaPattern", "PatternProblem", "PatternTooSlow", "compile_java", "exactly"]
 
@@ -109,7 +109,7 @@ class Translator:
         level = self.levels[-1]
         if level.dot_all:
             return "(?s:.)"
-        return r"[^\n]" if level.unix_lines else f"[^{LINE_BREAKS}]"
+        return r"[^\n]" if level.unix_lines else NO_LINE_BREAK
 
     def _line_anchor(self, char: str) -> str:
         level = self.levels[-1]

@@ -151,6 +151,8 @@ class PipelineState(StrEnum):
     COPYING = "copying"
     RETRYING = "retrying"
     """The last attempt failed; the next one comes after a pause."""
+    SILENT = "silent"
+    """The driver runs and has reported nothing for longer than it may: whether it copies is not known."""
     CAUGHT_UP = "caught_up"
     """Only with `until_caught_up`: all is copied, and the pipeline has ended."""
     STOPPED = "stopped"
@@ -175,6 +177,8 @@ class PipelineStatus:
     """Records that were left out, by state topic."""
     failure_code: str = ""
     """The name of `failure`, where it has one."""
+    spark_ui: str = ""
+    """The address of Spark's UI, "" where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ class Reason(StrEnum):
     NOT_LOOKED_AT_YET = "not_looked_at_yet"
     REPORT_TOO_LARGE = "report_too_large"
     MOVED = "moved"
+    TOPIC_NOT_SELECTED = "topic_not_selected"
 
 
 class Flag(StrEnum):

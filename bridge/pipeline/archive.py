@@ -17,7 +17,7 @@ from pathlib import Path
 
 NAME = "mirror-bridge"
 """The directory that Spark unpacks the archive to, in an executor's working directory."""
-_SLICE = "bridge.pipeline.slices"
+_SLICE = "bridge.pipeline.tasks"
 _TRANSFORMS = ("bridge.pipeline.transforming.steps", "bridge.pipeline.transforming.child")
 _OURS = Path(__file__).parents[1]
 _STDLIB = Path(sysconfig.get_path("stdlib"))

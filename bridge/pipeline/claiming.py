@@ -16,10 +16,17 @@ from bridge.model.copy_owners import (
     refusals,
 )
 from bridge.model.copying import Copied, PipelineSpec
-from bridge.pipeline.claims import CopyTaken, Ownership, claims, ownership, withdrawn
+from bridge.pipeline.claims import (
+    CopyTaken,
+    Ownership,
+    claims,
+    ownership,
+    stopped_or_starting,
+    withdrawn,
+)
 from bridge.pipeline.elsewhere import before, decided, mixed, opposite
 from bridge.pipeline.fencing import driver, shut_out
-from bridge.pipeline.layout_records import LayoutTopic
+from bridge.pipeline.layout_records import LayoutTopic, layout_key
 from bridge.pipeline.state import layout_topic
 
 log = logging.getLogger(__name__)
@@ -46,39 +53,60 @@ async def claim(
         await _take_over(spec, target, leader, owner, taken)
         topic = await layout_topic(target, spec)
         claimed = ownership(topic, pairs, spec.name)
-    await _refuse_loops(spec, source, pairs)
+    # What it owns and does not copy at this moment it may copy only once it is known that nobody copies it back.
+    starting = stopped_or_starting(topic, claimed.owned) if spec.opposite_layouts else []
+    begun = {*claimed.owned} - {*starting}
+    loops = await opposite(spec, source, pairs)
+    # Whoever claims beside what has begun has seen it, or is going to: its claim will be withdrawn.
+    _refuse_loops(
+        spec,
+        {
+            pair: other
+            for pair, other in loops.items()
+            if other.settled or (pair not in begun and before(spec, other))
+        },
+    )
     others = await mixed(spec, target, claimed.free) if claimed.free else {}
     others = {pair: other for pair, other in others.items() if before(spec, other)}
     _refuse_first(claimed, others, spec.name)
-    if free := [pair for pair in claimed.free if pair not in others]:
+    free = [pair for pair in claimed.free if pair not in others]
+    if free or starting:
         # Another connector may claim the same at this moment: which is first in the log is known by reading it again.
         # Two of different source aliases have no log in common: elsewhere says who is first.
         owned = claimed.owned
-        unclaimed = [pair for pair in free if topic.claim(pair) is None]
-        await leader.write(spec.layout_topic, claims(unclaimed, spec.name, settled=False))
+        # A claim from before the last stop does not count in the opposite direction: it is made again.
+        ended = bool(spec.opposite_layouts) and topic.newest.stop
+        unclaimed = [pair for pair in free if ended or topic.claim(pair) is None]
+        await leader.write(
+            spec.layout_topic,
+            [*claims(unclaimed, spec.name, settled=False), *claims(starting, spec.name, starting=True)],
+        )
         claimed = ownership(await layout_topic(target, spec), pairs, spec.name)
-        others |= await decided(spec, target, free)
+        others |= await decided(spec, lambda: mixed(spec, target, free))
         lost: list[TopicPair] = []
         if claimed.taken or not others.keys().isdisjoint(free):
             lost = [pair for pair in free if pair in claimed.taken or pair in others or not owned]
             await leader.write(spec.layout_topic, withdrawn(lost, spec.name))
             _refuse_first(claimed._replace(owned=owned), others, spec.name)
         try:
-            await _refuse_loops(spec, source, free)
+            _refuse_loops(spec, await decided(spec, lambda: opposite(spec, source, [*free, *starting])))
         except CopyTaken:
-            await leader.write(spec.layout_topic, withdrawn(free, spec.name))
+            # What it owned it goes on to own, as one that has stopped.
+            still = topic.newest._replace(stop=True)
+            stop = [(layout_key(spec), still.value())] if starting else []
+            await leader.write(spec.layout_topic, [*withdrawn(free, spec.name), *stop])
             raise
-        await leader.write(spec.layout_topic, claims([*{*free} - {*lost}], spec.name))
+        await leader.write(spec.layout_topic, claims([*{*free} - {*lost}, *starting], spec.name))
     refused = claimed.taken.keys() | others.keys()
     ours = [each for each in partitions if not any(copy.id.topics in refused for copy in each.copies)]
     return ours, [*refusals(claimed.taken, spec.name), *mixture_refusals(others, spec.name)]
 
 
-async def _refuse_loops(spec: PipelineSpec, source: NetworkClient, pairs: Collection[TopicPair]) -> None:
-    """Raises CopyTaken where a running connector copies in the opposite direction: whatever else would go on, records
-    would go round and round."""
-    if running := await opposite(spec, source, pairs):
-        raise CopyTaken("; ".join(opposite_refusals(running, spec.name)))
+def _refuse_loops(spec: PipelineSpec, others: Mapping[TopicPair, OtherCopy]) -> None:
+    """Raises CopyTaken where a connector copies in the opposite direction: whatever else would go on, records would go
+    round and round."""
+    if owners := {pair: other.connector for pair, other in others.items()}:
+        raise CopyTaken("; ".join(opposite_refusals(owners, spec.name)))
 
 
 def _refuse_first(claimed: Ownership, others: Mapping[TopicPair, OtherCopy], connector: str) -> None:
@@ -103,5 +131,7 @@ async def _take_over(
         await shut_out(other, target, its_leader)
     finally:
         await its_leader.close()
-    await leader.write(spec.layout_topic, [*claims(pairs, spec.name), *withdrawn(pairs, owner)])
+    await leader.write(
+        spec.layout_topic, [*claims(pairs, spec.name, starting=True), *withdrawn(pairs, owner)]
+    )
     log.info("%s took over %d topic(s) from connector %s", spec.name, len(pairs), owner)

@@ -22,8 +22,8 @@ class CopyTaken(Exception):
 
 
 class Ownership(NamedTuple):
-    """How the claims stand to what one connector wants to copy. `owned`: its claim is settled. `free`: it has none, or
-    one that is not settled. `taken`: by pair, the connector that owns it."""
+    """Which of the copies that a connector wants are its own, free or taken. `owned`: its claim is settled.
+    `free`: it has none, or one that is not settled. `taken`: by pair, the connector that owns it."""
 
     owned: Collection[TopicPair]
     free: Collection[TopicPair]
@@ -48,6 +48,11 @@ def ownership(topic: LayoutTopic, pairs: Collection[TopicPair], connector: str) 
     return Ownership(own, free, taken)
 
 
+def stopped_or_starting(topic: LayoutTopic, owned: Collection[TopicPair]) -> list[TopicPair]:
+    """Those of the connector's settled claims that one in the opposite direction need not have seen as running."""
+    return [pair for pair in owned if topic.newest.stop or ((claim := topic.claim(pair)) and claim.starting)]
+
+
 def lost_runs(
     topic: LayoutTopic, runs: Mapping[CopyId, Sequence[object]], connector: str
 ) -> Collection[TopicPair]:
@@ -62,10 +67,10 @@ def lost_runs(
 
 
 def claims(
-    pairs: Collection[TopicPair], connector: str, *, settled: bool = True
+    pairs: Collection[TopicPair], connector: str, *, settled: bool = True, starting: bool = False
 ) -> list[tuple[bytes, bytes | None]]:
     """The records that claim the pairs."""
-    made = [Claim(*pair, connector, settled) for pair in sorted(pairs)]
+    made = [Claim(*pair, connector, settled, starting) for pair in sorted(pairs)]
     return [(claim.key(), claim.value()) for claim in made]
 
 

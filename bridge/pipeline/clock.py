@@ -5,10 +5,15 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from bridge.pipeline.throttle import longest_transaction, transaction_seconds
+from bridge.pipeline.throttle import backlog_seconds, longest_transaction
 
 _IDLE = 0.25
 """Seconds that a slice without an open transaction waits for records before it looks around."""
+_SHORTEST = 0.01
+"""Seconds from a transaction's first batch to its commit at least."""
+_COMMITS = 4
+"""Times as long as the last commit took a transaction lasts at least, where `transaction.interval.ms` allows it: a
+commit costs round trips, markers and runs, and nothing is sent meanwhile."""
 _POSITIONS_AFTER = 10.0
 """Seconds after which positions are committed that moved over nothing but control records and aborted ones."""
 
@@ -30,6 +35,8 @@ class TransactionClock:
         self._interval, self._target = interval, target
         self._began: float | None = None
         self._moved: float | None = None
+        self._took = 0.0
+        """Seconds of the last commit."""
         self.backlog = False
         """Whether there is more than the open transaction holds."""
 
@@ -46,7 +53,9 @@ class TransactionClock:
         """Notes that a position has moved."""
         self._moved = self._moved or time.monotonic()
 
-    def end(self) -> None:
+    def end(self, took: float) -> None:
+        """Notes that all is committed; `took`: seconds of the commit."""
+        self._took = took
         self._began, self._moved, self.backlog = None, None, False
 
     def patience(self) -> float:
@@ -69,4 +78,8 @@ class TransactionClock:
 
     def _length(self) -> float:
         target = self._target
-        return transaction_seconds(self._interval, target.round_trip, target.timeout, backlog=self.backlog)
+        if not self.backlog:
+            return min(
+                self._interval, max(_SHORTEST, _COMMITS * self._took), longest_transaction(target.timeout)
+            )
+        return backlog_seconds(self._interval, target.round_trip, target.timeout)

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher
+from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchPosition
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
 from bridge.kafka.record.batch import Chunk
@@ -23,13 +23,17 @@ from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied, Gap
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline import throttle
+from bridge.pipeline.additions import Addition
 from bridge.pipeline.clock import TransactionClock
 from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
+from bridge.pipeline.opening import Joined, open_joining
+from bridge.pipeline.progress_row import Tally
 from bridge.pipeline.rate_limit import TokenBucket
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.resume import (
     CopiesLost,
+    Opened,
     PolicySaysFail,
     Seen,
     batches_of,
@@ -68,12 +72,18 @@ class Copier:
         seen: Seen,
         transforms: Transforms | None,
         bucket: TokenBucket | None = None,
+        *,
+        joining: Callable[[], Sequence[Addition]] = tuple,
+        again: bool = False,
+        tally: Tally | None = None,
     ) -> None:
-        """`seen` is emptied once what it says is committed. `bucket`: None for no limit."""
+        """`seen` is emptied once what it says is committed. `bucket`: None for no limit. `joining`: all that was added
+        to the slice by now. `again`: the slice may have copied some of that before, so that only the runs topic tells
+        how far. `tally` counts what is committed."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
-        self._bucket = bucket
+        self._bucket, self._tally = bucket, tally or Tally()
         self._lost: set[CopyId] = set()
         """The copies that are known to be lost, until the next ones are committed."""
         self._copied = {each.source: each for each in work.partitions}
@@ -86,6 +96,10 @@ class Copier:
         self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
+        self._joining, self._again = joining, again
+        self._added: Sequence[Addition] = ()
+        self._opening: asyncio.Task[Joined] | None = None
+        """Finds where partitions begin that join, while the others are copied."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
         self._apart = False
@@ -107,6 +121,9 @@ class Copier:
         try:
             await self._copy(settled)
         finally:
+            if self._opening is not None:
+                self._opening.cancel()
+                await asyncio.gather(self._opening, return_exceptions=True)
             await self._fetcher.close()
 
     async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
@@ -114,6 +131,7 @@ class Copier:
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
                 self._pace()
+                await self._join()
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
@@ -155,25 +173,58 @@ class Copier:
             committed_only=spec.committed_only,
         )
         self._ends = opened.ends
-        for tp, start in opened.starts.items():
-            self._positions[tp] = start.offset
-            if start.gaps and spec.fail_on_gap:
-                raise PolicySaysFail(refusal(start.gaps))
-            last = self._runs[self._copied[tp].id].last
-            if start.gaps or last is None or last.handed_back:
-                self._part(self._copied[tp]).gaps.extend(start.gaps)
+        self._place(opened)
         if self._open:
             await self._commit()
         self._lost = set(self._seen.target_ends)
         self._seen.clear()
         topics = sorted({each.target_topic for each in self._copies})
         self._largest = await largest_batches(self._target, topics)
-        self._fetcher.assign(
-            {
-                tp: fetch_from(each, self._positions[tp], self._runs[each.id].last)
-                for tp, each in self._copied.items()
-            }
-        )
+        self._fetcher.assign(self._fetch_positions(self._copied))
+
+    def _place(self, opened: Opened) -> None:
+        """Takes the positions, and puts gaps and partitions that no run knows into the open transaction."""
+        for tp, start in opened.starts.items():
+            self._positions[tp] = start.offset
+            if start.gaps and self._spec.fail_on_gap:
+                raise PolicySaysFail(refusal(start.gaps))
+            last = self._runs[self._copied[tp].id].last
+            if start.gaps or last is None or last.handed_back:
+                self._part(self._copied[tp]).gaps.extend(start.gaps)
+
+    def _fetch_positions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, FetchPosition]:
+        copied = [self._copied[tp] for tp in tps]
+        return {
+            each.source: fetch_from(each, self._positions[each.source], self._runs[each.id].last)
+            for each in copied
+        }
+
+    # -- partitions that join --------------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        """Copies what was added to the slice from now on, once it is known where to begin: the others do not wait."""
+        if self._opening is None:
+            added = self._joining()
+            if added is self._added:
+                return
+            self._added = added
+            if new := [each for each in added if each.copied.source not in self._copied]:
+                opening = open_joining(self._source, self._target, self._spec, new, again=self._again)
+                self._opening = asyncio.create_task(opening)
+        elif self._opening.done():
+            joined, self._opening = self._opening.result(), None
+            self._take_in(joined)
+            await self._commit()
+            self._pace()
+            self._fetcher.add(self._fetch_positions(joined.opened.starts))
+
+    def _take_in(self, joined: Joined) -> None:
+        self._copied |= {each.source: each for each in joined.partitions}
+        self._copies |= {each.id: each for each in joined.partitions}
+        self._runs |= joined.runs
+        self._largest = {**self._largest, **joined.largest}
+        self._round_trip = None  # the policies of their topics are to be made
+        self._place(joined.opened)
 
     # -- copying ---------------------------------------------------------------------------------------------------
 
@@ -290,6 +341,7 @@ class Copier:
         """Commits what is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
         if not self._open:
             return
+        began = time.monotonic()
         for tp, error in (await self._fetcher.check()).items():
             raise fetch_failure(tp, error, self._runs[self._copied[tp].id].runs)
         if not self._clock.began:
@@ -318,8 +370,10 @@ class Copier:
         if encoded and spec.syncs_on_target:
             await self._producer.send_records(spec.syncs_topic, encoded)
         await self._producer.commit()
+        for segment in (segment for each in done for segment in each.segments):
+            self._tally.add(segment.count, segment.size)
         self._open = {}
-        self._clock.end()
+        self._clock.end(time.monotonic() - began)
         self._unanswered.clear()
         if encoded and self._syncs is not None:
             # They follow the commit and never precede it: a sync must not tell of a copy that is not there.

@@ -6,6 +6,8 @@ is refused, unless its configuration names the first (`bridge.merge.with`).
 No log orders the claims of two aliases. So each connector writes a claim that is not settled, and then looks for those
 of others. Of two that are not settled the one with the smaller name of its layout topic goes first: the other one
 withdraws when it sees it, or had looked before and settles. So the first one waits until the other has done either.
+So do two that copy one topic in opposite directions under one name (LegacyReplicationPolicy), each in its own target;
+one that owns its claims and had stopped says first that it is starting, which is seen as not settled.
 Exactly one settles (tests/unit/pipeline/test_claiming.py tries the orders in which they may read and write).
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -23,13 +25,18 @@ from bridge.kafka.state_topics import read_committed
 from bridge.model.copy_owners import OtherCopy, TopicPair
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import LogRecord
-from bridge.pipeline.layout_records import read_claims, read_layouts
+from bridge.pipeline.layout_records import (
+    layout_key,
+    read_claims,
+    read_layouts,
+    unversioned_layout_key,
+)
 
 log = logging.getLogger(__name__)
 
 _AT_A_TIME = 16
 DECIDED_SECONDS = 30.0
-"""For which a connector waits for another one to settle its claim or to withdraw it: one that has died does neither."""
+"""How long a connector waits for another one to settle or withdraw its claim: one that has died does neither."""
 LOOK_SECONDS = 0.1
 _HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
 
@@ -58,19 +65,24 @@ async def mixed(
 
 
 async def decided(
-    spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
+    spec: PipelineSpec, look: Callable[[], Awaitable[dict[TopicPair, OtherCopy]]]
 ) -> dict[TopicPair, OtherCopy]:
-    """`mixed`, once all connectors that come behind this one have settled their claims or withdrawn them, or time is
-    over. Raises KafkaFailure."""
+    """What `look` returns (`mixed`, `opposite`), once all connectors that come behind this one have settled their
+    claims or withdrawn them, or time is over. Raises KafkaFailure."""
     end = time.monotonic() + DECIDED_SECONDS
     while True:
-        others = await mixed(spec, target, pairs)
+        others = await look()
         late = {each for each in others.values() if not before(spec, each)}
         if not late:
             return others
         if time.monotonic() >= end:
             named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
-            log.warning("connectors that have claimed copies have not settled it in time: %s", named)
+            log.warning(
+                "waited %.0f s for %s to settle or withdraw a claim to the same copies: %s does not copy them now",
+                DECIDED_SECONDS,
+                named,
+                spec.name,
+            )
             return others
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -82,9 +94,9 @@ def before(spec: PipelineSpec, other: OtherCopy) -> bool:
 
 async def opposite(
     spec: PipelineSpec, source: NetworkClient, pairs: Collection[TopicPair]
-) -> dict[TopicPair, str]:
-    """Returns the pairs that a connector from the target back to the source copies the other way round, with that
-    connector. Raises KafkaFailure."""
+) -> dict[TopicPair, OtherCopy]:
+    """Returns the pairs that a connector from the target back to the source copies the other way round, or is about to,
+    with its copy. Raises KafkaFailure."""
     if not spec.opposite_layouts or spec.opposite_layouts not in await source.topic_names():
         return {}
     return loops(spec, await read_committed(source, spec.opposite_layouts), pairs)
@@ -92,17 +104,23 @@ async def opposite(
 
 def loops(
     spec: PipelineSpec, records: Sequence[LogRecord], pairs: Collection[TopicPair]
-) -> dict[TopicPair, str]:
+) -> dict[TopicPair, OtherCopy]:
     """Decides `opposite` from the records of the other direction's layout topic. A connector that has stopped copies
-    nothing. Pure."""
-    owners = {pair: held[0].connector for pair, held in read_claims(records).items()}
-    running = {
-        owner
-        for owner in set(owners.values())
-        if not read_layouts(records, replace(spec, name=owner)).newest.stop
+    nothing, unless it has claimed the copy since: then it starts again. Pure."""
+    first = {pair: held[0] for pair, held in read_claims(records).items()}
+    offsets = {record.key: record.offset for record in records}
+    stopped_at: dict[str, int] = {}
+    for owner in {claim.connector for claim in first.values()}:
+        of_owner = replace(spec, name=owner)
+        stopped = read_layouts(records, of_owner).newest.stop
+        at = max(offsets.get(key(of_owner), -1) for key in (layout_key, unversioned_layout_key))
+        stopped_at[owner] = at if stopped else -1
+    return {
+        pair: OtherCopy(claim.connector, pair[1], spec.opposite_layouts, claim.settled and not claim.starting)
+        for pair in pairs
+        if (claim := first.get((pair[1], pair[0])))
+        and offsets.get(claim.key(), 0) > stopped_at[claim.connector]
     }
-    opposite_owners = {pair: owners.get((pair[1], pair[0]), "") for pair in pairs}
-    return {pair: owner for pair, owner in opposite_owners.items() if owner in running}
 
 
 def is_layout_topic(name: str) -> bool:

@@ -1,12 +1,17 @@
 """What the launcher and the driver process say to each other: a JSON object a line, on standard input and output.
 
     to the driver      {"spec": …}  once, first; {"assign": [ … ]}; {"stop": true}
+                       {"gateway": [port, secret]}  before the spec, where Spark runs already
     to the launcher    {"status": {"progress": [[topic, target topic, [row], …], …], …}};
                        {"samples": [ … ]}, what was copied since the last ones
+                       {}  when there was nothing to say for some seconds
 
 A row of progress has what the driver knows of one partition: `partition`, `position`, `source_end`, `records`, `bytes`,
 `record_age_ms`, `replication_latency_ms`, in this order. The two names stand once for all partitions of a topic: a
 status of 100,000 partitions goes by twice a second.
+
+The process that holds a shared Spark gets {"settings": {key: value}} first, then {"cancel": connector} and
+{"stop": true}, and writes {"gateway": [port, secret]} once it runs.
 
 The end of the driver's input is the end of the driver: it never outlives whoever started it.
 """
@@ -16,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
@@ -33,6 +38,29 @@ from bridge.model.values import TopicPartition
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of a line: 100,000 partitions and more."""
+
+
+class Gateway(NamedTuple):
+    """Where the JVM of a Spark that runs already listens, on this machine, and what it asks for."""
+
+    port: int
+    secret: str
+
+
+def pack_gateway(gateway: Gateway) -> bytes:
+    return _line({"gateway": list(gateway)})
+
+
+def unpack_gateway(message: Mapping[str, Any]) -> Gateway | None:
+    return Gateway(*message["gateway"]) if "gateway" in message else None
+
+
+def pack_settings(settings: Mapping[str, str]) -> bytes:
+    return _line({"settings": dict(settings)})
+
+
+def pack_cancel(connector: str) -> bytes:
+    return _line({"cancel": connector})
 
 
 def pack_spec(spec: PipelineSpec) -> bytes:
@@ -66,6 +94,10 @@ def pack_status(status: PipelineStatus) -> bytes:
         "gaps": [[*gap.source, *(getattr(gap, name) for name in _GAP)] for gap in status.gaps],
     }
     return _line({"status": fields})
+
+
+def pack_alive() -> bytes:
+    return _line({})
 
 
 def pack_samples(samples: Sequence[CopySample]) -> bytes:

@@ -3,6 +3,7 @@
     key                                                value
     {"connector"}                                      LayoutRecord: the connector's newest layout
     {"connector", "slot"}                              SliceReport: what a slice has to say
+    {"connector", "additions"}                         partitions that join a slice (see additions)
     {"source", "target", "connector"}                  Claim: the connector copies the topic `source` to `target`
 
 All are JSON objects. All connectors of one source alias share the topic, so each record counts for the connector that
@@ -103,19 +104,26 @@ class Claim(NamedTuple):
     """A connector's claim to copy a topic to another one. Of several claims to one copy the first in the log holds.
 
     `settled`: nothing is copied before. Until then the connector looks for claims of other source aliases to the target
-    topic, which are in other topics.
+    topic, which are in other topics. `starting`: the connector owned the copy and had stopped, and now looks for one in
+    the opposite direction that has begun meanwhile; for everybody else the claim is settled.
     """
 
     source_topic: str
     target_topic: str
     connector: str
     settled: bool = True
+    starting: bool = False
 
     def key(self) -> bytes:
         return _key(source=self.source_topic, target=self.target_topic, connector=self.connector)
 
     def value(self) -> bytes:
-        return json.dumps({"version": VERSION} | ({} if self.settled else {"settled": False})).encode()
+        fields: dict[str, int | bool] = {"version": VERSION}
+        if not self.settled:
+            fields["settled"] = False
+        if self.starting:
+            fields["starting"] = True
+        return json.dumps(fields).encode()
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None = b"") -> Claim | None:
@@ -126,7 +134,8 @@ class Claim(NamedTuple):
         if len(fields) != len(names) or not all(isinstance(name, str) for name in names):
             return None
         source, target, connector = map(str, names)
-        return cls(source, target, connector, _object(value).get("settled") is not False)
+        said = _object(value)
+        return cls(source, target, connector, said.get("settled") is not False, said.get("starting") is True)
 
 
 def layout_key(spec: PipelineSpec) -> bytes:
@@ -215,6 +224,8 @@ def unreadable(key: bytes | None, value: bytes | None) -> str | None:
         return None if layout else "its key is of a layout, and its value is none"
     if names == {"connector", "slot"}:
         return None if report else "its key is of a slice, and its value is no report"
+    if names == {"connector", "additions"}:
+        return None  # only its slice can tell whether it is signed
     if names:
         return None if Claim.decode(key) else "its key is of no record that this version knows"
     # Version 0 has bare names of connectors as keys.

@@ -24,7 +24,8 @@ CAUGHT_UP = "caught up"
 class Slice:
     """The work of one Spark task. `seconds`: for how long it copies at most from its start on, by its machine's clock;
     `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for the
-    task's first attempt. `rate`: bytes per second that it begins with; 0 for no limit."""
+    task's first attempt. `rate`: bytes per second that it begins with; 0 for no limit. `secret`: signs what is added to
+    the layout (see additions)."""
 
     spec: PipelineSpec
     layout: int
@@ -33,6 +34,7 @@ class Slice:
     partitions: Sequence[Copied]
     runs: Sequence[LogRecord] = field(repr=False)
     rate: int = 0
+    secret: bytes = field(default=b"", repr=False)
 
     @property
     def transactional_id(self) -> str:
@@ -45,9 +47,16 @@ class Jobs(Protocol):
     @property
     def slots(self) -> int: ...
 
+    @property
+    def ui(self) -> str: ...
+
     def start(self, slices: Sequence[Slice]) -> Future[list[str]]: ...
 
     def cancel(self) -> None: ...
+
+    def lost(self) -> str:
+        """Returns why nothing can run here any more; "" while something can. Blocking."""
+        ...
 
 
 def transactional_id(spec: PipelineSpec, who: int | str) -> str:

@@ -91,7 +91,8 @@ class ProgressTable:
         entry = self._entries.get(copy)
         if entry is None:
             return None
-        entry.progress = entry.progress._replace(source_end=source_end)
+        if entry.progress.source_end != source_end:  # most are quiet, and it is asked for every 2 s
+            entry.progress = entry.progress._replace(source_end=source_end)
         return entry.progress
 
     def keep(self, copies: Collection[CopyId]) -> None:

@@ -30,7 +30,9 @@ log = logging.getLogger(__name__)
 
 GAPS_SHOWN = 100
 LOOK = 0.5
-"""Seconds between looks at the state topics."""
+"""Seconds between looks at the state topics, as long as something comes."""
+QUIET = 1.0
+"""Seconds between looks when nothing has come: a driver that waits costs little."""
 _AWAY = Changes(log, "does not answer", "answers again")
 ENDS_EVERY = 2.0
 """Seconds between questions for the source's log ends."""
@@ -46,6 +48,8 @@ class Watcher:
         self._reports = TopicTail(target, spec.layout_topic)
         self._unreadable = Unreadable([spec.runs_topic, spec.gaps_topic, spec.layout_topic])
         self._looking = asyncio.Lock()
+        self._news = False
+        """Whether the last look has read anything."""
         self._asked = 0.0
         self._layout = 0
         self._partitions: Sequence[Copied] = ()
@@ -70,6 +74,12 @@ class Watcher:
         self._ids = {each.id for each in partitions}
         self._copies.keep(self._ids | others)
         self.progress = {each.source: known for each in partitions if (known := self._copies.of(each.id))}
+
+    def join(self, partitions: Sequence[Copied]) -> None:
+        """Follows these too, which have joined the layout."""
+        self._partitions = [*self._partitions, *partitions]
+        self._ids |= {each.id for each in partitions}
+        self.progress |= {each.source: known for each in partitions if (known := self._copies.of(each.id))}
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """By partition, what it has cost so far; for the balance of the next layout."""
@@ -133,12 +143,13 @@ class Watcher:
                 self._own_errors["look"] = f"progress can't be read: {type(error).__name__}: {error}"
             else:
                 self._own_errors.pop("look", None)
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(LOOK if self._news else QUIET)
 
     async def look(self, *, ends: bool = False) -> None:
         """Reads what is new. What can't be read is an error for the time being. `ends`: the source's log ends too, how
         long ago they were asked for or not."""
         async with self._looking:
+            self._news = False
             await self._try("runs", Side.TARGET, self._read_runs())
             await self._try("gaps", Side.TARGET, self._read_gaps())
             await self._try("reports", Side.TARGET, self._read_reports())
@@ -206,6 +217,7 @@ class Watcher:
             if part.restarted:
                 self._unreadable.restarted(tail.topic)
                 restarted()
+            self._news = self._news or bool(part.records)
             for record in part.records:
                 try:
                     apply(record)

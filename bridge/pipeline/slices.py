@@ -8,24 +8,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.gc_tuning import collect_seldom
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied
-from bridge.model.values import Side, TopicPartition
+from bridge.model.values import LogRecord, Side, TopicPartition
+from bridge.pipeline.additions import Addition, additions_key, decode
 from bridge.pipeline.copier import Copier
-from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
+from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice
 from bridge.pipeline.permanent_errors import permanent
+from bridge.pipeline.progress_row import Tally
 from bridge.pipeline.rate_limit import TokenBucket
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.resume import (
@@ -35,7 +37,6 @@ from bridge.pipeline.resume import (
     PolicySaysFail,
     Seen,
 )
-from bridge.pipeline.state import layout_topic
 from bridge.pipeline.transformed import Transforms
 from bridge.translation.runs.run_table import read_runs
 
@@ -48,20 +49,9 @@ _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
-def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
-    """For RDD.mapPartitions, one slice a partition. Yields why each has ended."""
-    from pyspark import TaskContext
-
-    collect_seldom()
-    context = TaskContext.get()
-    again = context is not None and context.attemptNumber() > 0
-    for work in slices:
-        yield asyncio.run(copy_slice(work, again=again))
-
-
-async def copy_slice(work: Slice, *, again: bool = False) -> str:
+async def copy_slice(work: Slice, *, again: bool = False, tally: Tally | None = None) -> str:
     """Copies until the lease ends; returns why it did. `again`: an earlier attempt may have committed since the layout
-    was made. Raises nothing that time can heal."""
+    was made. `tally` counts what is committed. Raises nothing that time can heal."""
     async with AsyncExitStack() as stack:
         source = NetworkClient(client_settings(Side.SOURCE, work.spec.props).raw)
         stack.push_async_callback(source.close)
@@ -70,7 +60,8 @@ async def copy_slice(work: Slice, *, again: bool = False) -> str:
         lease = Lease(work, target)
         watching = asyncio.create_task(lease.watch())
         try:
-            attempts = _Attempts(work, source, target, lease, await _transforms(work, stack))
+            transforms = await _transforms(work, stack)
+            attempts = _Attempts(work, source, target, lease, transforms, tally or Tally())
             return await attempts.run(again=again)
         finally:
             watching.cancel()
@@ -100,6 +91,9 @@ class Lease:
         self.ended = ""
         self.bucket = TokenBucket(work.rate, time.monotonic()) if work.rate else None
         """Limits what is copied; its rate is the newest that the layout gives the slot."""
+        self._additions_key = additions_key(work.spec, work.slot)
+        self.added: Sequence[Addition] = ()
+        """What the slice copies beside the partitions that the layout was made with."""
         self.gone = asyncio.Event()
         """Set when a newer layout was made, or ours was stopped."""
 
@@ -115,6 +109,7 @@ class Lease:
         while not self.ended:
             try:
                 for record in (await self._tail.read()).records:
+                    self.note(record)
                     newest = LayoutRecord.decode(record.value) if record.key == key else None
                     if newest is not None and newest.layout > self._work.layout:
                         self.ended = "newer layout"
@@ -123,6 +118,16 @@ class Lease:
             except KafkaFailure:
                 await asyncio.sleep(_AGAIN)
         self.gone.set()
+
+    def note(self, record: LogRecord) -> None:
+        """Notes what a record of the layout topic adds to the slice. It counts from there on whether it is committed
+        or not: whatever the slice copies, the next layout fences."""
+        if record.key != self._additions_key:
+            return
+        added = decode(record.value, self._work)
+        # All that was added is in each record: a committed read may bring one that is older than what was followed.
+        if added is not None and len(added) > len(self.added):
+            self.added = added
 
     def _follow(self, record: LayoutRecord) -> None:
         """Follows what has changed within our layout."""
@@ -142,9 +147,10 @@ class _Attempts:
         target: NetworkClient,
         lease: Lease,
         transforms: Transforms | None,
+        tally: Tally,
     ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
-        self._transforms = transforms
+        self._transforms, self._tally = transforms, tally
         self._reported = self._slice_report()
         self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
@@ -209,7 +215,7 @@ class _Attempts:
     def _copied(self, refused: Refused) -> Copied:
         return next(
             copy
-            for each in self._work.partitions
+            for each in (*self._work.partitions, *(added.copied for added in self._lease.added))
             if each.source == refused.source
             for copy in each.copies
             if refused.target in ("", copy.target_topic)
@@ -224,9 +230,18 @@ class _Attempts:
             stack.push_async_callback(producer.close)
             runs_log = TopicPartition(spec.runs_topic, 0)
             await producer.start([runs_log, *(each.remote for each in work.partitions)], always=runs_log)
-            if (await layout_topic(self._target, spec)).newest.layout != work.layout:
+            layouts = await read_committed(self._target, spec.layout_topic)
+            if read_layouts(layouts, spec).newest.layout != work.layout:
                 self._lease.ended = "newer layout"
                 return
+            for record in layouts:
+                self._lease.note(record)
+            added = self._lease.added
+            work = replace(
+                work,
+                partitions=[*work.partitions, *(each.copied for each in added)],
+                runs=[*work.runs, *(run for each in added for run in each.runs)],
+            )
             syncs = None
             if spec.syncs_topic and not spec.syncs_on_target:
                 syncs = SyncProducer(producer_settings(Side.SOURCE, spec.props))
@@ -243,6 +258,9 @@ class _Attempts:
                 self._seen,
                 self._transforms,
                 self._lease.bucket,
+                joining=lambda: self._lease.added,
+                again=again,
+                tally=self._tally,
             )
             await copier.run(self._lease.over, self._settled)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridge.kafka.config.memory_files import memory_file, path_of
+from bridge.pipeline import submitted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -26,12 +27,14 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:")
 
 
-def start(settings: Mapping[str, str], own_java_options: str, folder: Path) -> SparkContext:
-    """A context with these settings. `own_java_options` may be on a command line; `folder` is for what can't be in
-    memory."""
+def start(settings: Mapping[str, str], own_java_options: str, folder: Path, tag: str) -> SparkContext:
+    """A context with these settings, or that of a JVM which runs already, without jobs of this tag. `own_java_options`
+    may be on a command line; `folder` is for what can't be in memory."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
+    if submitted.is_submitted():
+        return submitted.context(settings, tag)
     with ExitStack() as files:
         held: list[int] = []
 
@@ -42,13 +45,13 @@ def start(settings: Mapping[str, str], own_java_options: str, folder: Path) -> S
             held.append(descriptor)
             return path_of(descriptor)
 
-        submitted = dict(settings)
+        passed = dict(settings)
         for key in JAVA_OPTIONS:
             if (options := settings.get(key)) and options != own_java_options:
                 # java itself reads options from a file that an argument names by @. It must not copy them to one of its
                 # own then, where jps and jstat look (/tmp/hsperfdata_*).
-                submitted[key] = f"@{path(key, java_arguments(f'{_APART} {options}'))}"
-        file = path("spark.properties", properties(submitted))
+                passed[key] = f"@{path(key, java_arguments(f'{_APART} {options}'))}"
+        file = path("spark.properties", properties(passed))
         with _environment(_ARGUMENTS, f"--load-spark-defaults --properties-file {file} {_given_arguments()}"):
             launch: Callable[..., Any] = launch_gateway
             gateway = launch(popen_kwargs={"pass_fds": tuple(held)})

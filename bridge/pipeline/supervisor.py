@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from bridge.kafka.state_topics import read_committed
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.values import Side
+from bridge.pipeline.additions import MOST_BYTES, Addition, additions_key, encode, joining, spread
 from bridge.pipeline.claiming import claim
 from bridge.pipeline.claims import CopyTaken, lost_runs
 from bridge.pipeline.dropping import Dropper
@@ -29,6 +31,7 @@ from bridge.pipeline.permanent_errors import permanent
 from bridge.pipeline.progress_watcher import Watcher
 from bridge.pipeline.rate_limit import equal_shares
 from bridge.pipeline.sharing import SHARE_EVERY, Sharing
+from bridge.pipeline.spark_problem import SparkProblem
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 
 log = logging.getLogger(__name__)
@@ -38,7 +41,8 @@ LEASE = 3600.0
 DRAIN = 5.0
 """Seconds that slices have to commit and end before their workers are killed."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
-_LOOK = 0.02
+_LOOK, _FOLLOW = 0.02, 0.1
+"""Seconds between looks whether something has come to hold: while a layout changes, and while one is copied."""
 
 
 class Supervisor:
@@ -48,6 +52,10 @@ class Supervisor:
         self._stop = False
         self._job: Future[list[str]] | None = None
         self._layout = LayoutRecord(0, 0)
+        self._copied: list[Copied] = []
+        """What the slices of the layout copy."""
+        self._added: list[list[Addition]] = []
+        """By slot, what has joined the layout."""
         self._unfenced: int | None = None
         """How many slots may have something open; None while only the layout topic can tell."""
         self._taken: list[str] = []
@@ -57,6 +65,7 @@ class Supervisor:
         self._errors: list[str] = []
         self._failure: str | None = None
         self._code = ""
+        self._ui = ""
         self._watcher: Watcher | None = None
         self._dropper: Dropper | None = None
         self._leader: TransactionalProducer | None = None
@@ -69,6 +78,10 @@ class Supervisor:
 
     def stop(self) -> None:
         self._stop = True
+
+    def could_not_start(self, error: str, *, permanent: bool) -> None:
+        """Tells what keeps Spark from running slices."""
+        self._broke(error, permanent=permanent, code="spark" if permanent else "")
 
     @property
     def status(self) -> PipelineStatus:
@@ -86,6 +99,7 @@ class Supervisor:
             failure=self._failure,
             failure_code=self._code,
             restarts=self._restarts,
+            spark_ui=self._ui,
         )
 
     def drain_samples(self) -> list[CopySample]:
@@ -93,7 +107,8 @@ class Supervisor:
         return self._watcher.drain_samples() if self._watcher is not None else []
 
     async def run(self, jobs: Jobs) -> None:
-        """Runs layouts until stopped, failed, or, with `until_caught_up`, done."""
+        """Runs layouts until stopped, failed, or, with `until_caught_up`, done. Raises SparkProblem: Spark is gone."""
+        self._ui = jobs.ui
         async with contextlib.AsyncExitStack() as stack:
             self._closing = stack
             source = NetworkClient(client_settings(Side.SOURCE, self._spec.props).raw)
@@ -125,6 +140,8 @@ class Supervisor:
                 if error.fault is KafkaFault.FENCED:
                     return  # another driver makes the layouts now: ours would only be in its way
             except Exception as error:
+                if lost := await asyncio.to_thread(jobs.lost):
+                    raise SparkProblem(lost) from None
                 log.exception("layout %d failed", self._layout.layout)
                 self._broke(f"the Spark job of layout {self._layout.layout} failed: {_first_line(error)}")
             if time.monotonic() - began > _LONGEST_PAUSE:
@@ -181,7 +198,14 @@ class Supervisor:
             if watcher.progress:
                 self._layout = self._layout._replace(copied=True)
                 await self._write(self._layout)
-        await self._followed(over, slices)
+        while True:
+            await self._followed(over, slices)
+            if job.done() or self._stop or self._assigned is assigned:
+                break
+            joined = await self._join(jobs, source, target, slices)
+            if joined is None:
+                break
+            assigned = joined
         if job.done():
             await watcher.look()  # its slices reported why before they ended
         if watcher.failure:
@@ -198,6 +222,47 @@ class Supervisor:
             elif not self._over():
                 self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
                 await self._until(self._over, _FIRST_PAUSE)
+
+    async def _join(
+        self, jobs: Jobs, source: NetworkClient, target: NetworkClient, slices: Sequence[Slice]
+    ) -> list[Copied] | None:
+        """Has the slices copy what was assigned since their layout was made, beside what they copy: new topics and
+        partitions pause nothing. Returns what is copied then, None where that needs a new layout: something that is
+        copied is no longer wanted, slots are free, or what is new shares something with the rest. Raises KafkaFailure
+        and CopyTaken."""
+        spec, watcher, assigned = self._spec, self._watcher, self._assigned or []
+        assert watcher is not None
+        alone = not (spec.until_caught_up or spec.transforms or self._layout.rates) and self._layout.copied
+        if not alone or watcher.rights.denied or watcher.rights.changed or len(slices) < jobs.slots:
+            return None
+        if joining(self._copied, assigned) is None or watcher.moved or watcher.failure or watcher.ended:
+            return None
+        await self._lead()
+        topic = await layout_topic(target, spec)
+        allowed = await watcher.rights.allowed(assigned)
+        copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        new = joining(self._copied, copied)
+        if new is None or watcher.rights.denied or topic.newest.layout != self._layout.layout:
+            return None
+        runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
+        lost = lost_runs(topic, runs.by_copy, spec.name)
+        held = [[*work.partitions, *(each.copied for each in self._added[work.slot])] for work in slices]
+        records: list[tuple[bytes, bytes | None]] = []
+        for work, share in zip(slices, spread(held, new, watcher.weights()), strict=True):
+            self._added[work.slot] += [
+                Addition(replace(each, copied_before=each.id.topics in lost), runs.by_copy[each.id])
+                for each in share
+            ]
+            if share:
+                value = encode(work, self._added[work.slot])
+                records.append((additions_key(spec, work.slot), value))
+        if any(len(value or b"") > MOST_BYTES for _, value in records):
+            return None
+        await self._leading.write(spec.layout_topic, records)
+        watcher.join(new)
+        self._copied = copied
+        log.info("layout %d: %d more partitions", self._layout.layout, len(new))
+        return assigned
 
     async def _assign_current_ids(self, watcher: Watcher) -> None:
         """Raises KafkaFailure."""
@@ -222,17 +287,18 @@ class Supervisor:
         await verify_state_topics(target, spec)
         await self._lead()
         topic = await layout_topic(target, spec)
+        before = topic.before
+        self._layout = self._layout if self._layout.layout else before  # what ends where we are refused
         allowed = await watcher.rights.allowed(partitions)
         copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
-        older = topic.before.slots if self._unfenced is None else self._unfenced
+        older = before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None
-        before = topic.before
         rates = equal_shares(spec.max_rate, len(shares)) if spec.max_rate and shares else ()
-        self._layout = LayoutRecord(
-            before.layout + 1, max(1, older, len(shares)), copied=before.copied, rates=rates
-        )
+        slots = max(1, older, len(shares))
+        self._layout = LayoutRecord(before.layout + 1, slots, copied=before.copied, rates=rates)
         await self._write(self._layout)
+        self._copied, self._added = copied, [[] for _ in shares]
         await self._drain(jobs)
         await fence_slots(spec, self._layout.slots, topic.unversioned)
         if dropped := forget_unversioned(spec, topic):
@@ -244,6 +310,7 @@ class Supervisor:
         pairs = {copy.id.topics for each in partitions for copy in each.copies}
         gone = await dropper.drop(self._leading, topic, runs.others, pairs)
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
+        secret = secrets.token_bytes(32)
         return [
             Slice(
                 spec,
@@ -253,6 +320,7 @@ class Supervisor:
                 [replace(each, copied_before=each.id.topics in lost) for each in share],
                 [record for each in share for copy in each.copies for record in runs.by_copy[copy.id]],
                 rates[slot] if rates else 0,
+                secret,
             )
             for slot, share in enumerate(shares)
         ]
@@ -261,7 +329,7 @@ class Supervisor:
         """Waits for the end of a layout, and moves shares of its limit to the slices that have use for them."""
         several = len(self._layout.rates) > 1
         sharing = Sharing(self._spec.max_rate, slices) if several else None
-        while not await self._until(over, None if sharing is None else SHARE_EVERY):
+        while not await self._until(over, None if sharing is None else SHARE_EVERY, look=_FOLLOW):
             assert sharing is not None
             assert self._watcher is not None
             rates = sharing.shares(self._watcher.progress, self._layout.rates, time.monotonic())
@@ -318,13 +386,13 @@ class Supervisor:
         assert self._leader is not None, "_lead comes first"
         return self._leader
 
-    async def _until(self, holds: Callable[[], bool], patience: float | None) -> bool:
+    async def _until(self, holds: Callable[[], bool], patience: float | None, *, look: float = _LOOK) -> bool:
         """Whether it came to hold in time."""
         end = None if patience is None else time.monotonic() + patience
         while not holds():
             if end is not None and time.monotonic() >= end:
                 return False
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(look)
         return True
 
 

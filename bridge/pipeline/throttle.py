@@ -83,7 +83,6 @@ def longest_transaction(timeout: float) -> float:
     return _LONGEST * timeout
 
 
-def transaction_seconds(interval: float, round_trip: float, timeout: float, *, backlog: bool) -> float:
-    """From the first batch to the commit. Records of a backlog are late already, and commits would only delay them."""
-    seconds = max(interval, _ROUND_TRIPS * round_trip) if backlog else interval
-    return min(seconds, longest_transaction(timeout))
+def backlog_seconds(interval: float, round_trip: float, timeout: float) -> float:
+    """From the first batch of a backlog to the commit. Its records are late already: commits would only delay them."""
+    return min(max(interval, _ROUND_TRIPS * round_trip), longest_transaction(timeout))

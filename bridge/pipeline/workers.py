@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bridge.logs.setup import WORKER, set_up_logs
-from bridge.pipeline import slices
+from bridge.pipeline import tasks
 
-__all__ = ["slices", "without_zips"]
+__all__ = ["tasks", "without_zips"]
 
 
 def without_zips(path: Sequence[str]) -> list[str]:

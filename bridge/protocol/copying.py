@@ -6,11 +6,12 @@ from bridge.protocol.base import Message
 
 
 class CopyTotals(Message):
-    """Over all partitions of a connector. `state` is the pipeline's: starting, copying, retrying, caught_up, stopped or
-    failed; `layout` and `restarts` count how often the work was distributed again. `lag`: offsets yet to be copied,
-    null while it is not known of any partition. Counters since the connector was started here, rates per second over
-    the last 15 to 30 s. Age and latency in ms, the greatest of partitions that copied in that time; null where none
-    did. `gaps`: entries of the gap ledger by kind."""
+    """Over all partitions of a connector. `state` is the pipeline's: starting, copying, retrying, silent (no report for
+    30 s, so not known), caught_up, stopped or failed; `layout` and `restarts` count how often the work was distributed
+    again. `lag`: offsets yet to be copied, null while it is not known of any partition. Counters since the connector
+    was started here, rates per second over the last 15 to 30 s. Age and latency in ms, the greatest of partitions that
+    copied in that time; null where none did. `gaps`: entries of the gap ledger by kind.
+    `spark_ui`: the address of Spark's UI, null where there is none."""
 
     source: str
     target: str
@@ -26,6 +27,7 @@ class CopyTotals(Message):
     record_age_ms: int | None = None
     replication_latency_ms: int | None = None
     gaps: dict[str, int] = {}
+    spark_ui: str | None = None
 
 
 class PartitionProgress(Message):

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from bridge.errors import BridgeError, ErrorCode
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.protocol.doctor import DoctorReport
+from bridge.service.checks.answer import scrubbed
 from bridge.service.checks.context import Naming
-from bridge.service.checks.validation import scrubbed
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector, comparable
 from connectors.base import Kind

@@ -145,11 +145,13 @@ class _Outcome(NamedTuple):
 
 class Pools(NamedTuple):
     """The pools of the service, apart so that calls that hang in one do not delay another. `starts` checks
-    configurations of connectors and tasks that start, `validations` those of validate requests; `queries` is for calls
-    to clusters."""
+    configurations of connectors and tasks that start, `validations` those of validate requests; `large_…` wait for
+    the processes that check large ones, one call at a time; `queries` is for calls to clusters."""
 
     starts: BoundedPool
     validations: BoundedPool
+    large_starts: BoundedPool
+    large_validations: BoundedPool
     queries: BoundedPool
 
     @property
@@ -187,5 +189,7 @@ def pools(size: int, queue: int, check_seconds: float = CHECK_SECONDS) -> Pools:
     return Pools(
         BoundedPool(size, queue, check_seconds, CHECKING),
         BoundedPool(size, queue, check_seconds, CHECKING),
+        BoundedPool(1, queue, check_seconds, CHECKING),
+        BoundedPool(1, queue, check_seconds, CHECKING),
         BoundedPool(size, queue, QUERY_SECONDS, "asking the clusters"),
     )

@@ -91,7 +91,7 @@ class Service:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
         await self.rounds.close(self.grace)
-        self.checker.reachability.close()
+        self.checker.close()
         self.pools.close()
 
     async def _tick(self) -> None:

@@ -16,6 +16,7 @@ from bridge.service.checks.context import (
     Props,
     RoundsContext,
 )
+from bridge.service.checks.large_configs import LargeConfigs
 from bridge.service.checks.plugin_process import PluginProcess
 from bridge.service.checks.plugin_questions import (
     AlterInPluginProcess,
@@ -51,7 +52,12 @@ def check_context(policy: Policy) -> CheckContext:
 
     clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
     return CheckContext(
-        KINDS, clients, ProbeInPluginProcess(probe), DoctorInPluginProcess(doctor_here), PluginProcess(policy)
+        KINDS,
+        clients,
+        ProbeInPluginProcess(probe),
+        DoctorInPluginProcess(doctor_here),
+        PluginProcess(policy),
+        LargeConfigs(policy),
     )
 
 

@@ -13,12 +13,14 @@ from typing import Any, ClassVar
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from bridge.spark.group_options import CONFIG, config_path
+from bridge.spark.group_rounds import task_rounds
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.pushdown import Limits
 from bridge.spark.records import RecordsPartition, batch_partitions
-from bridge.spark.rejected import in_one_line, verify_streams
+from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
 from bridge.spark.schema import chosen
-from bridge.spark.tables import TABLES, Table
+from bridge.spark.tables import TABLES, Table, renewed
 
 _WHOLE = 1 << 62
 """Bytes of a partition that is not divided: the newest record of a key is known where all of them are read."""
@@ -66,7 +68,34 @@ class MirrorGaps(InternalTopic):
 
 
 class MirrorGroups(InternalTopic):
+    """With the option `config` rows are worked out when they are read; else they are those of the readiness topic."""
+
     table_name = "mirror-groups"
+
+    def schema(self) -> StructType:
+        with in_one_line(self.table_name):
+            if (path := config_path(self.options)) is not None:
+                from bridge.spark.translating.groups import load_flow
+
+                load_flow(path)
+                return self._table.schema
+        return super().schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with in_one_line(self.table_name):
+            if (path := config_path(self.options)) is not None:
+                from bridge.spark.translating.groups import GroupsReader
+
+                return GroupsReader(self.table_name, path, chosen(schema, self._table.columns))
+        return super().reader(schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        with in_one_line(self.table_name):
+            if config_path(self.options) is not None:
+                raise SourceRejected(
+                    f"option {CONFIG} is for a batch only: a stream has what the service writes"
+                )
+        return super().streamReader(schema)
 
 
 class MirrorCheckpoints(InternalTopic):
@@ -114,6 +143,13 @@ def table_rows(
     table, columns = TABLES[name], schema.names
     with in_one_line(name):
         stored: Iterator[StoredRecord] = records(options, partition.ranges)
-        for record in newest(stored) if newest_only else stored:
+        if not newest_only:
+            for record in stored:
+                for fields in table.read(*record):
+                    yield tuple(map(fields.get, columns))
+            return
+        kept = newest(stored)
+        rounds = task_rounds(each[:3] for each in kept) if name == MirrorGroups.table_name else {}
+        for record in kept:
             for fields in table.read(*record):
-                yield tuple(map(fields.get, columns))
+                yield tuple(map(renewed(fields, rounds).get, columns))

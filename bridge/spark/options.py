@@ -159,6 +159,11 @@ def _only(given: Mapping[str, str], names: tuple[str, ...], kind: str) -> None:
             raise SourceRejected(f"option {name} is for {kind} only")
 
 
+def is_option(name: str) -> bool:
+    """Whether there is an option of this name, in lower case."""
+    return _unknown(name) is None
+
+
 def _unknown(name: str) -> str | None:
     """What is wrong with the name of an option, if anything is."""
     if name in _CANONICAL:

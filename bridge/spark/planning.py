@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -44,7 +44,9 @@ def client_of(options: RecordsOptions) -> NetworkClient:
     return NetworkClient(options.settings())
 
 
-async def patiently(work: Callable[[], Awaitable[T]], seconds: float) -> T:
+async def patiently(
+    work: Callable[[], Awaitable[T]], seconds: float, heal: Collection[KafkaFault] = _HEAL
+) -> T:
     """Does it again while it fails with what time may heal, for so many seconds. Raises the last KafkaFailure."""
     backoff, until = Backoff(*_PAUSES), time.monotonic() + seconds
     while True:
@@ -52,7 +54,7 @@ async def patiently(work: Callable[[], Awaitable[T]], seconds: float) -> T:
             return await work()
         except KafkaFailure as error:
             pause = backoff.next()
-            if error.fault not in _HEAL or time.monotonic() + pause > until:
+            if error.fault not in heal or time.monotonic() + pause > until:
                 raise
         await asyncio.sleep(pause)
 
@@ -108,23 +110,32 @@ async def offsets_at(
     return resolved(where, logs, times)
 
 
-async def sampled(client: NetworkClient, parts: Iterable[OffsetRange]) -> dict[TopicPartition, float]:
+async def sampled(
+    client: NetworkClient, parts: Iterable[OffsetRange], *, strict: bool = False
+) -> dict[TopicPartition, float]:
     """Bytes of an offset, by the batch in the middle of each range. Partitions that do not answer are left out: the
-    sizes only say how work is divided."""
+    sizes only say how work is divided. With `strict` what may heal is a KafkaFailure: an epoch that is replayed has to
+    be divided as it was."""
     middles = {
         each.tp: FetchPartition(each.topic_id, (each.start + each.end) // 2, _SAMPLE) for each in parts
     }
-    nodes, _ = client.by_leader(middles)
+    nodes, leaderless = client.by_leader(middles)
+    for failed in leaderless.values():
+        if strict and failed.fault in _HEAL:
+            raise failed
     sizes: dict[TopicPartition, float] = {}
 
     async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
         call = log_requests.fetch(
             {tp: middles[tp] for tp in tps}, committed_only=False, params=FetchParams(max_bytes=_SAMPLES)
         )
-        with contextlib.suppress(KafkaFailure):
+        with contextlib.nullcontext() if strict else contextlib.suppress(KafkaFailure):
             response = await client.send(node, call, "sample batches")
             names = {middles[tp].topic_id: tp.topic for tp in tps}
             for tp, data in log_requests.read_fetched(response, call.API_VERSION, names).items():
+                unanswered = of_code(data.error, "sample batches")
+                if strict and unanswered is not None and unanswered.fault in _HEAL:
+                    raise unanswered
                 size = bytes_an_offset(data.records)
                 if size is not None:
                     sizes[tp] = size

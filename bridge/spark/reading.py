@@ -185,7 +185,7 @@ _WHY = {
 
 def fetched(options: RecordsOptions, ranges: Sequence[OffsetRange]) -> Iterator[Fetched]:
     """Batches of all ranges, as they come; those of one range in order. Raises SourceRejected and KafkaFailure."""
-    with _event_loop() as run:
+    with event_loop() as run:
         client = run(_opened(options))
         try:
             reader = RangesReader(
@@ -210,10 +210,10 @@ async def _opened(options: RecordsOptions) -> NetworkClient:
 
 
 @contextmanager
-def _event_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
-    """Runs coroutines in a thread with an event loop, which goes on fetching while what was fetched is decoded here."""
+def event_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
+    """Runs coroutines in a thread with an event loop, which goes on while records are decoded or encoded here."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="fetch", daemon=True)
+    thread = threading.Thread(target=loop.run_forever, name="kafka", daemon=True)
     thread.start()
     try:
         yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     Filter,
     InputPartition,
@@ -59,6 +61,16 @@ class MirrorRecords(DataSource):
             from bridge.spark.stream import RecordsStreamReader
 
             return RecordsStreamReader(NAME, for_stream(self.options), chosen(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from bridge.spark.writing.writers import batch_writer
+
+        return batch_writer(NAME, dict(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from bridge.spark.writing.writers import stream_writer
+
+        return stream_writer(NAME, dict(self.options), schema, overwrite=overwrite)
 
 
 class RecordsReader(DataSourceReader):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from bridge.errors import BridgeError, ErrorCode, KafkaFailure
+from bridge.errors import BridgeError, ConfigRejected, ErrorCode, KafkaFailure
 
 _NO_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
@@ -18,6 +18,12 @@ class SourceRejected(BridgeError):
 
     code = ErrorCode.BAD_CONFIG
     status = 400
+
+
+def verify_pyarrow() -> None:
+    """Raises SourceRejected where there is no pyarrow."""
+    if find_spec("pyarrow") is None:
+        raise SourceRejected("bridge.spark needs pyarrow, which is not installed: pip install pyarrow")
 
 
 def verify_streams() -> None:
@@ -32,7 +38,9 @@ def in_one_line(source: str) -> Iterator[None]:
     Spark reads the variable in the Python worker that has raised, and ends that worker."""
     try:
         yield
-    except (SourceRejected, KafkaFailure) as error:
+    except (SourceRejected, KafkaFailure, ConfigRejected) as error:
         os.environ[_NO_TRACEBACK] = "1"
         text = str(error)
+        if isinstance(error, ConfigRejected):
+            text = "; ".join(each.message for each in error.errors)
         raise SourceRejected(text if text.startswith(source) else f"{source}: {text}") from None

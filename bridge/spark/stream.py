@@ -88,7 +88,9 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return []
             logs = self._logs()
             ranges = stream_ranges(first, last, logs, fail_on_data_loss=self._options.fail_on_data_loss)
-            return divided(ranges, self._run(lambda client: sampled(client, ranges)), self._options)
+            return divided(
+                ranges, self._run(lambda client: sampled(client, ranges, strict=True)), self._options
+            )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)

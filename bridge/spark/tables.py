@@ -28,6 +28,7 @@ from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.readiness_records import decode
 from bridge.pipeline.gaps import read_ledger
+from bridge.spark.group_rounds import Rounds, last_round
 from bridge.translation.runs.runs import decode_change
 
 Fields = dict[str, Any]
@@ -112,6 +113,7 @@ def _runs(key: bytes | None, value: bytes | None) -> list[Fields]:
             "handed_back": run.handed_back,
             "again": run.again,
             "transformed": run.transformed,
+            "found": run.found,
         }
     ]
 
@@ -181,6 +183,7 @@ def _groups(key: bytes | None, value: bytes | None) -> list[Fields]:
         return [fields]
     fields |= {
         "as_of": _time(record.as_of_ms),
+        "fresh": False,
         "state": record.state or None,
         "reason": record.reason,
         "flags": [],
@@ -205,6 +208,14 @@ def _groups(key: bytes | None, value: bytes | None) -> list[Fields]:
     return rows or [fields]
 
 
+def renewed(fields: Fields, rounds: Rounds) -> Fields:
+    """A row of `mirror-groups` with the time of the last round in which it was found so, if that is known."""
+    if fields.get("as_of") is None:
+        return fields
+    at = last_round(rounds, fields["record_topic"], fields["connector"], fields["group"])
+    return {**fields, "as_of": max(fields["as_of"], _time(at) or fields["as_of"])}
+
+
 _COPY = {"topic": _STRING, "partition": _INT, "target_topic": _STRING}
 _POSITION = {"upstream_offset": _LONG, "downstream_offset": _LONG}
 _RUN_FIELDS: dict[str, DataType] = {
@@ -216,7 +227,7 @@ _RUN_FIELDS: dict[str, DataType] = {
     "leader_epoch": _INT,
     "last_timestamp": _TIME,
     "bytes": _LONG,
-    **dict.fromkeys(("handed_back", "again", "transformed"), _BOOLEAN),
+    **dict.fromkeys(("handed_back", "again", "transformed", "found"), _BOOLEAN),
 }
 _GAP_FIELDS: dict[str, DataType] = {
     **_COPY,
@@ -229,7 +240,7 @@ _GROUP_FIELDS: dict[str, DataType] = {
     "group": _STRING,
     "topic": _STRING,
     "partition": _INT,
-    "offset": _LONG,
+    **dict.fromkeys(("offset", "lag"), _LONG),
     "target_topic": _STRING,
     "target_offset": _LONG,
     "verdict": _STRING,
@@ -239,6 +250,7 @@ _GROUP_FIELDS: dict[str, DataType] = {
     "committed": _LONG,
     "state": _STRING,
     "as_of": _TIME,
+    "fresh": _BOOLEAN,
     "connector": _STRING,
 }
 TABLES: dict[str, Table] = {

@@ -38,6 +38,10 @@ class FollowedSyncs:
         self._begun = True
         self._store.finish_start()
 
+    @property
+    def store(self) -> OffsetSyncStore:
+        return self._store
+
     def translate(self, tp: TopicPartition, offset: int) -> int | None:
         return self._store.translate(tp, offset)
 

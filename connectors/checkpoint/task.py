@@ -20,10 +20,18 @@ from connectors.group_translation.instance import GroupsInstance
 from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.round import RoundOutcome
 from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import ByBoth, ByRecords, ByRuns, BySyncs, Strategy
+from connectors.group_translation.strategies import (
+    ByBoth,
+    ByRecords,
+    ByRuns,
+    BySyncs,
+    Runs,
+    Strategy,
+    Syncs,
+)
 from connectors.internal_topics import make
 from connectors.outages import Outages
-from connectors.ports import Clusters
+from connectors.ports import Cluster, Clusters
 
 
 class CheckpointInstance(GroupsInstance[CheckpointOptions]):
@@ -43,13 +51,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         self._topic_made = False
         wait = options.admin_timeout_ms
         self._checkpoints = Checkpoints(Side.TARGET, sides[1].tail(self._topic), wait)
-        on_target = options.offset_syncs_on_target
-        alias = options.source_alias if on_target else options.target_alias
-        tail = sides[on_target].tail(options.policy.offset_syncs_topic(alias))
-        # Stock's answers to the letter include those that a target which was cut back makes wrong.
-        mended = options.evidence is not Evidences.SYNCS
-        side = Side.TARGET if on_target else Side.SOURCE
-        self._syncs = FollowedSyncs(side, tail, wait, mended=mended)
+        self._syncs = syncs_of(options, sides)
         self._emit_at = self._sync_at = time.monotonic()
         reverse_flow = ReverseFlow(options, sides[0], known_only=False) if options.reverse else None
         runs = FollowedRuns(options, sides[1]) if options.evidence is Evidences.BOTH else None
@@ -59,10 +61,10 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             clusters,
             sides,
             publisher,
-            _strategy_of(options.evidence, self._syncs, runs),
+            strategy_of(options.evidence, self._syncs, runs),
             options.emit_interval,
             outages=Outages(name, props),
-            reverse=options.reverse or options.evidence is Evidences.SYNCS,
+            reverse=pairs_reversed(options),
             reverse_flow=reverse_flow,
             runs=runs,
         )
@@ -181,7 +183,23 @@ def _next(due: float, interval: float, began: float) -> float:
     return due if due > began else began + interval
 
 
-def _strategy_of(evidence: Evidences, syncs: FollowedSyncs, runs: FollowedRuns | None) -> Strategy:
+def syncs_of(options: CheckpointOptions, sides: tuple[Cluster, Cluster]) -> FollowedSyncs:
+    """Returns the offset syncs of the flow, of which nothing is read yet; `sides`: source and target."""
+    on_target = options.offset_syncs_on_target
+    alias = options.source_alias if on_target else options.target_alias
+    tail = sides[on_target].tail(options.policy.offset_syncs_topic(alias))
+    # Stock's answers to the letter include those that a target which was cut back makes wrong.
+    mended = options.evidence is not Evidences.SYNCS
+    side = Side.TARGET if on_target else Side.SOURCE
+    return FollowedSyncs(side, tail, options.admin_timeout_ms, mended=mended)
+
+
+def pairs_reversed(options: CheckpointOptions) -> bool:
+    """Whether copies of the target's own topics are paired with those, as stock does."""
+    return options.reverse or options.evidence is Evidences.SYNCS
+
+
+def strategy_of(evidence: Evidences, syncs: Syncs, runs: Runs | None) -> Strategy:
     """Returns the strategy for `translation.evidence`; runs count with `both` only."""
     if evidence is Evidences.SYNCS:
         return BySyncs(syncs)

@@ -41,6 +41,7 @@ OURS: Final = (
 )
 """Modules that any configuration may name, with all below them."""
 _MASTER = "spark.master"
+_REMOTE = "spark.remote"
 _PROTECTING = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
 """Keys of Spark that nobody turns off unasked."""
 _TRANSFORM_KEY = re.compile(r"bridge\.transforms\..*\.(?P<own>[^.]*)")
@@ -136,6 +137,13 @@ def _spark(key: str, value: str, policy: Policy) -> Iterator[str]:
                 "the service starts Spark on its own machine (local, local[2], local[*]); any other master, which gets "
                 f"the configuration's passwords, needs {SPARK_MASTERS}={master}{_now(policy.spark_masters)}"
             )
+    elif key == _REMOTE:
+        server = value.strip(JAVA_WHITESPACE).partition("/;")[0].rstrip("/")
+        if not fits(server, policy.spark_masters):
+            yield (
+                "a Spark Connect server gets the configuration's passwords, and its answers are unpickled: it needs "
+                f"{SPARK_MASTERS}={server}{_now(policy.spark_masters)}"
+            )
 
 
 def _servers(value: str, policy: Policy) -> Iterator[str]:
@@ -213,6 +221,8 @@ def _python(key: str, value: str) -> Iterator[str]:
     searched."""
     parameter = _TRANSFORM_KEY.fullmatch(key)
     if parameter is not None and parameter["own"] != "type":
+        return
+    if PYTHON not in value:  # a list of topics may have a megabyte
         return
     for item in value.split(","):
         name = item.strip(JAVA_WHITESPACE)

@@ -13,7 +13,16 @@ LOCAL_MASTER: Final = re.compile(r"local(\[(\*|\d{1,4})(,\d{1,4})?\])?")
 """On the service's own machine; any other gets the configuration with its passwords, and answers that are unpickled."""
 
 _GENERAL = (
-    *("spark.app.name", "spark.master", "spark.speculation", "spark.default.parallelism", "spark.cores.max"),
+    *(
+        "spark.app.name",
+        "spark.master",
+        "spark.remote",
+        "spark.connect.authenticate.token",
+        "spark.speculation",
+        "spark.shared",
+        "spark.default.parallelism",
+        "spark.cores.max",
+    ),
     *("spark.log.level", "spark.log.structuredLogging.enabled", "spark.log.callerContext"),
     *("spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secretBitLength"),
     *(

@@ -10,7 +10,7 @@ from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.instance import GroupsInstance
 from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Strategy
+from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Runs, Strategy
 from connectors.outages import Outages
 from connectors.ports import Clusters
 
@@ -46,7 +46,7 @@ class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
         )
 
 
-def strategy_of(options: GroupOffsetOptions, runs: FollowedRuns | None = None) -> Strategy:
+def strategy_of(options: GroupOffsetOptions, runs: Runs | None = None) -> Strategy:
     if not options.verify:
         return ByTimestamp()
     return ByRecords() if runs is None else ByRuns(runs, ByRecords())

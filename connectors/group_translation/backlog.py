@@ -34,10 +34,10 @@ def copied_to(
 ) -> int | None:
     """Returns up to where a source partition is copied for certain, None for not known.
 
-    That is the position of the mirror's newest run, or else the source's end, where its last record was found on the
-    target: records before that show how far a group has come, not the mirror.
+    That is the position of the mirror's newest run, unless another mirror goes on behind it; else the source's end,
+    where its last record was found on the target: records before that show how far a group has come, not the mirror.
     """
-    if last is None:
+    if last is None or last.handed_back:
         seen = memory.tail_seen == (source.end, target.end)
         return memory.reached if memory.reached >= source.end or seen else None
     ids = (last.source_topic_id, identity.source_id), (last.target_topic_id, identity.target_id)

@@ -32,6 +32,11 @@ class FollowedRuns:
         return self._log.unreadable
 
     @property
+    def remark(self) -> str | None:
+        """Why the topic can't be read now."""
+        return self._log.remark
+
+    @property
     def remembered(self) -> int:
         """Copies that have runs."""
         return len(self._consistent)
@@ -48,6 +53,10 @@ class FollowedRuns:
             if runs.last is not None:
                 self._consistent[copy] = runs
         return runs
+
+    def all(self) -> dict[CopyId, tuple[OffsetRun, ...]]:
+        """Returns the runs of every copy, in no order."""
+        return {copy: tuple(self._table.of(copy)) for copy in self._table.copies}
 
     def _apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:
         for copy in self._table.apply(change):

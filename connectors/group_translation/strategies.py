@@ -150,7 +150,7 @@ class ByRuns:
         by_runs, last = self._by_runs(question)
         if by_runs is None or last is None:
             return self._otherwise.at_once(question, cached)
-        agrees_with_logs = self._check_result(question, last)
+        agrees_with_logs = self.agreed(question.copy, question.identity)
         if agrees_with_logs is None:
             return None
         if not agrees_with_logs:
@@ -167,7 +167,7 @@ class ByRuns:
         by_runs, last = self._by_runs(question)
         if by_runs is None or last is None:
             return (yield from self._otherwise.steps(question, memory))
-        agrees_with_logs = self._check_result(question, last)
+        agrees_with_logs = self.agreed(question.copy, question.identity)
         if agrees_with_logs is None:
             agrees_with_logs = yield from _check(question, last, memory)
             self._checked[question.copy] = last, question.identity, agrees_with_logs
@@ -225,6 +225,11 @@ class ByRuns:
         """Returns where on the target the copies begin that count for an offset; 0 where all count."""
         return self._runs.of(copy).target_from(offset)
 
+    def agreed(self, copy: CopyId, identity: PairIdentity) -> bool | None:
+        """Whether the newest run of a copy agreed with these logs; None where they have not been compared."""
+        run, compared, agreed = self._checked.get(copy, (None, None, False))
+        return agreed if (run, compared) == (self.last(copy), identity) else None
+
     def last(self, copy: CopyId) -> OffsetRun | None:
         """Returns the newest run of a copy."""
         return self._runs.of(copy).last
@@ -256,11 +261,6 @@ class ByRuns:
         runs, identity = self._runs.of(question.copy), question.identity
         logs = identity.target_id, question.target, identity.source_id, question.source
         return runs.translate(question.offset, *logs, self.scans), runs.last
-
-    def _check_result(self, question: Question, last: OffsetRun) -> bool | None:
-        """Whether the newest run agreed with the logs; None while they have not been compared."""
-        run, identity, agreed = self._checked.get(question.copy, (None, None, False))
-        return agreed if (run, identity) == (last, question.identity) else None
 
     def _scan_due(self, question: Question, best: Verdict) -> bool:
         held = self._runs.of(question.copy).held(question.offset)

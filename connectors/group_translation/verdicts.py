@@ -7,7 +7,7 @@ their partitions (`pair_states`), what takes no look-up (the strategy and `verdi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bridge.errors import KafkaFailure
@@ -84,8 +84,18 @@ class GroupVerdicts:
         `source_failure`: why the source as a whole does not answer. Verdicts then rest on runs, and on what was exact
         and still is; the others are pending.
         """
-        offsets = _offsets(committed)
-        states = await self._states(offsets, source_failure)
+        return await self.at(_offsets(committed), source_failure)
+
+    async def at(
+        self,
+        offsets: Mapping[PartitionPair, Collection[int]],
+        source_failure: KafkaFailure | None = None,
+        states: Mapping[PartitionPair, PairState] | None = None,
+    ) -> Verdicts:
+        """Returns a verdict for each of these offsets. `states`: what the clusters have said about the pairs, where
+        they were asked before. Raises ClusterAway."""
+        if states is None:
+            states = await self.states(list(offsets), source_failure)
         at_once, jobs = self._translations(states, offsets)
         looked_up = await translate_all(
             jobs, self._source, self._target, source_committed_only=self._options.source_committed_only
@@ -93,25 +103,28 @@ class GroupVerdicts:
         behind: Mapping[TopicPartition, Behind] = {}
         if source_failure is None:
             looked_up = {key: self._looked_up(states[key[0]], *key, looked_up[key]) for key in looked_up}
-            behind = self._behind(states)
+            behind = self._behind({pair: states[pair] for pair in offsets})
             for pair, numbers in offsets.items():
                 self._seen.setdefault(pair, set()).update(numbers)
         return Verdicts(
             by_offset=at_once | looked_up,
             source_ends={
-                pair[0]: state.source.end for pair, state in states.items() if isinstance(state, BothSides)
+                pair[0]: state.source.end for pair in offsets if isinstance(state := states[pair], BothSides)
             },
             target_ends={
-                pair[1]: state.target.end for pair, state in states.items() if not isinstance(state, Verdict)
+                pair[1]: state.target.end
+                for pair in offsets
+                if not isinstance(state := states[pair], Verdict)
             },
             behind=behind,
             lookups=len(jobs) if source_failure is None else 0,
         )
 
-    async def _states(
-        self, offsets: Mapping[PartitionPair, object], source_failure: KafkaFailure | None
+    async def states(
+        self, pairs: Sequence[PartitionPair], source_failure: KafkaFailure | None = None
     ) -> dict[PartitionPair, PairState]:
-        pairs, timeout_ms = list(offsets), self._options.admin_timeout_ms
+        """Asks the clusters about pairs of partitions. Raises ClusterAway."""
+        timeout_ms = self._options.admin_timeout_ms
         if source_failure is not None:
             return await target_only(pairs, self._target, source_failure, timeout_ms=timeout_ms)
         return await both_sides(
@@ -123,14 +136,14 @@ class GroupVerdicts:
         )
 
     def _translations(
-        self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, set[int]]
+        self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, Collection[int]]
     ) -> tuple[dict[PairOffset, Verdict], dict[PairOffset, Job]]:
         """Returns the verdicts that take no look-up, and jobs for all others."""
         at_once: dict[PairOffset, Verdict] = {}
         jobs: dict[PairOffset, Job] = {}
-        for pair, state in states.items():
-            for offset in offsets[pair]:
-                begun = self._translation(pair, offset, state)
+        for pair, some in offsets.items():
+            for offset in some:
+                begun = self._translation(pair, offset, states[pair])
                 if isinstance(begun, Verdict):
                     at_once[pair, offset] = begun
                 else:

@@ -13,6 +13,9 @@ from bridge.mm2.filters import (
     TopicFilter,
 )
 from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.connect_address import REMOTE as _REMOTE
+from bridge.model.connect_address import TOKEN as _TOKEN
+from bridge.model.connect_address import problem, shown
 from bridge.model.values import Side
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SYNCS_LOCATION, mirror_errors
@@ -27,13 +30,18 @@ from connectors.config.token_functions import token_function_errors
 from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
-from connectors.source.definition import DEFINITION, EMIT_SYNCS
+from connectors.source.definition import DEFINITION, EMIT_SYNCS, SHARED
 from connectors.source.transforms import ChosenTransform, transforms
 from connectors.source.writing import client_property, writing_errors
 
 Props = Mapping[str, str | None]
 
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
+_FOR_A_SERVER = (
+    *(_REMOTE, "spark.master", _TOKEN),
+    *("spark.default.parallelism", "spark.archives", "spark.speculation"),
+)
+"""Keys that mean something with a Spark Connect server, or have an error of their own."""
 
 COMMITTED = "read_committed"
 NOT_EXACTLY_ONCE = (
@@ -105,9 +113,18 @@ def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Confi
 
 def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
     """Executors elsewhere get the passwords of both clusters over the network."""
+    if _REMOTE in there:
+        yield from _connect_server(there)
+        return
     master = there.get("spark.master", "local").strip(JAVA_WHITESPACE)
     if LOCAL_MASTER.fullmatch(master) is not None:
         return
+    if there.get(SHARED, "").strip(JAVA_WHITESPACE).lower() == "true":
+        why = (
+            "connectors share a Spark of a local master only; on a cluster they share a Spark Connect server "
+            "(spark.remote), or each has an application"
+        )
+        yield ConfigError(SHARED, invalid(SHARED, there[SHARED], why))
     authenticate = there.get(_AUTHENTICATE)
     if authenticate is None:
         why = (
@@ -120,6 +137,21 @@ def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
             "a standalone master, its workers and this driver need the same one with spark.authenticate=true"
         )
         yield ConfigError(_SECRET, f"Missing configuration {_SECRET}: {why}")
+
+
+def _connect_server(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    """A Spark Connect server has its own master and settings, and gets the passwords in one message."""
+    address = there[_REMOTE].strip(JAVA_WHITESPACE)
+    if (why := problem(address)) is not None:
+        # Whoever has put a token there need not read it again in the log.
+        yield ConfigError(_REMOTE, invalid(_REMOTE, shown(address), why))
+    if "spark.master" in there:
+        why = f"{_REMOTE} says where the copy runs, and its server has a master: leave one of them out"
+        yield ConfigError("spark.master", invalid("spark.master", there["spark.master"], why))
+    for key in sorted(there):
+        if key.startswith("spark.") and key not in _FOR_A_SERVER:
+            why = f"with {_REMOTE} the server's own settings hold, and {key} does nothing: leave it out"
+            yield ConfigError(key, why)
 
 
 def isolation(there: Mapping[str, str]) -> str:

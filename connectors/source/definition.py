@@ -42,7 +42,7 @@ MAX_RATE = "bridge.copy.max.bytes.per.second"
 GAP_POLICY, RECORD_POLICY = "source.gap.policy", "source.record.policy"
 TRANSFORMS = "bridge.transforms"
 TRANSFORM_TIMEOUT, TRANSFORM_MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
-SPECULATION = "spark.speculation"
+SPECULATION, SHARED = "spark.speculation", "spark.shared"
 
 _LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
 _GROUP, _PIPELINE = "Topics", "Pipeline"
@@ -180,7 +180,8 @@ _OURS = (
         Type.LONG,
         "100",
         _MEDIUM,
-        "How often copied records are committed on the target; read_committed readers see them then.",
+        "How long copied records wait at most for their commit on the target, after which read_committed readers see "
+        "them. Without a backlog they are committed as soon as what has come is sent.",
         _PIPELINE,
         validator=Range(1, 5000),
     ),
@@ -272,6 +273,22 @@ _OURS = (
         _MEDIUM,
         "Master of the Spark cluster that the pipeline runs on; others than local ones have to be allowed by the "
         "service. Any other spark.* key that the service allows is passed on to Spark too (docs/security.md).",
+        _PIPELINE,
+    ),
+    Key(
+        "spark.remote",
+        Type.STRING,
+        "",
+        _MEDIUM,
+        "Address of a Spark Connect server that the pipeline runs on instead, as sc://host:15002/;use_ssl=true; it has "
+        "to be allowed by the service as masters are. Its token: spark.connect.authenticate.token (docs/spark.md).",
+        _PIPELINE,
+    ),
+    flag(
+        SHARED,
+        "false",
+        "Whether this connector has one Spark of a local master with the others of its service that have true "
+        "here and the same other spark.* keys. Each has as many slices as it would have alone.",
         _PIPELINE,
     ),
     flag(

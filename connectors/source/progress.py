@@ -138,6 +138,7 @@ class Reporter:
             record_age_ms=_greatest(row.record_age_ms for row in busy),
             replication_latency_ms=_greatest(row.replication_latency_ms for row in busy),
             gaps=dict(self._gap_counts),
+            spark_ui=status.spark_ui or None,
         )
 
 

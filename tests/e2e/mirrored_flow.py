@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from bridge.client import heartbeat_topics, replication_hops, translate_offsets, upstream_clusters
@@ -34,6 +34,7 @@ from tests.support import (
     stock_config,
     unique,
 )
+from tests.support.readers import reader
 from tests.support.records import as_record
 
 PARTITIONS = 10
@@ -348,18 +349,7 @@ def read_all(
         if start is None or (topic, partition) in start
     }
     result: dict[int, list[Record]] = {partition: [] for partition in places}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": unique("reader"),
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-        }
-    )
-    try:
+    with reader(cluster.bootstrap, committed_only=committed_only, reset="error") as consumer:
         consumer.assign([Place(topic, partition, offset) for partition, offset in places.items()])
         ended: set[int] = set()
         while ended != set(places):
@@ -373,6 +363,4 @@ def read_all(
                 ended.add(partition)
             else:
                 raise KafkaException(error)
-    finally:
-        consumer.close()
     return result

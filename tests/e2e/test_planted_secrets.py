@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
+from bridge.pipeline.spark_settings import JAVA_OPTIONS
 from tests.e2e.flow import LEASE_MS, WAIT
 from tests.support import commit, create_topic, eventually, numbered, produce, read, unique
 from tests.support.jwts import unsigned
@@ -145,7 +146,8 @@ class Plot:
             "spark.eventLog.dir": self.home.as_uri(),
             "spark.hadoop.fs.s3a.secret.key": self.secrets["spark secret key"],
             "spark.hadoop.fs.azure.account.key.store": self.secrets["spark account key"],
-            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self.home} -Dvault.password='{java}'",
+            # Our own defaults first, which these take the place of.
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={self.home} -Dvault.password='{java}'",
         }
 
     @contextmanager

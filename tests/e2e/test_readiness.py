@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,10 +15,12 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import NO_AUTHORITIES, Broker, LocalStack
+from bridge.spark.internal_topics import MirrorGroups
+from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
 from tests.e2e.flow import WAIT, Flow, Json, committed_offsets, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
-from tests.support import eventually, read, unique
+from tests.support import bounds, eventually, read, unique
 
 BUSY = 20.0
 """Seconds that a busy machine may add."""
@@ -111,6 +116,45 @@ def not_green(flow: Flow, group: str, answer: str, reason: str, within: float) -
     why = eventually(reported, within + WAIT, what=f"{group} is {answer}: {reason}")
     assert looked[0] - began < within, f"seen after {looked[0] - began:.1f} s"
     return why
+
+
+def test_tables_of_groups_have_the_verdicts_of_the_service(
+    mirrored_flow: OurFlow, group: str, tmp_path: Path
+) -> None:
+    """As they are looked at, and as the service has stored them."""
+    flow, file = mirrored_flow.flow, tmp_path / "groups.json"
+    file.write_text(json.dumps(flow.worker.rest.config(_connector(flow, "group_offset"))))
+    stored = {
+        "kafka.bootstrap.servers": flow.target.bootstrap,
+        "subscribe": f"mm2-group-readiness.{flow.source.name}.internal",
+    }
+    schema, began = TABLES["mirror-groups"].schema, datetime.now(UTC)
+    report = flow.service.report(group)
+    for options, fresh in (({"config": str(file)}, True), (stored, False)):
+        reader = MirrorGroups(options).reader(schema)
+        read_now = [
+            dict(zip(schema.names, each, strict=True))
+            for part in reader.partitions()
+            for each in reader.read(part)
+        ]
+        rows = [row for row in read_now if row["group"] == group]
+        assert len(rows) == len(report["partitions"]) == PARTITIONS
+        ends = bounds(flow.source.bootstrap, rows[0]["topic"])
+        for row, said in zip(rows, report["partitions"], strict=True):
+            for column, field in (
+                *(
+                    (name, name)
+                    for name in ("topic", "partition", "target_topic", "target_offset", "verdict")
+                ),
+                *((name, name) for name in ("bound", "evidence", "reason", "flags")),
+                *(("offset", "committed"), ("committed", "written")),
+            ):
+                assert row[column] == said[field], column
+            assert row["lag"] == (ends[row["partition"]][1] - row["offset"] if fresh else None)
+            assert (row["connector"], row["fresh"]) == (report["connector"], fresh)
+            # The service notes the time of a round every 5 s.
+            oldest = began - timedelta(seconds=1 if fresh else 5 + BUSY)
+            assert oldest <= row["as_of"] <= datetime.now(UTC)
 
 
 def test_a_group_is_not_ready_while_its_connector_is_paused_or_stopped(

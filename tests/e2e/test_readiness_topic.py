@@ -6,13 +6,17 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
+from pyspark.sql.datasource import InputPartition
 from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import NO_AUTHORITIES, Broker, LocalStack
+from bridge.spark.internal_topics import MirrorGroups
+from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
 from tests.e2e.flow import WAIT, Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
@@ -115,6 +119,23 @@ def _as_of(flow: Flow, group: str, before: Json, began: float) -> float:
     return took
 
 
+def _in_a_table(flow: Flow, group: str, before: Json, file: Path) -> None:
+    """A look from Spark goes on from what is stored, as the service does."""
+    file.write_text(json.dumps(flow.worker.rest.config(before["connector"])))
+    schema = TABLES["mirror-groups"].schema
+    reader = MirrorGroups({"config": str(file)}).reader(schema)
+    rows = [dict(zip(schema.names, row, strict=True)) for row in reader.read(InputPartition(0))]
+    assert len(rows) == len(before["partitions"])
+    for row, old in zip(rows, before["partitions"], strict=True):
+        assert (row["group"], row["fresh"], row["lag"]) == (group, False, None)
+        assert (row["offset"], row["committed"]) == (old["committed"], old["written"])
+        assert [row[name] for name in ("target_offset", "verdict", "bound", "evidence")] == [
+            old[name] for name in ("target_offset", "verdict", "bound", "evidence")
+        ]
+        assert row["reason"] == "source_unreachable"
+        assert row["as_of"].timestamp() * 1000 == pytest.approx(_stored(flow)["task", "0"]["asOfMs"], abs=1)
+
+
 def _unknown(flow: Flow) -> None:
     def unknown() -> None:
         assert flow.service.get("/v1/readiness")["readiness"] == "cannot_tell"
@@ -126,7 +147,7 @@ def _unknown(flow: Flow) -> None:
 
 
 def test_a_service_that_is_started_while_the_source_is_dead_answers_as_before(
-    mirrored_flow: OurFlow, origin: Broker, backup: Broker
+    mirrored_flow: OurFlow, origin: Broker, backup: Broker, tmp_path: Path
 ) -> None:
     flow, rest = mirrored_flow.flow, mirrored_flow.flow.worker.rest
     topic, group = mirrored_flow.topic("cold", shifted=False), mirrored_flow.name("cold")
@@ -173,6 +194,7 @@ def test_a_service_that_is_started_while_the_source_is_dead_answers_as_before(
     began = time.monotonic()
     _restart(flow, origin)
     _as_of(flow, group, before, began)
+    _in_a_table(flow, group, before, tmp_path / "groups.json")
     try:
         backup.kill()
         _unknown(flow)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import ConnectFailed, GivenCluster
+from bridge.local.ports import ReservedPort
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
@@ -32,6 +35,7 @@ from tests.support import (
     stock_config,
     unique,
 )
+from tests.support.indexing import InProcess
 from tests.support.records import producer
 
 PARTITIONS = 3
@@ -77,6 +81,11 @@ class Mirror:
         self._stock = stock_config("Source", unique_flow.source, unique_flow.target, **settings)
         self._ours = {**our_control("Source", unique_flow, **settings), "spark.master": "local[2]"}
 
+    @property
+    def config(self) -> dict[str, str]:
+        """Of our connector."""
+        return self._ours
+
     def stock(self) -> None:
         self._put(self._stock)
 
@@ -106,6 +115,13 @@ class Mirror:
             return []
         result = read(self._mine.target.bootstrap, remote, partition, committed_only=True)
         return [each.content for each in result]
+
+    def places(self, partition: int) -> list[int]:
+        """The offsets of all copies."""
+        remote = self._mine.remote(self.topic)
+        return [
+            each.offset for each in read(self._mine.target.bootstrap, remote, partition, committed_only=True)
+        ]
 
     def originals(self, partition: int) -> list[Any]:
         return [each.content for each in read(self._mine.source.bootstrap, self.topic, partition)]
@@ -197,6 +213,84 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_agai
             assert not any(run.handed_back for run in mirror.runs(partition))
     finally:
         mirror.delete()
+
+
+def test_before_a_take_over_the_index_answers_and_after_it_our_runs(
+    unique_flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets of every kind without the source: what stock has copied and the index covers, what stock copied after
+    that, and what ours has copied."""
+    indexed, by_stock, by_ours = 60, 80, 110
+    monkeypatch.setattr("bridge.pipeline.jobs.SparkJobs", lambda *_: InProcess())
+    mirror = Mirror(unique_flow)
+    file = tmp_path / "index.json"
+    file.write_text(json.dumps({**mirror.config, "name": "index"}))
+
+    def more(begin: int, end: int) -> None:
+        for partition in range(PARTITIONS):
+            some = numbered(
+                end - begin, start=begin, timestamp=1_700_000_000_000 + begin, partition=partition
+            )
+            produce(unique_flow.source.bootstrap, mirror.topic, some)
+
+    try:
+        more(0, indexed)
+        mirror.stock()
+        mirror.copies_on()
+        done = CliRunner().invoke(app, ["index", "--config", str(file), "-o", "json"])
+        assert done.exit_code == 0, done.output
+        more(indexed, by_stock)
+        mirror.copies_on()
+        mirror.stop()
+        mirror.ours()
+        more(by_stock, by_ours)
+        mirror.copies_on()
+        done = CliRunner().invoke(app, ["index", "--config", str(file)])
+        assert (done.exit_code, f"connector {mirror.name} copies it" in done.output) == (1, True), done.output
+        mirror.stop()
+        unique_flow.wait_copying_stopped(mirror.name)
+        for partition in range(PARTITIONS):
+            assert mirror.copies(partition) == mirror.originals(partition)
+            runs = mirror.runs(partition)
+            for one, other in pairwise(runs):
+                assert one.upstream_end <= other.upstream_start, "no record is in two runs"
+                assert one.downstream_end <= other.downstream_start
+            assert {run.upstream_start for run in runs if not run.found} >= {by_stock}
+            assert (runs[0].found, runs[0].upstream_start) == (True, 0)
+            assert not any(run.handed_back for run in runs), "nobody else goes on"
+        for row in without_the_source(unique_flow, mirror.topic, range(by_ours), tmp_path):
+            offset, copies = int(row["offset"]), mirror.places(int(row["partition"]))
+            least = copies[offset - 1] + 1 if offset else 0
+            if indexed <= offset < by_stock:
+                # Neither knows of these: lower, and by how much at most is said.
+                assert row["target_offset"] <= copies[offset] <= row["target_offset"] + row["bound"], row
+            else:
+                assert (row["verdict"], row["evidence"], row["bound"]) == ("exact", "run", 0), row
+                assert least <= row["target_offset"] <= copies[offset], row
+    finally:
+        mirror.delete()
+
+
+def without_the_source(flow: Flow, topic: str, offsets: Sequence[int], folder: Path) -> list[dict[str, Any]]:
+    """What groups at these offsets of each partition get, while the source does not answer."""
+    nobody = ReservedPort()
+    config = {
+        **flow.config("nobody"),
+        "source.cluster.bootstrap.servers": nobody.address,
+        "admin.timeout.ms": "3000",
+    }
+    del config["bridge.url"]
+    file, asked, answered = (folder / name for name in ("flow.json", "positions.csv", "answers.json"))
+    file.write_text(json.dumps(config))
+    lines = [f"{topic},{partition},{offset}" for partition in range(PARTITIONS) for offset in offsets]
+    asked.write_text("\n".join(["topic,partition,offset", *lines, ""]))
+    arguments = ("translate", "--config", file, "--input", asked, "--output", answered)
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    nobody.release()
+    assert done.exit_code in (0, 3), done.output
+    rows: list[dict[str, Any]] = json.loads(answered.read_text())
+    assert len(rows) == len(lines)
+    return rows
 
 
 def test_an_alias_with_a_dot_is_taken_over_once_it_is_named(unique_flow: Flow) -> None:

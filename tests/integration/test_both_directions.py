@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
+from bridge.pipeline.layout_records import LayoutRecord, read_layouts
 from tests.integration.test_copying import varied
 from tests.support import create_topic, produce, unique
 from tests.support.pipeline import CopyFlow
@@ -57,4 +58,19 @@ def test_the_opposite_direction_is_refused_while_the_first_runs_and_not_after(
             assert returning.status.progress[TopicPartition(topic, 0)].position >= 50, returning.status
 
         eventually(returned, 60.0, what="what the other side has is copied back")
+        before = newest(there)
         assert there.copy().failure_code == "copy_taken"
+        assert newest(there) == before, "who is refused leaves all that it knew of its layouts"
+    # Both own their copies now, and have stopped: none of them knows of a start of the other.
+    with there.pipeline() as one, back.pipeline() as other:
+
+        def refused() -> None:
+            states = [one.status.state, other.status.state]
+            assert sorted(states) == [PipelineState.COPYING, PipelineState.FAILED], (one.status, other.status)
+
+        eventually(refused, 60.0, what="exactly one of them copies")
+
+
+def newest(flow: Legacy) -> LayoutRecord:
+    """What its layout topic says of it."""
+    return read_layouts(flow.state(flow.spec.layout_topic), flow.spec).newest

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import json
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineSpec, PipelineState
 from bridge.pipeline.launch import DriverPipeline, DriverPipelines
 from tests.integration.test_copying import varied
-from tests.support import produce
+from tests.support import eventually, produce
 from tests.support.pipeline import CopyFlow
+from tests.support.planted import processes
 
 SECONDS = 180.0
 
@@ -42,14 +49,14 @@ def copied(pipeline: DriverPipeline) -> int:
     return sum(each.position for each in pipeline.status.progress.values())
 
 
-def python_workers(driver: int) -> list[int]:
-    """Processes in which Spark runs slices: forks of its Python daemon, below the driver's JVM."""
+def python_workers(driver: int, module: str = "bridge.pipeline.workers") -> list[int]:
+    """Processes in which Spark runs slices: forks of its Python daemon (`module`), below the driver's JVM."""
     parents: dict[int, int] = {}
     daemons: set[int] = set()
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"bridge.pipeline.workers" in (each / "cmdline").read_bytes():
+            if module.encode() in (each / "cmdline").read_bytes():
                 daemons.add(int(each.name))
 
     def ours(pid: int) -> bool:
@@ -81,13 +88,74 @@ async def _copy_through_kills(flow: CopyFlow, topic: str, partitions: Sequence[C
         await more(400)
         await until(lambda: copied(pipeline) == 600, pipeline)
         assert pipeline.status.restarts == 1
+        (jvm,) = processes(pipeline.pid, "org.apache.spark")
+        os.kill(jvm, signal.SIGKILL)
+        await more(600)
+        await until(lambda: copied(pipeline) == 800, pipeline)
+        assert pipeline.status.restarts == 2
     stopped = pipeline.status
     assert stopped.state is PipelineState.STOPPED
 
 
-def test_a_worker_and_a_driver_are_killed_and_others_go_on(source: Cluster, target: Cluster) -> None:
+def test_a_worker_a_driver_and_a_jvm_are_killed_and_others_go_on(source: Cluster, target: Cluster) -> None:
     flow = CopyFlow(source, target)
     topic = flow.topic()
     asyncio.run(_copy_through_kills(flow, topic, flow.partitions()))
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+async def _copy_under_a_session(flow: CopyFlow, topic: str, partitions: Sequence[Copied]) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def more(start: int) -> None:
+        await loop.run_in_executor(None, produce, flow.source.bootstrap, topic, varied(200, start))
+
+    async with driven(flow.spec, partitions) as pipeline:
+        await more(0)
+        await until(lambda: copied(pipeline) == 200, pipeline)
+        assert pipeline.pid is not None
+        for each in python_workers(pipeline.pid):
+            os.kill(each, signal.SIGKILL)
+        await more(200)
+        await until(lambda: copied(pipeline) == 400, pipeline)
+        assert (pipeline.status.restarts, pipeline.status.layout) == (0, 1)
+        ui = pipeline.status.spark_ui
+        query = await loop.run_in_executor(None, eventually_shown, ui)
+    name = f"{flow.spec.name}, layout 1"
+    assert query["description"] == f"{name}: 1 slice(s)"
+    assert f"MapInArrow {name}(" in query["page"]
+    assert flow.target.bootstrap not in str(query)
+    assert pipeline.status.state is PipelineState.STOPPED
+
+
+def eventually_shown(ui: str) -> dict[str, Any]:
+    """The query that runs, once its rows are counted while it does."""
+    query: dict[str, Any] = {}
+
+    def shown() -> None:
+        with httpx.Client(base_url=f"{ui}/api/v1/applications", timeout=60.0) as api:
+            (application,) = api.get("").json()
+            (query_now,) = api.get(f"/{application['id']}/sql?details=true&planDescription=true").json()
+            # The API has the counts of queries that have ended only.
+            page = html.unescape(api.get(f"{ui}/SQL/execution/?id={query_now['id']}").text)
+        query.update(query_now, page=page)
+        assert query["status"] == "RUNNING"
+        metrics = re.search(r'"name":"MapInArrow".*?"metrics":(\[.*?\])', page)
+        assert metrics is not None, page
+        counted = {each["name"]: each["value"] for each in json.loads(metrics[1])}
+        assert counted.get("number of output rows", "0") != "0", counted
+
+    eventually(shown, SECONDS, what="Spark's UI counts rows")
+    return query
+
+
+def test_sparks_ui_shows_what_is_copied_and_a_lost_worker_ends_nothing(
+    source: Cluster, target: Cluster
+) -> None:
+    ui = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.executor.heartbeatInterval": "1s"}
+    flow = CopyFlow(source, target, props=ui)
+    topic = flow.topic()
+    asyncio.run(_copy_under_a_session(flow, topic, flow.partitions()))
     flow.assert_copied()
     flow.assert_runs_true()

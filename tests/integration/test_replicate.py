@@ -92,7 +92,9 @@ def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
     flow.topics.append(topic)
     produce(source.bootstrap, topic, varied(200))
     file = tmp_path / "connector.json"
-    file.write_text(json.dumps({"name": mark, "config": config(flow, f"{mark}.*")}))
+    sink = dict(config(flow, f"{mark}.*")) | {"connector.class": "BridgeMirrorSinkConnector"}
+    sink["topics.regex"] = sink.pop("topics")
+    file.write_text(json.dumps({"name": mark, "config": sink}))
     done = subprocess.run(
         [*COMMAND, "--config", str(file), "--until-caught-up"], capture_output=True, text=True, timeout=WAIT
     )
@@ -104,7 +106,7 @@ def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
     flow.assert_copied()
     flow.assert_runs_true()
 
-    # The same connector goes on from there, and is shown on a terminal; Ctrl-C ends it in good order.
+    # The source connector of that name goes on from there, and is shown on a terminal; Ctrl-C ends it in good order.
     produce(source.bootstrap, topic, varied(100, 200))
     properties = tmp_path / "connector.properties"
     properties.write_text(

@@ -25,7 +25,12 @@ from tests.support.pipeline import CopyFlow
 _HOME = Path(pyspark.__file__).parent
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _JAVA = "org.apache.spark.deploy"
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def short_lived() -> str:
+    """Options of all JVMs of the cluster, with the archive of a driver's classes (`quick_drivers`): they load much the
+    same."""
+    return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def master(tmp_path: Path, secret: str) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": _SHORT_LIVED,
+        "SPARK_DAEMON_JAVA_OPTS": short_lived(),
     }
     command = [str(_HOME / "bin" / "spark-class")]
     own = tmp_path / "spark.properties"
@@ -123,8 +128,8 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
-        "spark.executor.extraJavaOptions": _SHORT_LIVED,
-        "spark.driver.extraJavaOptions": _SHORT_LIVED,
+        "spark.executor.extraJavaOptions": short_lived(),
+        "spark.driver.extraJavaOptions": short_lived(),
     }
     if secret:
         props |= {"spark.authenticate": "true", "spark.authenticate.secret": secret}

@@ -1,13 +1,16 @@
-"""mirror-records in a real Spark session, over real brokers."""
+"""mirror-records in a real Spark session, over real brokers; and the tour, docs/spark-tour.md, block by block."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +30,7 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.pages import blocks, run, tidied
 from tests.support.spark import spark_session
 
 TIME = 1_700_000_000_000
@@ -162,6 +166,12 @@ def test_bad_input_is_one_line(
     assert f"mirror-records: there is no topic {topic}s on {source.bootstrap}; did you mean {topic}?" in str(
         missing.value
     )
+    deleted = create_topic(source.bootstrap, unique("gone"))
+    loaded = read(deleted)
+    delete_topic(source.bootstrap, deleted)
+    with pytest.raises(PySparkException) as gone:
+        loaded.count()
+    assert f"mirror-records: there is no topic {deleted} on {source.bootstrap}" in str(gone.value)
     with pytest.raises(PySparkException) as misspelt:
         read(topic, startingOffset="earliest")
     assert "there is no option startingoffset; did you mean startingOffsets?" in str(misspelt.value)
@@ -169,7 +179,23 @@ def test_bad_input_is_one_line(
     away = spark.read.format("mirror-records").options(**options).option("subscribe", topic).load()
     with pytest.raises(PySparkException) as nobody:
         away.count()
-    for caught in (missing, misspelt, nobody):
+    groups = spark.read.format("mirror-groups").option("config", str(tmp_path / "none.json"))
+    with pytest.raises(PySparkException) as unread:
+        groups.load()
+    assert "mirror-groups: option config: can't read" in str(unread.value)
+    flow = {
+        "name": "groups",
+        "connector.class": "MirrorGroupOffsetConnector",
+        "source.cluster.alias": "A",
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": "127.0.0.1:1",
+        "admin.timeout.ms": "2000",
+    }
+    (tmp_path / "flow.json").write_text(json.dumps(flow))
+    with pytest.raises(PySparkException) as away_target:
+        spark.read.format("mirror-groups").option("config", str(tmp_path / "flow.json")).load().count()
+    assert "mirror-groups: target cluster: " in str(away_target.value)
+    for caught in (missing, gone, misspelt, nobody, unread, away_target):
         assert "Traceback" not in str(caught.value)
         assert 'File "' not in str(caught.value)
 
@@ -261,3 +287,28 @@ def test_internal_topics_are_tables_of_the_newest_of_each_key(spark: SparkSessio
     assert row.error.startswith("no version")
     by_name = spark.read.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap).load()
     assert by_name.where(F.col("record_topic") == runs).count() == 1
+
+
+@pytest.fixture
+def tour(source: Cluster, target: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the tour has from whoever takes it; nothing of it is left where it breaks off."""
+    for name, value in (("A", source.bootstrap), ("B", target.bootstrap), ("TOUR", str(tmp_path))):
+        monkeypatch.setenv(name, value)
+    yield
+    internal = [f"mm2-{what}.paris.internal" for what in ("offset-runs", "layout", "gaps")]
+    for cluster, topics in (
+        (source, ["tour-orders"]),
+        (target, ["tour-replay", "paris.tour-orders", *internal]),
+    ):
+        for topic in topics:
+            with contextlib.suppress(KafkaException):  # the tour's last block has deleted it
+                delete_topic(cluster.bootstrap, topic)
+
+
+@pytest.mark.usefixtures("tour", "spark")
+def test_the_tour_prints_what_it_says(source: Cluster) -> None:
+    namespace: dict[str, object] = {"__name__": "tour"}
+    for block in blocks("spark-tour.md"):
+        printed = run(block, namespace).replace(source.bootstrap, "localhost:9092")
+        assert tidied(printed) == tidied(block.expected), f"line {block.line} prints\n{printed}"
+    namespace.clear()  # its functions hold it, and so the clients

@@ -498,5 +498,5 @@ def test_a_driver_refuses_a_state_topic_that_is_not_compacted(flow: CopyFlow, wh
 
 
 @pytest.fixture(autouse=True)
-def told(caplog: pytest.LogCaptureFixture) -> None:
+def logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="bridge")

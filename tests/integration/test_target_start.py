@@ -15,6 +15,7 @@ from tests.support.pipeline import CopyFlow
 from tests.support.records import producer
 
 RECORDS = 4000
+PART = 600
 ANCHOR = 128 * 1024
 VALUE = b"x" * 200
 
@@ -40,15 +41,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def copy(flow: CopyFlow, *steps: Callable[[str], None]) -> Copied:
     """A topic, while a pipeline copies it: 3,000 records before the steps, in equal parts, and the rest behind them.
-    That is several runs before each step, wherever they end."""
+    A part is committed before the next one is written: a run for each, however slow the machine is."""
     topic = flow.topic()
     with flow.pipeline(slots=1) as running:
         first = 0
         for step in (*steps, None):
             count = RECORDS - first if step is None else 3000 // len(steps)
-            write(flow.source.bootstrap, topic, first, count)
-            first += count
-            running.wait_position({TopicPartition(topic, 0): first})
+            end = first + count
+            while first < end:
+                part = min(PART, end - first)
+                write(flow.source.bootstrap, topic, first, part)
+                first += part
+                running.wait_position({TopicPartition(topic, 0): first})
             if step is not None:
                 step(flow.remote(topic))
     (copied,) = flow.partitions()

@@ -1,10 +1,15 @@
-"""Tokens of a function and of a file against a real broker that verifies them: both clients log in."""
+"""Tokens by client credentials, of a function and of a file against a real broker that verifies them: both clients log
+in."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -93,3 +98,57 @@ def test_a_function(broker: Broker, signer: Signer, tmp_path: Path, monkeypatch:
     finally:
         sys.modules.pop(name, None)
     assert calls.read_text().splitlines() == [broker.address("SASL_PLAINTEXT")], "one call for both clients"
+
+
+@contextmanager
+def identity_provider(signer: Signer, asked: list[str]) -> Iterator[str]:
+    """Hands out tokens for the time of the block, and adds each request's Authorization to `asked`; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            token = signer.token("mirror", 60)
+            self.wfile.write(json.dumps({"access_token": token, "expires_in": 60}).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_all_connections_of_the_same_client_credentials_share_a_token(
+    broker: Broker, signer: Signer, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+    secret = unique("secret")
+
+    async def metadata(parsed: ClientSettings) -> None:
+        clients = [NetworkClient(parsed.raw) for _ in range(5)]
+        try:
+            await asyncio.gather(*(client.topic_names() for client in clients))
+        finally:
+            for client in clients:
+                await client.close()
+
+    with caplog.at_level("DEBUG"), identity_provider(signer, asked) as url:
+        parsed = logging_in(
+            broker,
+            sasl__oauthbearer__token__endpoint__url=url,
+            sasl__jaas__config=f'{MODULE} clientId="mirror" clientSecret="{secret}";',
+        )
+        asyncio.run(metadata(parsed))
+        assert brokers_seen(parsed) == (1, 1)
+    assert len(asked) == 1, "one request for five connections, and for librdkafka's"
+    assert secret not in caplog.text
+    assert signer.token("mirror", 60).partition(".")[0] not in caplog.text, "no JWT"

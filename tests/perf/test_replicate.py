@@ -3,7 +3,7 @@ MirrorSourceConnector in a warm worker, at least once and exactly once.
 
 Records of 120 bytes and of 1 KB in 10 partitions, in batches as a source has them: of 1 and 4 records, 16 KB and 1 MB,
 compressed or not. All copy the same topic in turns; what counts is the median of each. Beside them what nobody can be
-faster than (batches made beforehand and only produced), and our slices without Spark.
+faster than (batches made beforehand and only produced), our slices without Spark, and as a query that Spark's UI shows.
 `MIRROR_BRIDGE_BENCH_SCALE=0.1` takes a tenth of the records. `MIRROR_BRIDGE_BENCH_ROWS='120 B, [14], lz4'` measures
 only the rows whose name (`120 B, 1, lz4`) this regular expression matches.
 """
@@ -37,6 +37,8 @@ AT_LIMIT = 4
 """Times the records that are produced alone: over too soon otherwise."""
 LIMITS = ("16 KB", "1 MB")
 """Sizes of batches on the target."""
+UI = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+"""Slices are rows of a query then."""
 ROWS = re.compile(os.environ.get("MIRROR_BRIDGE_BENCH_ROWS", ""))
 """Of their names those that are measured."""
 
@@ -99,6 +101,7 @@ def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_on
         if plain:
             sides["stock exactly once"] = partial(stock, scene, exactly_once, topic, load, once=True)
             if load.batch in LIMITS:
+                sides["ours in Spark's UI"] = partial(ours, scene, topic, load, props=UI)
                 sides["ours without Spark"] = partial(ours, scene, topic, load, spark=False)
                 sides["limit"] = partial(limit, scene, load)
         result = in_turns(sides)

@@ -25,6 +25,8 @@ def _run(work: Slice) -> str:
 class ProcessJobs:
     """As SparkJobs, with `local[N]` for N processes."""
 
+    ui = ""
+
     def __init__(self, _name: str, props: Mapping[str, str], _functions: Sequence[str] = ()) -> None:
         self.slots = int(props["spark.master"].removeprefix("local[").removesuffix("]"))
         self._pool = ProcessPoolExecutor(self.slots, multiprocessing.get_context("spawn"))
@@ -41,6 +43,9 @@ class ProcessJobs:
         for each in ends:
             each.add_done_callback(ended)
         return all_
+
+    def lost(self) -> str:
+        return ""
 
     def cancel(self) -> None:
         raise AssertionError("slices did not end in time")

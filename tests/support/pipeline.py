@@ -81,7 +81,7 @@ class CopyFlow:
             props={
                 "source.cluster.bootstrap.servers": self.source.bootstrap,
                 "target.cluster.bootstrap.servers": self.target.bootstrap,
-                "spark.master": "local[2]",
+                **({} if "spark.remote" in self.props else {"spark.master": "local[2]"}),
                 **self.props,
             },
             source_alias=self.alias,
@@ -284,6 +284,8 @@ class Answers:
 class ThreadJobs:
     """Slices side by side in threads, each with an event loop of its own, as Spark has them in processes."""
 
+    ui = ""
+
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._pool = ThreadPoolExecutor(64)
@@ -307,6 +309,9 @@ class ThreadJobs:
             return "killed" if task.cancelled() else task.result()
         finally:
             del self._copying[task]
+
+    def lost(self) -> str:
+        return ""
 
     def cancel(self) -> None:
         for task, loop in list(self._copying.items()):

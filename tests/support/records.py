@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.support.names import unique
+from tests.support.readers import reader
 from tests.support.waiting import once_back
 
 FLUSH_SECONDS = 60.0
@@ -84,24 +85,12 @@ def read(
     bootstrap: str, topic: str, partition: int = 0, *, start: int | None = None, committed_only: bool = False
 ) -> list[Record]:
     """All records of a partition from `start` (default: the log's) to the end it has now."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": unique("reader"),
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "fetch.wait.max.ms": 10,
-        "auto.offset.reset": "earliest",
-        "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-    }
 
     def attempt() -> list[Record]:
-        consumer = Consumer(settings)
-        try:
+        with reader(bootstrap, committed_only=committed_only) as consumer:
             low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_SECONDS)
             consumer.assign([TopicPartition(topic, partition, low if start is None else max(low, start))])
             return list(_until_end(consumer))
-        finally:
-            consumer.close()
 
     return once_back(attempt, f"{topic}-{partition} is read")
 

@@ -102,6 +102,16 @@ FORMS = (
         "tests/unit/connectors/test_what_connectors_remember.py",
         {"MIRROR_BRIDGE_TOPICS": "20000"},
     ),
+    Form(
+        "20 kills: the sink of Spark",
+        "tests/integration/test_spark_sink_kills.py",
+        {"MIRROR_BRIDGE_SINK_KILLS": "20"},
+    ),
+    Form(
+        "10 ends of logins: dedicated mode",
+        "tests/soak/test_dedicated_tokens.py",
+        {"MIRROR_BRIDGE_LOGIN_ENDS": "10"},
+    ),
     Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
 )
 

@@ -19,6 +19,8 @@ from tests.support.records import Record, produce, read
 from tests.support.waiting import once_back
 
 WAIT = 60.0
+_TRY = 15.0
+"""Seconds of one try to create a topic."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -33,12 +35,17 @@ def create_topic(
     bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> str:
     """Creates the topic and waits until the broker serves each of its partitions."""
-    client, topic = admin(bootstrap), NewTopic(name, partitions, 1, config=dict(configs or {}))
+    topic = NewTopic(name, partitions, 1, config=dict(configs or {}))
 
     def created() -> None:
-        # Again also when the only broker has lost its session for a moment, because the machine stood still.
+        # Again also when the only broker has lost its session for a moment, because the machine stood still. A client
+        # that has seen a cluster without brokers then may not connect any more.
+        client = admin(bootstrap)
         try:
-            client.create_topics([topic])[name].result(WAIT)
+            client.create_topics([topic])[name].result(_TRY)
+        except TimeoutError:
+            admin.cache_clear()
+            raise
         except KafkaException as error:
             # The client sends a request again when its connection went away meanwhile; names are unique: it is ours.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -41,6 +42,9 @@ class AsyncAdminClient:
         # Below the level of its lines about brokers that are away, one per attempt: rounds log that themselves.
         self._settings: dict[str, Any] = {**_RECONNECT, **settings, "log_level": 2}
         self._client: AdminClient | None = None
+        self._replaced: list[AdminClient] = []
+        self._under_way = Counter[int]()
+        """Calls by the id of their client."""
         self._making = asyncio.Lock()
         self._network = network
         self.seconds = min(seconds, _MOST_SECONDS)
@@ -48,10 +52,8 @@ class AsyncAdminClient:
 
     async def close(self) -> None:
         """Ends the library's threads; calls under way end as failures."""
-        client, self._client = self._client, None
-        if client is not None:
-            # Waits for the threads, of which one may be looking up a name.
-            await asyncio.to_thread(client.__exit__, None, None, None)
+        self._replace()
+        await self._close_replaced(self._replaced)
 
     async def call(
         self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
@@ -66,10 +68,25 @@ class AsyncAdminClient:
             ):
                 break
             await asyncio.sleep(pause)
-            # librdkafka looks for the controller every few minutes only, and in each response that names it.
-            await self._once(doing, _one(AdminClient.describe_cluster))
+            # librdkafka looks for the controller every few minutes only, and when it is new. Its describe_cluster ends
+            # the process where a broker knows of no broker, as the only one does that has lost its session.
+            self._replace()
+            # Those without a call under way, which would fail.
+            await self._close_replaced([each for each in self._replaced if not self._under_way[id(each)]])
             results = await self._once(doing, method, *args, **how)
         return results
+
+    def _replace(self) -> None:
+        """The next call makes a new client."""
+        client, self._client = self._client, None
+        if client is not None:
+            self._replaced.append(client)
+
+    async def _close_replaced(self, closing: Sequence[AdminClient]) -> None:
+        self._replaced = [each for each in self._replaced if each not in closing]
+        for each in closing:
+            # Waits for the threads, of which one may be looking up a name.
+            await asyncio.to_thread(each.__exit__, None, None, None)
 
     async def _made(self, doing: str) -> AdminClient:
         """It connects at once, so it is made for who has something to ask."""
@@ -97,6 +114,21 @@ class AsyncAdminClient:
         self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
     ) -> dict[K, V | KafkaError]:
         client = self._client or await self._made(doing)
+        self._under_way[id(client)] += 1
+        try:
+            return await self._asked(client, doing, method, *args, **how)
+        finally:
+            self._under_way[id(client)] -= 1
+            self._under_way = +self._under_way
+
+    async def _asked(
+        self,
+        client: AdminClient,
+        doing: str,
+        method: Callable[..., Mapping[K, Future[V]]],
+        *args: object,
+        **how: object,
+    ) -> dict[K, V | KafkaError]:
         try:
             futures = method(client, *args, request_timeout=self.seconds, **how)
         except ValueError as error:  # what it takes no request for
@@ -121,11 +153,6 @@ class AsyncAdminClient:
         if local and len(local) == len(results):
             raise of_librdkafka(local[0], doing)
         return results
-
-
-def _one(method: Callable[..., Future[V]]) -> Callable[..., Mapping[str, Future[V]]]:
-    """Of a call that has one result."""
-    return lambda *args, **how: {"": method(*args, **how)}
 
 
 def _error(wait: asyncio.Future[V]) -> KafkaError | None:

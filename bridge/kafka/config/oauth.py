@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER, fetched for aiokafka; librdkafka gets its own by the same settings."""
+"""Tokens for OAUTHBEARER: by client credentials from an identity provider, and those that nobody has signed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.tokens import NoToken, Token
 
 HTTP_HOSTS = "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"
 """Variable of the environment: hosts whose token endpoints may be asked over http, with commas between them."""
-SECONDS = 10.0
-"""For a whole response."""
+SECONDS = 9.5
+"""For a whole response: less than what the keeper of tokens waits, so that the reason is ours."""
+_LIFE = 300.0
+"""Seconds, where the provider does not say how long a token lives."""
+_UNSECURED_LIFE = 3600.0
 _LIMIT = 1 << 20
 """Of a response: tokens have some thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """What the identity provider wants to see."""
+    """A Source: what the identity provider wants to see."""
 
     url: str
     client_id: str
@@ -33,17 +36,44 @@ class ClientCredentials:
     scope: str = ""
     extensions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def obtain(self) -> Token:
+        asked = time.time()
+        value, life = asyncio.run(fetch(self))
+        return Token(value, asked + life, self.client_id, self.extensions)
+
+    @property
+    def name(self) -> str:
+        return self.url
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    def identity(self) -> object:
+        return ["client", self.url, self.client_id, self.secret, self.scope, dict(self.extensions)]
+
 
 @dataclass(frozen=True, slots=True)
 class Unsecured:
-    """A token that nobody has signed; for tests and closed networks, as in Java."""
+    """A Source of tokens that nobody has signed; for tests and closed networks, as in Java."""
 
     subject: str
     extensions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def obtain(self) -> Token:
+        now = time.time()
+        return Token(_unsecured(self.subject, now), now + _UNSECURED_LIFE, self.subject, self.extensions)
 
-class BadResponse(ValueError):
-    """What is wrong with the response of an identity provider."""
+    @property
+    def name(self) -> str:
+        return f"the subject {self.subject}"
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    def identity(self) -> object:
+        return ["unsecured", self.subject, dict(self.extensions)]
 
 
 def endpoint_problem(url: str) -> str | None:
@@ -76,31 +106,31 @@ def _may_be_http(parts: SplitResult) -> bool:
         return False
 
 
-async def fetch(login: ClientCredentials | Unsecured, seconds: float = SECONDS) -> tuple[str, float]:
-    """A token and its life in seconds, within so many seconds. Raises KafkaFailure."""
-    if isinstance(login, Unsecured):
-        return _unsecured(login.subject, time.time()), 3600.0
+async def fetch(login: ClientCredentials, seconds: float = SECONDS) -> tuple[str, float]:
+    """A token and its life in seconds, within so many seconds. Raises NoToken."""
     import httpx  # most configurations have no token to fetch
 
+    passing = False
     try:
         if (problem := endpoint_problem(login.url)) is not None:
-            raise BadResponse(problem)
+            raise NoToken(problem)
         async with asyncio.timeout(seconds):
             response = json.loads(await _ask(login, seconds))
-        return str(response["access_token"]), float(response.get("expires_in", 300))
+        return str(response["access_token"]), float(response.get("expires_in", _LIFE))
     except TimeoutError:
-        why = f"no whole answer within {seconds:g} s"
-    except BadResponse as error:
-        why = str(error)
-    except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why, passing = f"no whole answer within {seconds:g} s", True
+    except NoToken as problem:
+        why, passing = str(problem), problem.passing
+    except (httpx.HTTPError, OSError) as error:
+        why, passing = f"{type(error).__name__}: {error}", True
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
     # Outside of the handlers: a traceback of what happened there could show the response.
-    text = f"no token from {login.url}: {why}".replace(login.secret, "[hidden]")
-    raise KafkaFailure(KafkaFault.CREDENTIALS, text)
+    raise NoToken(why.replace(login.secret, "[hidden]"), passing=passing)
 
 
 async def _ask(login: ClientCredentials, seconds: float) -> bytes:
-    """The body of the response. Raises BadResponse, and what httpx raises."""
+    """The body of the response. Raises NoToken, and what httpx raises."""
     import httpx
 
     form = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
@@ -118,14 +148,17 @@ async def _ask(login: ClientCredentials, seconds: float) -> bytes:
         client.stream("POST", login.url, data=form, headers=headers) as response,
     ):
         if response.is_redirect:
-            raise BadResponse(_redirects(response.status_code, response.headers.get("Location", "")))
+            raise NoToken(_redirects(response.status_code, response.headers.get("Location", "")))
         if not response.is_success:
-            raise BadResponse(f"HTTP {response.status_code} {response.reason_phrase}".strip())
+            status = response.status_code
+            # A provider that is overloaded or broken comes back; one that refuses has to be told something else.
+            passing = response.is_server_error or status == httpx.codes.TOO_MANY_REQUESTS
+            raise NoToken(f"HTTP {status} {response.reason_phrase}".strip(), passing=passing)
         body = bytearray()
         async for part in response.aiter_raw():
             body += part
             if len(body) > _LIMIT:
-                raise BadResponse(f"the answer has more than {_LIMIT} bytes")
+                raise NoToken(f"the answer has more than {_LIMIT} bytes")
         return bytes(body)
 
 
@@ -142,6 +175,6 @@ def _redirects(status: int, location: str) -> str:
 
 
 def _unsecured(subject: str, now: float) -> str:
-    parts = ({"alg": "none"}, {"sub": subject, "iat": now, "exp": now + 3600})
+    parts = ({"alg": "none"}, {"sub": subject, "iat": now, "exp": now + _UNSECURED_LIFE})
     encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
     return ".".join(encoded) + "."

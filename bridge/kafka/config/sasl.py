@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from bridge.kafka.config import msk_iam
 from bridge.kafka.config.files import Unreadable
 from bridge.kafka.config.jaas import JaasProblem, LoginModule, parse_jaas
-from bridge.kafka.config.oauth import ClientCredentials, Unsecured
+from bridge.kafka.config.oauth import Unsecured
 from bridge.kafka.config.oauth_login import Login, is_function, needs_no_module, read_msk_iam, read_oauth
 from bridge.kafka.config.properties import ClientProps
 from bridge.kafka.config.tokens import LibraryTokens
@@ -34,6 +34,8 @@ Setting = str | int | float | LibraryTokens
 """Of librdkafka."""
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@-]{0,254}")
+_NO_KINIT = {"sasl.kerberos.min.time.before.relogin": "0"}
+"""The ticket is somebody else's to get. librdkafka runs kinit otherwise, and wants a keytab and a principal for it."""
 _KEYTAB = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/@+=,-]{0,1022}")
 
 
@@ -52,19 +54,7 @@ class Sasl:
         settings: dict[str, Setting] = {"sasl.mechanism": self.mechanism, **self.kerberos}
         if self.username is not None:
             settings |= {"sasl.username": self.username, "sasl.password": self.password or ""}
-        if isinstance(self.login, ClientCredentials):
-            settings |= {
-                "sasl.oauthbearer.method": "oidc",
-                "sasl.oauthbearer.token.endpoint.url": self.login.url,
-                "sasl.oauthbearer.client.id": self.login.client_id,
-                "sasl.oauthbearer.client.secret": self.login.secret,
-            }
-            if self.login.scope:
-                settings["sasl.oauthbearer.scope"] = self.login.scope
-            if self.login.extensions:
-                pairs = (f"{name}={value}" for name, value in self.login.extensions.items())
-                settings["sasl.oauthbearer.extensions"] = ",".join(pairs)
-        elif isinstance(self.login, Unsecured):
+        if isinstance(self.login, Unsecured):
             extensions = "".join(
                 f" extension_{name}={value}" for name, value in self.login.extensions.items()
             )
@@ -170,6 +160,8 @@ def _kerberos(props: ClientProps, module: LoginModule) -> Sasl | None:
     if keytab and principal:
         login = f"-t {shlex.quote(keytab)} -k {shlex.quote(principal)}"
         settings["sasl.kerberos.kinit.cmd"] = f"kinit -R {login} || kinit {login}"
+    else:
+        settings |= _NO_KINIT
     return Sasl("GSSAPI", service_name=service, kerberos=settings)
 
 
@@ -185,7 +177,7 @@ def kerberos_lacking() -> str:
     lacking = []
     try:
         settings = {"group.id": "check", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
-        settings["log_level"] = "0"
+        settings |= {"log_level": "0", **_NO_KINIT}
         Consumer(settings).close()
     except KafkaException:
         lacking.append("librdkafka was built without it (install confluent-kafka from source with libsasl2)")

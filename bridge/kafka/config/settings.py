@@ -72,6 +72,9 @@ class RawSettings:
                 from bridge.kafka.config.token_provider import provider  # loads the client
 
                 arguments["sasl_oauth_token_provider"] = provider(self.sasl.login)
+            if self.sasl.mechanism == "GSSAPI":  # read by bridge.kafka.network.library_client
+                arguments["sasl_plain_username"] = self.sasl.kerberos.get("sasl.kerberos.principal")
+                arguments["sasl_plain_password"] = self.sasl.kerberos.get("sasl.kerberos.keytab")
             arguments["sasl_kerberos_service_name"] = self.sasl.service_name
         return arguments
 
@@ -167,7 +170,13 @@ def settings_at(place: Place, props: Mapping[str, str]) -> ClientSettings:
 
 def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
     """The settings of whoever writes records to one side; raises ConfigRejected with all errors at once."""
-    settings, errors = _read_producer(Place.of(side), props)
+    return producer_settings_at(Place.of(side), props)
+
+
+def producer_settings_at(place: Place, props: Mapping[str, str]) -> RawSettings:
+    """The settings of whoever writes records to the cluster whose properties stand there; raises ConfigRejected with
+    all errors at once."""
+    settings, errors = _read_producer(place, props)
     if settings is None or errors:
         raise ConfigRejected(errors)
     return settings

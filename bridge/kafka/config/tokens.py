@@ -18,13 +18,13 @@ from bridge.errors import KafkaFailure, KafkaFault
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""In which there has to be a token."""
+"""How long a client waits for a token."""
 REFRESH_AT = 0.8
 """A token is used for this part of its life, as Java's login does (sasl.login.refresh.window.factor)."""
 _RETRY_SECONDS = 5.0
 """Between attempts to replace a token that is still valid."""
 _LONGEST_LIFE = 10 * 365 * 86_400.0
-"""Seconds. An expiry beyond is one in milliseconds."""
+"""Seconds. An expiry later than that was given in milliseconds by mistake."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _EXTENSION = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
@@ -167,7 +167,7 @@ _lock = threading.Lock()
 
 
 def keeper(source: Source) -> TokenKeeper:
-    """The one of this process for that source."""
+    """Returns this process's keeper for the source."""
     with _lock:
         found = _keepers.pop(source, None) or TokenKeeper(source)
         _keepers[source] = found

@@ -138,6 +138,15 @@ class Fetcher:
         self.errors.clear()
         self._leaderless_changed.set()
 
+    def add(self, partitions: Mapping[TopicPartition, FetchPosition]) -> None:
+        """Fetches these too from now on."""
+        by_name = bool(self._partitions) and not self._topic_names
+        self._partitions |= {tp: PartitionState(*start, checked=start) for tp, start in partitions.items()}
+        names = {start.topic_id: tp.topic for tp, start in partitions.items()}
+        self._topic_names = {} if by_name or "" in names else {**self._topic_names, **names}
+        self._leaderless |= dict.fromkeys(partitions, 0.0)
+        self._leaderless_changed.set()
+
     def limit(self, max_bytes: int) -> None:
         """Another `max_bytes` from now on."""
         full, self._max_bytes = self._room <= 0, max_bytes

@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from aiokafka.client import ConnectionGroup
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.connection import BulkConnection, connection_to
-from bridge.kafka.network.library_client import AIOKafkaClient
+from bridge.kafka.network.library_client import LibraryClient
 from bridge.kafka.network.round_trip import UNKNOWN, quickest
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.error_codes import Errors
@@ -151,7 +151,7 @@ class NetworkClient:
     async def _open(self) -> AIOKafkaClient:
         async with self._opening:
             if self._client is None:
-                client = AIOKafkaClient(**self.settings.arguments())
+                client: AIOKafkaClient = LibraryClient(**self.settings.arguments())
                 # Without a topic the client's own refresh asks for all topics of the cluster every five minutes.
                 client._topics.add("__consumer_offsets")
                 try:

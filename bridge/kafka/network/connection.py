@@ -1,6 +1,6 @@
 """A connection for large requests and responses: those that carry batches.
 
-The library opens it and authenticates; then its transport serves this protocol instead of the library's own, which
+The library opens it and logs in; then its transport serves this protocol instead of the library's own, which
 copies each byte five times on its way in or out, together with asyncio's streams. Here a response is read where it was
 received, and what is sent goes to the socket from where it lies (docs/decisions/0015).
 """
@@ -14,12 +14,15 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
-from bridge.kafka.network.library_client import new_connection
+from bridge.kafka.network.library_client import LibraryConnection
+from bridge.kafka.network.login import LoggedIn
+from bridge.kafka.network.session import Held
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, size_error
 
@@ -36,18 +39,22 @@ _BEFORE_VERSIONS: Mapping[int, tuple[int, int]] = {ApiKeys.API_VERSIONS: (0, 0)}
 _PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
 
 
-def connection_to(host: str, port: int, settings: Mapping[str, Any]) -> AIOKafkaConnection:
+def connection_to(host: str, port: int, settings: Mapping[str, Any]) -> LibraryConnection:
     """The library's connection, to be connected; `settings`: arguments of the library's client."""
     arguments = {name: value for name, value in settings.items() if name in _PARAMETERS}
-    return new_connection(host, port, **arguments)
+    return LibraryConnection(host, port, **arguments)
 
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    number: int
     call: Call
     read: Callable[[Reader], Any]
     response: asyncio.Future[Any]
+    number: int = 0
+
+    def fail(self, why: BaseException) -> None:
+        if not self.response.done():
+            self.response.set_exception(why)
 
 
 class BulkConnection(asyncio.BufferedProtocol):
@@ -55,7 +62,7 @@ class BulkConnection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        library: AIOKafkaConnection,
+        library: LibraryConnection,
         transport: asyncio.Transport,
         settings: Mapping[str, Any],
         versions: Mapping[int, tuple[int, int]] = _BEFORE_VERSIONS,
@@ -83,10 +90,12 @@ class BulkConnection(asyncio.BufferedProtocol):
         """`settings`: arguments of the library's client. Raises what the library raises."""
         library = connection_to(host, port, settings)
         _, writer = await library.connect()
-        connection = cls(library, writer.transport, settings)
-        writer.transport.set_protocol(connection)
+        transport = writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        connection = cls(library, transport, settings)
+        transport.set_protocol(connection)
         # Not 0: asyncio's TLS transport takes that for full when it is empty, and never says that there is room again.
-        writer.transport.set_write_buffer_limits(high=1, low=0)
+        transport.set_write_buffer_limits(high=1, low=0)
         try:
             ask = Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)
             connection._versions = await connection.send(ask, _read_versions)
@@ -117,18 +126,14 @@ class BulkConnection(asyncio.BufferedProtocol):
         KafkaError, TimeoutError and what `read` raises."""
         if self.lost is not None:
             raise KafkaConnectionError(str(self.lost))
-        call.prepare(self._versions)
-        self._number = (self._number + 1) % _NUMBERS
-        self._outgoing += call.framed(self._number, self._client_id)
-        response: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._requests.append(_Request(self._number, call, read, response))
-        self._flush()
-        try:
-            async with asyncio.timeout(self._within):
-                return await response
-        except TimeoutError:
-            self.close()
-            raise
+        request = self._prepared(call, read)
+        session = self._library.session
+        if session.due:
+            session.hold(Held(partial(self._put, request), request.fail), self._log_in_again, self._end)
+        else:
+            self._put(request)
+        answer: T = await self._answer(request)
+        return answer
 
     def close(self) -> Awaitable[None]:
         """At once: requests in flight fail with KafkaConnectionError. To be awaited where it matters that the socket is
@@ -141,10 +146,43 @@ class BulkConnection(asyncio.BufferedProtocol):
         self.lost = self.lost or why
         self._outgoing.clear()
         requests, self._requests = self._requests, deque()
+        closed = KafkaConnectionError(str(why))
         for each in requests:
-            if not each.response.done():
-                each.response.set_exception(KafkaConnectionError(str(why)))
+            each.fail(closed)
+        self._library.session.close(closed)
         self._transport.abort()
+
+    def _prepared(self, call: Call, read: Callable[[Reader], Any]) -> _Request:
+        return _Request(call.prepare(self._versions), read, asyncio.get_running_loop().create_future())
+
+    def _put(self, request: _Request) -> None:
+        """Sends it behind all others, unless nobody waits for it any more."""
+        if request.response.done():
+            return
+        self._number = request.number = (self._number + 1) % _NUMBERS
+        self._outgoing += request.call.framed(self._number, self._client_id)
+        self._requests.append(request)
+        self._flush()
+
+    async def _answer(self, request: _Request) -> Any:
+        try:
+            async with asyncio.timeout(self._within):
+                return await request.response
+        except TimeoutError:
+            self.close()
+            raise
+
+    async def _log_in_again(self) -> LoggedIn:
+        return await self._library.log_in(self._ask)
+
+    async def _ask(self, call: Call) -> Reader:
+        """Its response, as a copy. Past the requests that wait for a login."""
+        request = self._prepared(
+            call, lambda answer: Reader(bytes(answer.data[answer.at :]), flexible=call.flexible)
+        )
+        self._put(request)
+        copied: Reader = await self._answer(request)
+        return copied
 
     # -- callbacks of the transport ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""The library's client and connections, with a limit to what a broker may send.
+"""The library's client and connections, with a limit to what a broker may send, and with logins that are renewed.
 
 The library reads as many bytes as a broker says that its response has, up to 2 GiB, also of a broker that nobody has
-authenticated yet.
+authenticated yet. And it logs in once for each connection, which brokers close when the login's time is over.
 """
 
 from __future__ import annotations
@@ -9,16 +9,21 @@ from __future__ import annotations
 import asyncio
 import struct
 import weakref
+from collections.abc import Awaitable, Collection, Coroutine
 from typing import Any
 
 import aiokafka.client
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError
 
+from bridge.errors import KafkaFailure
+from bridge.kafka.network.kerberos import KerberosAuthenticator
+from bridge.kafka.network.login import Authenticator, LoggedIn, Send, log_in
+from bridge.kafka.network.session import Held, Session
 from bridge.kafka.protocol.wire import size_error
-
-__all__ = ["AIOKafkaClient", "new_connection"]
 
 _CANT_READ = "The broker's response can't be read"
 _INT32 = struct.Struct(">i")
@@ -32,17 +37,26 @@ class _OAuthAuthenticator(OAuthAuthenticator):
     connection: wrong credentials would look like a broker that is away.
     """
 
-    _challenged = False
+    def __init__(self, provider: AbstractTokenProvider) -> None:
+        OAuthAuthenticator.__init__(self, sasl_oauth_token_provider=provider)
+        self._challenged = False
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
         if payload and not self._challenged:
             self._challenged = True
             return b"\x01", True
-        answer: tuple[bytes, bool] | None = await super().step(payload)  # type: ignore[no-untyped-call]
+        answer: tuple[bytes, bool] | None = await OAuthAuthenticator.step(self, payload)
         return answer
 
 
-class _Connection(AIOKafkaConnection):
+class LibraryConnection(AIOKafkaConnection):
+    """Closed at a length that no response can have; requests that wait for one fail with that reason. A request that
+    is due after most of a login's time waits until the connection has logged in again."""
+
+    def __init__(self, host: str, port: int, **settings: Any) -> None:
+        AIOKafkaConnection.__init__(self, host, port, **settings)
+        self.session = Session()
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
             reader, writer = await AIOKafkaConnection.connect(self)
@@ -50,9 +64,62 @@ class _Connection(AIOKafkaConnection):
             raise KafkaConnectionError(f"{_CANT_READ}: {wrong}") from None
         return reader, writer
 
-    def authenticator_oauth(self) -> OAuthAuthenticator:
-        provider = self._sasl_oauth_token_provider
-        return _OAuthAuthenticator(sasl_oauth_token_provider=provider)  # type: ignore[no-untyped-call]
+    def send(self, request: Any, expect_response: bool = True) -> Coroutine[Any, Any, Any]:
+        if self._reader is None or not self.session.due:
+            return self._send_now(request, expect_response)
+        sent: asyncio.Future[Coroutine[Any, Any, Any]] = asyncio.get_running_loop().create_future()
+
+        def send() -> None:
+            if not sent.done():
+                try:
+                    sent.set_result(self._send_now(request, expect_response))
+                except Exception as error:
+                    sent.set_exception(error)
+
+        def fail(why: BaseException) -> None:
+            if not sent.done():
+                sent.set_exception(why)
+
+        self.session.hold(Held(send, fail), self._log_in_again, self._end)
+        return _answer(sent)
+
+    def close(self, reason: CloseReason | None = None, exc: BaseException | None = None) -> Awaitable[None]:
+        self.session.close()
+        closed: Awaitable[None] = AIOKafkaConnection.close(self, reason=reason, exc=exc)
+        return closed
+
+    async def log_in(self, send: Send) -> LoggedIn:
+        """With the credentials of now, over `send`. Raises what the library raises, and what token providers do."""
+        return await log_in(self._sasl_mechanism, self._authenticator(), send)
+
+    def _authenticator(self) -> Authenticator:
+        mechanism: str = self._sasl_mechanism
+        made: Authenticator
+        if mechanism == "OAUTHBEARER":
+            made = _OAuthAuthenticator(self._sasl_oauth_token_provider)
+        elif mechanism == "GSSAPI":
+            # The library has no fields for these two, and does not use its own for a user and a password then.
+            principal, keytab = self._sasl_plain_username, self._sasl_plain_password
+            made = KerberosAuthenticator(self._loop, self.sasl_principal, principal, keytab)
+        elif mechanism == "PLAIN":
+            made = AIOKafkaConnection.authenticator_plain(self)
+        else:
+            made = AIOKafkaConnection.authenticator_scram(self)
+        return made
+
+    async def _do_sasl_handshake(self) -> None:
+        """The first login, by the library's name for it."""
+        self.session.lasts(await self._log_in_again())
+
+    async def _log_in_again(self) -> LoggedIn:
+        return await self.log_in(self._send_now)
+
+    def _send_now(self, request: Any, expect_response: bool = True) -> Coroutine[Any, Any, Any]:
+        answered: Coroutine[Any, Any, Any] = AIOKafkaConnection.send(self, request, expect_response)
+        return answered
+
+    def _end(self, why: BaseException) -> None:
+        self.close(reason=CloseReason.AUTH_FAILURE, exc=why)
 
     @staticmethod
     async def _read(self_ref: weakref.ref[AIOKafkaConnection]) -> None:
@@ -96,13 +163,36 @@ def _refuse(connection: AIOKafkaConnection, error: KafkaConnectionError) -> None
     connection.close(reason=CloseReason.OUT_OF_SYNC, exc=error)
 
 
+async def _answer(sent: asyncio.Future[Coroutine[Any, Any, Any]]) -> Any:
+    """Of a request that had to wait before it was sent."""
+    try:
+        answered = await sent
+    except asyncio.CancelledError:
+        if sent.done() and not sent.cancelled() and sent.exception() is None:
+            sent.result().close()  # nobody waits for it any more
+        raise
+    return await answered
+
+
+class LibraryClient(AIOKafkaClient):
+    """Keeps asking for metadata also while there is no token to log in with: the library's task for it would end."""
+
+    def __init__(self, **settings: Any) -> None:
+        AIOKafkaClient.__init__(self, **settings)
+
+    async def _metadata_update(self, cluster_metadata: ClusterMetadata, topics: Collection[str]) -> bool:
+        try:
+            updated: bool = await AIOKafkaClient._metadata_update(self, cluster_metadata, topics)
+        except KafkaFailure:
+            return False
+        return updated
+
+
 async def _connected(host: str, port: int, **settings: Any) -> AIOKafkaConnection:
-    connection = new_connection(host, port, **settings)
+    connection = LibraryConnection(host, port, **settings)
     await connection.connect()
     return connection
 
 
-new_connection: type[AIOKafkaConnection] = _Connection
-"""Closed at a length that no response can have; requests that wait for one fail with that reason."""
 # The client has no way to be given other connections than the library's.
 vars(aiokafka.client)["create_conn"] = _connected

@@ -76,13 +76,13 @@ def opened(
             records += inner
             if batch.magic < 2 and inner:
                 start = min(start, inner[0].offset)
+        else:
+            without_data.append((batch.base_offset, batch.last_offset + 1))
         if first:
             start, epoch, first = min(start, batch.base_offset), batch.leader_epoch, False
         elif batch.leader_epoch != epoch:
             epoch = -1
         end = batch.last_offset + 1
-        if not holds_data:
-            without_data.append((batch.base_offset, end))
     if end == offset:
         # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
         return (None if data else Window(offset, max(offset, log_end), (), epoch)), 0
@@ -142,8 +142,8 @@ def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView
         return messages(data, min(most, room)), len(data)
     if count * BYTES_A_RECORD > most:
         raise Overlarge(most)
-    whole: memoryview | bytearray = data
     size = 0
+    whole: bytes | bytearray
     if codec := batch.attributes & CODEC:
         packed = data[HEADER_SIZE:]
         content = decoded(codec, packed, min(room, limit(len(packed), most)))
@@ -151,19 +151,22 @@ def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView
         whole = bytearray(data[:HEADER_SIZE])
         whole[_FLAGS_AT] &= ~CODEC
         whole += content
+    else:
+        whole = bytes(data)
     length = len(whole)
     if count * _LEAST_RECORD > length - HEADER_SIZE:
         raise ValueError("it has more records than bytes for them")
     if length > _UNCOUNTED and _has_more_headers(memoryview(whole)[HEADER_SIZE:], count):
         raise Overlarge(most)
-    if whole[-1] < _MORE:
-        # A copy of what was fetched: the library looks behind the end of a batch that has fewer records than it says.
-        records = list(DefaultRecordBatch(whole if codec else bytes(whole)))
-    else:
-        # The library looks behind the end of a batch that ends in the middle of a number, or seems to.
-        records = list(DefaultRecordBatch(memoryview(b"".join((whole, _BEHIND)))[:length]))
-    if records and (records[0].offset < batch.base_offset or records[-1].offset > batch.last_offset):
-        raise ValueError("its records have other offsets than it says")
+    # Each is a copy of what was fetched: the library looks behind the end of a batch that has fewer records than it
+    # says, and of one that ends in the middle of a number, or seems to.
+    readable = whole if whole[-1] < _MORE else memoryview(b"".join((whole, _BEHIND)))[:length]
+    records = list(DefaultRecordBatch(readable))
+    if records:
+        first = records[0].offset
+        last = first if count == 1 else records[-1].offset
+        if first < batch.base_offset or last > batch.last_offset:
+            raise ValueError("its records have other offsets than it says")
     return records, size
 
 

@@ -34,6 +34,7 @@ REASONS = {
     "moved": "it was failed over, and its consumers continue on the target",
     "not_looked_at_yet": "no round has checked it yet; the next one does",
     "report_too_large": "the group's report is too large for the service: it has too many partitions",
+    "topic_not_selected": "the configuration's filters leave the topic out, or it is an internal one",
     "rounds_process_down": "the rounds process of the service is not running",
     "connector_failed": "the connector has failed",
     "connector_stopped": "the connector is not running",

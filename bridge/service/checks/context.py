@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
+from bridge.service.checks.large_configs import LargeConfigs
 from bridge.service.checks.plugin_process import PluginProcess
 from bridge.translation.runs.reset_positions import PartitionReset
 from connectors.base import Kind
@@ -68,6 +69,8 @@ class CheckContext:
     doctor: Doctor | None = None
     plugin_process: PluginProcess | None = None
     """Checks configurations that name users' code; None checks them as all others."""
+    large: LargeConfigs | None = None
+    """Checks large configurations; None checks them as all others."""
 
 
 class MirrorQueries(Protocol):

@@ -21,6 +21,7 @@ from bridge.parent import end_with
 from bridge.policy import Policy
 from bridge.service.checks.context import CheckContext, Naming, Props
 from bridge.service.checks.plugin_questions import packed
+from bridge.service.checks.process_limits import limit
 from bridge.service.wiring import alter_here, check_context, doctor_here, probe, queries_here
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
@@ -28,12 +29,11 @@ from connectors.registry import KINDS
 from connectors.source.altering import Offsets
 
 _CPU_SECONDS = 300
-_MEMORY = 4 << 30
 
 
 def main(descriptor: int) -> None:
     channel = socket.socket(fileno=descriptor)
-    _limit()
+    limit(_CPU_SECONDS)
     with channel.makefile("rb") as lines:
         question = json.loads(lines.readline())
     threading.Thread(target=end_with, args=[channel], daemon=True).start()
@@ -113,23 +113,6 @@ CALLS: Mapping[str, Callable[..., object]] = {
 
 def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _limit() -> None:
-    """Limits CPU time and memory, should the parent die and not end it, and allows no core files: they would hold
-    passwords."""
-    try:
-        import resource
-
-        for which, most in (
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_CPU, _CPU_SECONDS),
-            (resource.RLIMIT_DATA, _MEMORY),
-        ):
-            _, hard = resource.getrlimit(which)
-            resource.setrlimit(which, (most if hard < 0 else min(most, hard), hard))
-    except (ImportError, OSError, ValueError):
-        return
 
 
 if __name__ == "__main__":

@@ -8,32 +8,32 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from typing import Any, TypeVar
 
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotAnswered, NotFound, Overloaded
 from bridge.mm2.java_regex import PatternTooSlow
 from bridge.model.values import Side
-from bridge.protocol.messages import PluginInfo, ValidateResponse
-from bridge.protocol.operators import ConfigWarning, IgnoredSetting
+from bridge.protocol.messages import PluginInfo
+from bridge.protocol.operators import IgnoredSetting
+from bridge.service.checks.answer import answer_of, as_json, rejected, scrubbed
 from bridge.service.checks.config_sizes import too_large
 from bridge.service.checks.context import CheckContext
+from bridge.service.checks.large_configs import LargeConfigs, is_large
 from bridge.service.checks.plugin_process import conflicts, validated
 from bridge.service.checks.reachability import ERROR, Reachability, mode_of, servers_key
 from bridge.service.ipc.desired_state import Config
 from bridge.service.pool import CHECKING, BoundedPool, Pools
 from connectors.base import COPYING_KINDS, CopiedTopics, Kind
 from connectors.config.cluster_options import REACHABILITY
-from connectors.config.configdef import Type, ValidatedConfig
-from connectors.config.secret_names import looks_secret
+from connectors.config.configdef import ValidatedConfig
 from connectors.config.validated import describe
 from connectors.config.validators import invalid
 
 log = logging.getLogger(__name__)
 
-_Checked = tuple[str, frozenset[tuple[str, str | None]]]
-"""Kind and configuration of a check."""
-LEAST_SECRET = 4
-"""Shorter values are not hidden in error texts: `a` would hide every a."""
+T = TypeVar("T")
+_Checked = tuple[str, str, frozenset[tuple[str, str | None]]]
+"""What was asked of a kind and a configuration: to judge it, or for the whole answer."""
 LATE_SECONDS = 60.0
 """How long the result of a check that took too long waits for the next attempt."""
 MOST_LATE = 32
@@ -56,10 +56,12 @@ class Checker:
         self._pools = pools
         self._open = set[_Checked]()
         self._hanging = set[_Checked]()
-        self._late: dict[_Checked, tuple[float, ValidatedConfig]] = {}
+        self._late: dict[_Checked, tuple[float, Any]] = {}
         """Results that nobody waited for any more, and until when they hold."""
         self._copied = copied
         self._sizes = sizes
+        self._answering = asyncio.Semaphore(1)
+        """Threads that build answers take turns with the event loop: four of them made it wait four times as long."""
         self.reachability = Reachability(context.probe)
         self.doctor = context.doctor
 
@@ -88,22 +90,47 @@ class Checker:
             )
         return kind
 
-    async def validate(self, name: str, config: Config) -> ValidateResponse:
+    async def validate(self, name: str, config: Config) -> bytes:
+        """Returns a ValidateResponse as JSON."""
         kind = self.kind(name)
         if (error := too_large(config)) is not None:  # and nothing else is worth the time
-            return ValidatedConfig(()).with_errors([error]).response(kind.connector_class)
+            return as_json(ValidatedConfig(()).with_errors([error]).response(kind.connector_class))
+        if (large := self._elsewhere(config)) is not None:
+            return await self._validated_elsewhere(large, kind, config)
         judged = await self._judged(self._pools.validations, kind, config)
         judged = judged.with_errors(self._sizes(config))
-        others = () if judged.errors or name not in COPYING_KINDS else self._copied()
-        if others:
-            judged = judged.with_errors(await self._conflicts(kind, config, others))
-        judged, warnings = await self._reached(kind, config, judged)
+        errors, warnings = ([], []) if judged.errors else await self._beyond(kind, config)
+        judged = judged.with_errors(errors)
         # A thread yields to other requests where the event loop would not.
-        return await asyncio.to_thread(_answer, kind, config, judged, warnings)
+        async with self._answering:
+            return await asyncio.to_thread(lambda: as_json(answer_of(kind, config, judged, warnings)))
+
+    async def _validated_elsewhere(self, large: LargeConfigs, kind: Kind, config: Config) -> bytes:
+        """The same for a large configuration: here nothing is done of what depends on its size."""
+        pool, sizes, number = self._pools.large_validations, self._sizes(config), next(large.numbers)
+        answer = await self._once(
+            pool, ("answer", kind, config), lambda: large.answer(kind, config, sizes, (), number)
+        )
+        errors, warnings = await self._beyond(kind, config) if answer.good else ([], [])
+        if errors or warnings:
+            answer = await pool.run(lambda: large.answer(kind, config, errors, warnings, number))
+        return answer.json
+
+    def _elsewhere(self, config: Config) -> LargeConfigs | None:
+        return self._context.large if is_large(config) else None
+
+    async def _beyond(self, kind: Kind, config: Config) -> tuple[list[ConfigError], list[ConfigError]]:
+        """Errors and warnings of a configuration that is good by itself."""
+        others = self._copied() if kind.kind in COPYING_KINDS else ()
+        if others and (errors := await self._conflicts(kind, config, others)):
+            return list(errors), []
+        return await self._reached(kind, config)
 
     async def _conflicts(
         self, kind: Kind, config: Config, others: Sequence[CopiedTopics]
     ) -> Sequence[ConfigError]:
+        if (large := self._elsewhere(config)) is not None:
+            return await self._pools.large_validations.run(lambda: large.conflicts(kind, config, others))
         try:
             return await self._pools.validations.run(
                 lambda: conflicts(kind, config, others, self._context.plugin_process)
@@ -111,66 +138,81 @@ class Checker:
         except PatternTooSlow as problem:
             return [ConfigError(problem.key, str(problem))]
 
-    async def _reached(
-        self, kind: Kind, config: Config, judged: ValidatedConfig
-    ) -> tuple[ValidatedConfig, list[ConfigError]]:
+    def close(self) -> None:
+        self.reachability.close()
+        if self._context.large is not None:
+            self._context.large.close()
+
+    async def _reached(self, kind: Kind, config: Config) -> tuple[list[ConfigError], list[ConfigError]]:
         """Clusters that can't be reached are errors or warnings, as `bridge.validate.reachability` says."""
-        if judged.errors:
-            return judged, []
         try:
             errors = await self.reachability.errors(kind, config)
         except Overloaded as busy:
-            return judged, [
+            return [], [
                 ConfigError(REACHABILITY, f"could not check whether the clusters can be reached: {busy}")
             ]
         unreachable = [
             ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in errors.items()
         ]
         for error in unreachable:
-            log.warning("validation: %s", _without(_secrets(kind, config), error.message))
-        if mode_of(config) == ERROR:
-            return judged.with_errors(unreachable), []
-        return judged, unreachable
+            log.warning("validation: %s", scrubbed(kind, config, error.message))
+        return (unreachable, []) if mode_of(config) == ERROR else ([], unreachable)
 
     async def check(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
         """Returns the settings that have no effect. Raises ConfigRejected with all errors."""
         kind = self.kind(name)
-        judged = await self._judged(self._pools.starts, kind, config)
+        if (large := self._elsewhere(config)) is not None:
+            judged = await self._once(
+                self._pools.large_starts, ("judge", kind, config), lambda: large.judged(kind, config)
+            )
+        else:
+            judged = await self._judged(self._pools.starts, kind, config)
         if judged.errors:
             raise rejected(kind, config, judged.errors)
         return judged.ignored
 
     async def _judged(self, pool: BoundedPool, kind: Kind, config: Config) -> ValidatedConfig:
-        """Validates a configuration in a thread. Raises Overloaded, and NotAnswered on a timeout: at once while a check
-        of the same configuration still hangs, so that a connector that restarts again and again takes one thread.
+        """Validates a configuration in a thread."""
+
+        def judge() -> ValidatedConfig:
+            try:
+                return validated(kind, config, self._context.clients, self._context.plugin_process)
+            except ConfigRejected as rejected:
+                return ValidatedConfig(()).with_errors(rejected.errors)
+
+        return await self._once(pool, ("judge", kind, config), judge)
+
+    async def _once(self, pool: BoundedPool, what: tuple[str, Kind, Config], call: Callable[[], T]) -> T:
+        """Checks a configuration in a thread, by `call`. Raises Overloaded, and NotAnswered on a timeout: at once while
+        a check of the same configuration still hangs, so that a connector that restarts again and again takes one
+        thread.
 
         The next attempt gets the result of a check that has ended too late. Otherwise a connector would never start on
         a machine so busy that each check takes too long.
         """
-        key = kind.kind, frozenset(config.items())
-        until, late = self._late.pop(key, (0.0, ValidatedConfig(())))
+        question, kind, config = what
+        key = question, kind.kind, frozenset(config.items())
+        until, late = self._late.pop(key, (0.0, None))
         if time.monotonic() < until:
-            return late
+            found: T = late
+            return found
         if key in self._hanging:
             raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
         given_up = threading.Event()
 
-        def judge() -> ValidatedConfig:
+        def checked() -> T:
             self._open.add(key)
             try:
-                try:
-                    judged = validated(kind, config, self._context.clients, self._context.plugin_process)
-                except ConfigRejected as rejected:
-                    judged = ValidatedConfig(()).with_errors(rejected.errors)
+                result = call()
                 if given_up.is_set():
-                    self._keep(key, judged)
-                return judged
+                    self._keep(key, result)
+                return result
             finally:
                 self._open.discard(key)
                 self._hanging.discard(key)
 
         try:
-            return await pool.run(judge)
+            return await pool.run(checked)
         except NotAnswered:
             given_up.set()
             self._hanging.add(key)
@@ -178,8 +220,8 @@ class Checker:
                 self._hanging.discard(key)
             raise
 
-    def _keep(self, key: _Checked, judged: ValidatedConfig) -> None:
-        self._late[key] = time.monotonic() + LATE_SECONDS, judged
+    def _keep(self, key: _Checked, result: object) -> None:
+        self._late[key] = time.monotonic() + LATE_SECONDS, result
         while len(self._late) > MOST_LATE:
             with suppress(KeyError, RuntimeError):  # the event loop takes entries out
                 del self._late[next(iter(self._late))]
@@ -187,56 +229,3 @@ class Checker:
 
 def _invalid(side: Side, config: Config, why: str) -> str:
     return invalid(servers_key(side), config.get(servers_key(side)), why)
-
-
-def _answer(
-    kind: Kind, config: Config, judged: ValidatedConfig, warnings: Sequence[ConfigError]
-) -> ValidateResponse:
-    """The answer without secrets."""
-    secrets = _secrets(kind, config)
-    answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
-    if not secrets or not answer.error_count:
-        return answer
-    entries = [
-        entry.model_copy(
-            update={
-                "value": entry.value.model_copy(
-                    update={"errors": [_without(secrets, text) for text in entry.value.errors]}
-                )
-            }
-        )
-        for entry in answer.configs
-    ]
-    return answer.model_copy(update={"configs": entries})
-
-
-def _warning(error: ConfigError, secrets: list[str]) -> ConfigWarning:
-    return ConfigWarning(key=error.key, message=_without(secrets, error.message))
-
-
-def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> ConfigRejected:
-    """Builds the error with all errors of the configuration, and none of its secrets."""
-    secrets = _secrets(kind, config)
-    return ConfigRejected([replace(error, message=_without(secrets, error.message)) for error in errors])
-
-
-def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
-    """The text without the configuration's secrets."""
-    return _without(_secrets(kind, config), text)
-
-
-def _secrets(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
-    """Values that must not be shown: of PASSWORD keys, and of keys that are named like secrets."""
-    hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
-    secrets = {
-        value
-        for name, value in config.items()
-        if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
-    }
-    return sorted(secrets, key=len, reverse=True)
-
-
-def _without(secrets: list[str], text: str) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "[hidden]")
-    return text

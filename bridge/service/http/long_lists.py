@@ -14,8 +14,10 @@ PART = 8_192
 """Characters of a part, and the rest of its last item."""
 _TOKENS = 1_000
 """Strings and brackets after which others have their turn, whether a part is complete or not."""
-# A string without an end reaches to the end of the text: a search from each of its quotes would be quadratic.
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+STRETCH = 1 << 15
+"""Characters that are searched for the next string, or for its end, before others have their turn; 2 at least."""
+_BEGIN = re.compile(r'["\[\]{}]')
+_IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _COMMA = re.compile(r"[ \t\n\r]*+,")
 _LIST = re.compile(r"[ \t\n\r]*+:[ \t\n\r]*+\[")
 
@@ -41,10 +43,12 @@ class LongList:
         opens = -1
         """Where the bracket of the list is, once its key is read; the list's items are at depth 2."""
         inside = cut = False
-        for number, token in enumerate(_TOKEN.finditer(text), 1):
-            if number % _TOKENS == 0:
+        for number, token in enumerate(_tokens(text), 1):
+            if token is None or number % _TOKENS == 0:
                 yield ""
-            start, end = token.span()
+            if token is None:
+                continue
+            start, end = token
             match text[start]:
                 case "[" | "{":
                     depth += 1
@@ -54,7 +58,7 @@ class LongList:
                     continue
                 case "]" | "}":
                     depth -= 1
-                case _ if depth == 1 and token.group() == name and (found := _LIST.match(text, end)):
+                case _ if depth == 1 and text[start:end] == name and (found := _LIST.match(text, end)):
                     if opens >= 0:
                         raise NotJson(f"{self.key} is there twice")
                     opens = found.end() - 1
@@ -69,3 +73,29 @@ class LongList:
                 begin, cut = comma.end(), True
         kept.append(text[begin:])
         self.rest = "".join(kept)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, int] | None]:
+    """Where strings and brackets begin and end; None after each stretch in which none begins or ends. A string without
+    an end reaches to the end of the text: a search from each of its quotes would be quadratic."""
+    at = 0
+    while at < len(text):
+        begin = _BEGIN.search(text, at, at + STRETCH)
+        if begin is None:
+            at += STRETCH
+            yield None
+            continue
+        start, at = begin.span()
+        if text[start] == '"':
+            while True:
+                inside = _IN_STRING.match(text, at, at + STRETCH)
+                assert inside is not None  # it matches the empty text too
+                at = inside.end()
+                if text.startswith('"', at):
+                    at += 1
+                    break
+                if len(text) - at < 2:  # nothing is left, or a backslash
+                    at = len(text)
+                    break
+                yield None
+        yield start, at

@@ -77,22 +77,18 @@ class ConnectorRunners:
 
 
 async def serve_rounds(factory: str) -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
     reader, writer = await _pipes()
     pipe = PipeWriter(writer)
     runners = ConnectorRunners(load_factory(factory)(), pipe)
     frames = asyncio.create_task(_read_frames(reader, runners, pipe), name="reader")
     sender = asyncio.create_task(pipe.send(), name="sender")
     heartbeat = asyncio.create_task(pipe.heartbeat(), name="heartbeat")
-    stopped = asyncio.create_task(stop.wait(), name="stop")
     try:
-        await asyncio.wait({frames, sender, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({frames, sender}, return_when=asyncio.FIRST_COMPLETED)
         if frames.done():
             frames.result()
     finally:
-        for task in (frames, sender, heartbeat, stopped):
+        for task in (frames, sender, heartbeat):
             task.cancel()
         await runners.close()
         with contextlib.suppress(ConnectionError):
@@ -131,9 +127,10 @@ def main() -> None:
     factory, level = sys.argv[1:3]
     _end_with_parent()
     os.nice(_NICE)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches both processes; the parent decides when to end
+    # Ctrl-C and a service manager's SIGTERM reach both processes. The parent decides when to end: it may still need
+    # this one for its own end, and would restart it.
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, signal.SIG_IGN)
     set_up_logs(ROUNDS, level, "json")
     try:
         asyncio.run(serve_rounds(factory))

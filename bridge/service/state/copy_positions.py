@@ -6,8 +6,9 @@ Positions wait for a session that has polled for them; an answer is repeated unt
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
+
+from bridge.service.state.numbered_answers import NumberedAnswers, take
 
 MOST = 2_000
 """Partitions in one answer."""
@@ -17,12 +18,19 @@ _Partition = tuple[str, int]
 
 @dataclass(slots=True)
 class _Reader:
-    """What a session of the shim has yet to read. `sent`: the answer that it has not named yet."""
+    """What a session of the shim has yet to read."""
 
-    session: str
+    answers: NumberedAnswers
     waiting: dict[_Partition, int]
-    number: int = 0
-    sent: bytes | None = None
+
+    def content(self) -> dict[str, object] | None:
+        if not self.waiting:
+            return None
+        rows = [
+            {"topic": topic, "partition": number, "position": position}
+            for (topic, number), position in take(self.waiting, MOST)
+        ]
+        return {"partitions": rows}
 
 
 @dataclass(slots=True)
@@ -52,14 +60,14 @@ class CopyPositions:
         self.known.clear()
         if self._reader is not None:
             self._reader.waiting.clear()
-            self._reader.sent = None
+            self._reader.answers.sent = None
 
     # -- polls -------------------------------------------------------------------------------------
 
     def begin(self, session: str) -> None:
         """Begins anew with a session that has read nothing: each partition waits for it."""
-        if self._reader is None or self._reader.session != session:
-            self._reader = _Reader(session, dict(self.known))
+        if self._reader is None or self._reader.answers.session != session:
+            self._reader = _Reader(NumberedAnswers(session), dict(self.known))
 
     @property
     def overdue(self) -> bool:
@@ -70,22 +78,4 @@ class CopyPositions:
         """Returns the next answer, Positions as JSON; None for nothing. `seen`: the number of the last answer that was
         read, 0 before the first."""
         reader = self._reader
-        if reader is None:
-            return None
-        if reader.sent is not None and seen == reader.number:
-            reader.sent = None
-        if reader.sent is None and reader.waiting:
-            reader.number += 1
-            reader.sent = _answer(reader)
-        return reader.sent
-
-
-def _answer(reader: _Reader) -> bytes:
-    taken = list(reader.waiting.items())[:MOST]
-    for tp, _ in taken:
-        del reader.waiting[tp]
-    rows = [
-        {"topic": topic, "partition": number, "position": position} for (topic, number), position in taken
-    ]
-    content = {"number": reader.number, "partitions": rows}
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        return None if reader is None else reader.answers.next(seen, reader.content)

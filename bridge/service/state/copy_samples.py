@@ -7,7 +7,6 @@ has more rows than there are partitions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from bridge.model.copy_samples import CopySample, Latencies, join
 from bridge.model.values import TopicPartition
 from bridge.service.state.latency import Histogram
+from bridge.service.state.numbered_answers import NumberedAnswers, take
 
 MOST = 500
 """Partitions in one answer."""
@@ -26,13 +26,20 @@ HEARTBEATS = "heartbeats"
 
 @dataclass(slots=True)
 class _Reader:
-    """What a session of the shim has yet to read. `sent`: the answer that it has not named yet."""
+    """What a session of the shim has yet to read."""
 
-    session: str
+    answers: NumberedAnswers
     waiting: dict[TopicPartition, CopySample] = field(default_factory=dict)
     gone: dict[tuple[str, int], None] = field(default_factory=dict)
-    number: int = 0
-    sent: bytes | None = None
+
+    def content(self) -> dict[str, object] | None:
+        if not self.waiting and not self.gone:
+            return None
+        gone, self.gone = list(self.gone), {}
+        return {
+            "partitions": [_row(sample) for _, sample in take(self.waiting, MOST)],
+            "gone": [{"topic": topic, "partition": partition} for topic, partition in gone],
+        }
 
 
 class TopicHistograms(NamedTuple):
@@ -100,8 +107,8 @@ class CopySamples:
     def begin(self, session: str, rows: Mapping[tuple[str, int], tuple[Any, ...]], target_at: int) -> None:
         """Begins anew with a session that has read nothing: each partition waits for it. `rows` are those of the
         snapshot; their target topic stands at `target_at`."""
-        if self._reader is None or self._reader.session != session:
-            self._reader = _Reader(session)
+        if self._reader is None or self._reader.answers.session != session:
+            self._reader = _Reader(NumberedAnswers(session))
             for tp, row in rows.items():
                 self._reader.waiting[TopicPartition(*tp)] = CopySample(*tp, row[target_at])
 
@@ -114,30 +121,7 @@ class CopySamples:
         """Returns the next answer, a Measured as JSON; None for nothing. `seen`: the number of the last answer that was
         read, 0 before the first."""
         reader = self._reader
-        if reader is None:
-            return None
-        if reader.sent is not None and seen == reader.number:
-            reader.sent = None
-        if reader.sent is None and (reader.waiting or reader.gone):
-            reader.number += 1
-            reader.sent = _answer(reader)
-        return reader.sent
-
-
-def _answer(reader: _Reader) -> bytes:
-    taken = list(reader.waiting.items())[:MOST]
-    for tp, _ in taken:
-        del reader.waiting[tp]
-    gone, reader.gone = list(reader.gone), {}
-    return json.dumps(
-        {
-            "number": reader.number,
-            "partitions": [_row(sample) for _, sample in taken],
-            "gone": [{"topic": topic, "partition": partition} for topic, partition in gone],
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
-    ).encode()
+        return None if reader is None else reader.answers.next(seen, reader.content)
 
 
 def _row(sample: CopySample) -> dict[str, Any]:

@@ -140,6 +140,11 @@ class Holes:
                 raise SchemaError("holes that are too large")
         self.copies, self.skipped, self.extra = copies, upstream - copies, downstream - copies
 
+    @property
+    def spans(self) -> tuple[array[int], array[int], array[int]]:
+        """Of each span of copies: its first offset of the source, of the target, and how many copies stand before."""
+        return self._upstream, self._downstream, self._copies
+
     def copies_before(self, upstream: int) -> int:
         """Returns how many copies have originals below an offset of the source."""
         return self._below(upstream, self._upstream)

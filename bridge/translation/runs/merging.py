@@ -136,6 +136,7 @@ def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
         size=older.size + newer.size,
         holes=b"",
         transformed=older.transformed or newer.transformed,
+        found=older.found or newer.found,
     )
 
 

@@ -75,17 +75,22 @@ class PartitionRuns:
         copied: Copied,
         target_start: int = 0,
         times: bytes = b"",
+        *,
+        found: bool = False,
     ) -> list[Change]:
         """Returns the records for the runs topic that belong into the transaction of these segments, which are in the
         order of both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other
         topic ids, and runs of offsets that come again. Without segments only the position moves. `target_start`: where
-        the target's log begins, as far as is known. `times`: how long the records took, which the
-        newest run's record says."""
+        the target's log begins, as far as is known. `times`: how long the records took, which the newest run's record
+        says. `found`: another mirror has made these copies, and goes on where they end; how far is not known.
+        """
         changes: _Changes = {run.upstream_start: None for run in (*self._stale, *self._wrong)}
         self._stale, self._wrong = [], []
         anew = self._resume_after_hand_back(position, changes)
         new = new_runs(segments, copied)
         first = new[0] if new else new_run([Segment(position, position, 0, 0)], copied)
+        if found:
+            first, new = first._replace(found=True), [run._replace(found=True) for run in new]
         if self._runs and self._runs[-1].incarnation != first.incarnation:
             changes |= {run.upstream_start: None for run in self._runs}
             self._runs = []
@@ -104,6 +109,9 @@ class PartitionRuns:
         changes |= {run.upstream_start: run for run in new}
         if self._fresh >= MERGED_AT_ONCE:
             self._merge(changes, target_start)
+        if found:
+            self._runs[-1] = last = self._runs[-1]._replace(handed_back=True)
+            changes[last.upstream_start] = last
         return self._records(copied.id, changes, times if segments else b"")
 
     def reset(self, position: int, target_end: int) -> list[Change]:

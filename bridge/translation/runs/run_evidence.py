@@ -12,7 +12,7 @@ after the offset, never higher.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -53,6 +53,16 @@ class ConsistentRuns:
         return max((there for start, there in self._again if start <= offset), default=0)
 
     @property
+    def runs(self) -> Sequence[OffsetRun]:
+        """Those with copies, in the order of both logs."""
+        return self._runs
+
+    @property
+    def again(self) -> Sequence[tuple[int, int]]:
+        """From which source offset on an operator had copying begin again, and where its copies begin."""
+        return self._again
+
+    @property
     def last(self) -> OffsetRun | None:
         return self._runs[-1] if self._runs else None
 
@@ -84,7 +94,7 @@ class ConsistentRuns:
         scan = None if held is None else scans.get(held) or RunScan(held)
         if scan is not None and scan.impossible:
             return None
-        copy_range = self._copy_range(offset, scan)
+        copy_range = self._copy_range(offset, scan, target.end)
         if copy_range is None or copy_range.low > target.end:
             return None
         # Below its log start the target holds nothing any more.
@@ -106,7 +116,7 @@ class ConsistentRuns:
         at = bisect_right(self._runs, offset, key=_start)
         return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
 
-    def _copy_range(self, offset: int, scan: RunScan | None) -> _CopyRange | None:
+    def _copy_range(self, offset: int, scan: RunScan | None, target_end: int) -> _CopyRange | None:
         at = bisect_right(self._runs, offset, key=_start)
         run = self._runs[at - 1] if at else None
         after = self._runs[at] if at < len(self._runs) else None
@@ -118,7 +128,9 @@ class ConsistentRuns:
             return run and _CopyRange(run.downstream_end, after.downstream_start, 0, run)
         assert run is not None
         # What comes, or has come since the run was read, begins at its position.
-        return _CopyRange(run.downstream_end, run.downstream_end, max(0, offset - run.position), run)
+        # Another mirror may have copied on since it was handed back: no run knows what stands behind.
+        high = max(run.downstream_end, target_end) if run.handed_back else run.downstream_end
+        return _CopyRange(run.downstream_end, high, max(0, offset - run.position), run)
 
 
 def stronger(by_run: Verdict, other: Verdict) -> Verdict:

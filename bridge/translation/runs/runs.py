@@ -5,7 +5,8 @@
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
-             flags INT8 (1: handed back, 2: copied again, 4: transformed; left out where it is 0 and nothing follows),
+             flags INT8 (1: handed back, 2: copied again, 4: transformed, 8: found; left out where it is 0 and nothing
+             follows),
              holes BYTES (left out where there is no list and nothing follows; see holes),
              times BYTES (of the commit that wrote it; left out where there are none; see commit_times)
 
@@ -45,7 +46,7 @@ _PARTITION = Struct(">i")
 _OFFSET = Struct(">q")
 _PARTITION_AND_START = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiqq")
-_HANDED_BACK, _AGAIN, _TRANSFORMED = 1, 2, 4
+_HANDED_BACK, _AGAIN, _TRANSFORMED, _FOUND = 1, 2, 4, 8
 """Flags of the value."""
 _KEPT = 1024
 """Names kept encoded: a slot writes those of its partitions ten times a second."""
@@ -124,6 +125,8 @@ class OffsetRun(NamedTuple):
     counts for no offset from `upstream_start` on."""
     transformed: bool = False
     """Its records went through transforms: the copies may differ from them."""
+    found: bool = False
+    """Another mirror has made the copies; they were found by their content (`mirror-bridge index`)."""
 
     @property
     def upstream_end(self) -> int:
@@ -165,7 +168,8 @@ class OffsetRun(NamedTuple):
             self.last_timestamp,
             self.size,
         )
-        flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again | _TRANSFORMED * self.transformed
+        flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again
+        flags |= _TRANSFORMED * self.transformed | _FOUND * self.found
         rest = bytes([flags]) if flags or self.holes or times else b""
         if self.holes or times:
             rest += write_bytes(self.holes, "holes")
@@ -208,6 +212,7 @@ class OffsetRun(NamedTuple):
             holes,
             bool(flags & _AGAIN),
             bool(flags & _TRANSFORMED),
+            bool(flags & _FOUND),
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -235,7 +240,7 @@ class OffsetRun(NamedTuple):
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
             f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
             f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}, again={str(self.again).lower()}, "
-            f"transformed={str(self.transformed).lower()}}}"
+            f"transformed={str(self.transformed).lower()}, found={str(self.found).lower()}}}"
         )
 
 

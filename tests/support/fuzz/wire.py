@@ -9,11 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection
-
 from bridge.errors import KafkaFailure
 from bridge.kafka.admin import cluster_description
 from bridge.kafka.network.connection import BulkConnection
+from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.protocol import (
     acl_requests,
     config_requests,
@@ -100,7 +99,7 @@ class _Transport:
 def _frames(dice: Random) -> None:
     async def go() -> None:
         transport = _Transport()
-        library = AIOKafkaConnection("x", 1)
+        library = LibraryConnection("x", 1)
         connection = BulkConnection(library, transport, {}, {1: (0, 12)})  # type: ignore[arg-type]
         call = Call(ApiKeys.FETCH, versions=range(12, 13), flexible_from=12, write=lambda *_: None)
         asked = [

@@ -109,6 +109,17 @@ def test_a_connector_that_is_stocks_by_now_or_unknown() -> None:
         assert (code, "Connector other not found" in message) == (1, True)
 
 
+@pytest.mark.parametrize("named", ["dev.mirrorbridge.BridgeMirrorSinkConnector", "BridgeMirrorSink"])
+def test_a_sink_connector(named: str) -> None:
+    """Stock has none; its source connector belongs to the other Connect cluster."""
+    with connect(connector_class=named) as url:
+        code, message = refused(url)
+    assert code == 1
+    assert "stock has no sink that could go on" in message
+    assert "as a BridgeMirrorSourceConnector with the same name and topics" in message
+    assert "DELETE this one" in message
+
+
 def test_all_errors_of_a_configuration_and_secrets_of_the_worker(tmp_path: Path) -> None:
     secret = "${file:/etc/s:p}"
     with connect(target_cluster_sasl_jaas_config=secret) as url:

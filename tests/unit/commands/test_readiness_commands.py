@@ -140,8 +140,10 @@ def test_groups_end_with_the_status_of_the_weakest(
 
 
 def test_explain_says_the_services_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = report("g").model_copy(update={"readiness": "not_ready"})
-    answering(monkeypatch, explain=Explanation(group="g", lines=["Group \x1b[2J", "  why"], reports=[told]))
+    not_ready = report("g").model_copy(update={"readiness": "not_ready"})
+    answering(
+        monkeypatch, explain=Explanation(group="g", lines=["Group \x1b[2J", "  why"], reports=[not_ready])
+    )
     assert run("explain", "g") == (1, "Group \\x1b[2J\n  why\n", "")
     assert json.loads(run("explain", "g", "-o", "json")[1])["group"] == "g"
 

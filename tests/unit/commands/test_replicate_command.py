@@ -68,7 +68,18 @@ def write(folder: Path, **more: object) -> Path:
         (
             "c.properties",
             "name=m\nconnector.class=x.Y\n",
-            "connector.class is x.Y; it must be dev.mirrorbridge.",
+            "connector.class is x.Y; it must be dev.mirrorbridge.BridgeMirrorSourceConnector or "
+            "dev.mirrorbridge.BridgeMirrorSinkConnector, or absent",
+        ),
+        (
+            "c.properties",
+            "name=m\nconnector.class=BridgeMirrorHeartbeatConnector\n",
+            "connector.class is BridgeMirrorHeartbeatConnector; it must be dev.mirrorbridge.",
+        ),
+        (
+            "c.properties",
+            "name=m\nconnector.class=BridgeMirrorSink\ntopics=a\ntopics.regex=b\n",
+            "topics and topics.regex are mutually exclusive",
         ),
         ("c.properties", "name=m\nenabled=${file:/x:y}\n", "enabled refer to config providers"),
     ],

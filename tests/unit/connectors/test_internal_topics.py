@@ -51,10 +51,10 @@ def test_a_topic_that_is_there_is_not_made_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "shown"),
     [("delete", "delete"), ("compact,delete", "compact,delete"), (" Delete , compact", "compact,delete")],
 )
-def test_a_topic_that_is_not_only_compacted_is_refused_in_connects_words(policy: str, told: str) -> None:
+def test_a_topic_that_is_not_only_compacted_is_refused_in_connects_words(policy: str, shown: str) -> None:
     target = FakeCluster()
     target.topic("heartbeats", Log())
     target.topic_admin.overrides["heartbeats"] = {"cleanup.policy": policy}
@@ -63,7 +63,7 @@ def test_a_topic_that_is_not_only_compacted_is_refused_in_connects_words(policy:
     assert (failed.fault, failed.retriable) == (KafkaFault.TOPIC_CONFIG, False)
     assert str(failed).startswith(
         "Topic 'heartbeats' is required to have 'cleanup.policy=compact' to guarantee consistency and durability of "
-        f"offset runs, but found the topic currently has 'cleanup.policy={told}'. Continuing would likely result in "
+        f"offset runs, but found the topic currently has 'cleanup.policy={shown}'. Continuing would likely result in "
         "eventually losing offset runs. "
     )
     assert "--add-config cleanup.policy=compact" in str(failed)
@@ -162,8 +162,8 @@ def test_no_checkpoint_for_a_topic_that_is_missing() -> None:
     harness = committed(target)
 
     async def script(_: CheckpointInstance) -> None:
-        told = await harness.rounds()
-        assert any(TOPIC in error and "not allowed to create" in error for error in told.errors)
+        shown = await harness.rounds()
+        assert any(TOPIC in error and "not allowed to create" in error for error in shown.errors)
         assert harness.published.emitted == []
         target.compacted(TOPIC)
         target.compacted("mm2-group-readiness.A.internal")
@@ -180,9 +180,9 @@ def test_no_checkpoint_for_a_topic_that_loses_them() -> None:
     harness.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "delete"}
 
     async def script(_: CheckpointInstance) -> None:
-        told = await harness.rounds()
-        assert [error for error in told.errors if TOPIC in error and "'cleanup.policy=delete'" in error]
-        assert (told.failure, harness.published.emitted) == (None, [])
+        shown = await harness.rounds()
+        assert [error for error in shown.errors if TOPIC in error and "'cleanup.policy=delete'" in error]
+        assert (shown.failure, harness.published.emitted) == (None, [])
         harness.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
         assert (await harness.rounds(4)).errors == []
         assert harness.published.offsets == [(0, 0)]

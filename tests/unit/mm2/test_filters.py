@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import threading
 import time
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.mm2 import filters
 from bridge.mm2.filters import (
     DefaultConfigPropertyFilter,
     DefaultGroupFilter,
@@ -315,6 +317,19 @@ def test_a_list_names_the_element_that_is_wrong() -> None:
     assert pattern_list_problem(("(a", "b)")) is None
     assert pattern_list_problem(()) is None
     assert "redefinition" in str(pattern_list_problem(("(?<n>a)", "(?<n>b)")))
+
+
+@pytest.mark.parametrize(("bad", "compiled"), [(None, 1), (0, 27), (4_999, 27)])
+def test_long_lists_are_not_compiled_one_by_one(bad: int | None, compiled: int) -> None:
+    """Before, 5,000 names were compiled one by one, and then joined: 1.9 s instead of 1.0."""
+    names = [f"topic-{number:04d}" for number in range(5_000)]
+    if bad is not None:
+        names[bad] = "b(d"
+    with patch.object(filters, "compile_java", wraps=compile_java) as compiling:
+        problem = pattern_list_problem(names)
+    assert (problem is None) == (bad is None)
+    assert problem is None or problem.startswith("b(d is not a regular expression")
+    assert len(compiling.mock_calls) <= compiled
 
 
 @pytest.mark.parametrize("pattern", [compile_java("a.*"), compile_java("abc"), exactly("a.b")])

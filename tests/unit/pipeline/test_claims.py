@@ -133,10 +133,12 @@ def opposite_layout(name: str, *, stop: bool) -> LogRecord:
 
 def test_a_running_connector_in_the_opposite_direction_is_found() -> None:
     there = others("back", ("A.t", "t"), ("u", "A.u"))
-    assert loops(spec(), there, [T, U, V]) == {T: "back"}
-    assert loops(spec(), [*there, opposite_layout("back", stop=False)], [T, U]) == {T: "back"}
-    assert loops(spec(), [*there, opposite_layout("back", stop=True)], [T, U]) == {}
-    assert loops(spec(), [*there, opposite_layout("another", stop=True)], [T]) == {T: "back"}
+    this = spec(opposite_layouts="mm2-layout.B.internal")
+    back = {T: OtherCopy("back", "A.t", "mm2-layout.B.internal")}
+    assert loops(this, there, [T, U, V]) == back
+    assert loops(this, [*there, opposite_layout("back", stop=False)], [T, U]) == back
+    assert loops(this, [*there, opposite_layout("back", stop=True)], [T, U]) == {}
+    assert loops(this, [*there, opposite_layout("another", stop=True)], [T]) == back
 
 
 def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:

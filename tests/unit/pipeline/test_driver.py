@@ -7,11 +7,15 @@ import json
 import os
 import threading
 import time
+from typing import cast
 
 import pytest
 
+from bridge.model.copy_samples import CopySample
+from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.pipeline import driver
 from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop
+from bridge.pipeline.supervisor import Supervisor
 from tests.unit.pipeline.values import spec
 
 
@@ -44,3 +48,37 @@ def test_a_driver_that_is_to_end_does_not_wait_for_spark(monkeypatch: pytest.Mon
         released.set()
         os.close(ours)
         os.close(theirs)
+
+
+class Unchanged:
+    """A supervisor whose status stays the same."""
+
+    status = PipelineStatus(PipelineState.COPYING)
+
+    def drain_samples(self) -> list[CopySample]:
+        return []
+
+
+def test_a_driver_whose_status_stays_the_same_says_now_and_then_that_it_is_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its launcher could not tell an idle copy from a driver that hangs."""
+    monkeypatch.setattr(driver, "TELL", 0.001)
+    ours, theirs = os.pipe()
+    lines: list[bytes] = []
+
+    async def run() -> None:
+        ended = asyncio.Event()
+        writing = asyncio.create_task(driver._write_status(cast(Supervisor, Unchanged()), theirs, ended))
+        with os.fdopen(ours, "rb") as output:
+            lines.extend([await asyncio.to_thread(output.readline) for _ in range(4)])
+            ended.set()
+            await writing
+
+    try:
+        asyncio.run(run())
+    finally:
+        os.close(theirs)
+    status, *rest = map(json.loads, lines)
+    assert status["status"]["state"] == "copying"
+    assert rest == [{}, {}, {}]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bridge.pipeline import launch
 from bridge.pipeline.java import java_problem
 from bridge.pipeline.launch import DriverPipeline
 from tests.support.waiting import until
+from tests.unit.pipeline.values import copied
 from tests.unit.pipeline.values import spec as any_spec
 
 
@@ -71,9 +73,13 @@ def test_a_driver_imports_nothing_of_what_only_slices_need() -> None:
     assert subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True).stdout == b"False\n"
 
 
-def play(script: Callable[[DriverPipeline], Awaitable[None]], module: str) -> None:
+def play(
+    script: Callable[[DriverPipeline], Awaitable[None]],
+    module: str,
+    now: Callable[[], float] = time.monotonic,
+) -> None:
     async def run() -> None:
-        pipeline = DriverPipeline(any_spec(), module)
+        pipeline = DriverPipeline(any_spec(), module, now)
         try:
             async with asyncio.timeout(30):
                 await script(pipeline)
@@ -151,3 +157,53 @@ def test_a_driver_that_copies_again_is_well(tmp_path: Path, monkeypatch: pytest.
         assert (list(pipeline.status.errors), pipeline.status.restarts) == ([], 1)
 
     play(script, ending(tmp_path, monkeypatch, copies_again=True))
+
+
+HANGS = """
+import sys
+from bridge.pipeline.frames import pack_alive, pack_status
+from bridge.model.copying import PipelineState, PipelineStatus
+sys.stdin.readline()  # its spec
+for line in sys.stdin:  # an assignment makes it say something
+    if "orders" in line:
+        sys.stdout.buffer.write(pack_status(PipelineStatus(PipelineState.COPYING, layout=1)))
+    elif "stop" in line:
+        break
+    else:
+        sys.stdout.buffer.write(pack_alive())
+    sys.stdout.buffer.flush()
+"""
+
+
+def test_a_driver_that_hangs_is_not_said_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, its connector was `copying` for as long as it hung."""
+    (tmp_path / "hanging_driver.py").write_text(HANGS)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    seconds = 1_000.0
+
+    async def script(pipeline: DriverPipeline) -> None:
+        nonlocal seconds
+
+        def reported() -> tuple[PipelineState, list[str]]:
+            return pipeline.status.state, list(pipeline.status.errors)
+
+        def silent(age: int) -> tuple[PipelineState, list[str]]:
+            text = f"no report of the driver (process {pipeline.pid}) for {age} s: whether it copies is not known"
+            return PipelineState.SILENT, [text]
+
+        await until(lambda: pipeline.pid is not None)
+        seconds += launch.SILENT_START_SECONDS
+        assert reported() == (PipelineState.STARTING, [])
+        seconds += 1
+        assert reported() == silent(121)
+        pipeline.assign([copied()])
+        await until(lambda: reported() == (PipelineState.COPYING, []))
+        seconds += 34
+        assert reported() == silent(34)
+        assert pipeline.status.layout == 1
+        seconds += 1
+        assert reported() == silent(35)
+        pipeline.assign([])
+        await until(lambda: reported() == (PipelineState.COPYING, []))
+
+    play(script, "hanging_driver", lambda: seconds)

@@ -41,6 +41,9 @@ def test_records_read_back() -> None:
     assert SliceReport.decode(report.value()) == report
     made = Claim("t", "A.t", "one")
     assert Claim.decode(made.key()) == made
+    assert Claim.decode(made.key(), made.value()) == made
+    for changed in (made._replace(settled=False), made._replace(starting=True)):
+        assert Claim.decode(changed.key(), changed.value()) == changed
 
 
 NESTED = b'{"layout":' + b"[" * 100_000 + b"]" * 100_000 + b"}"

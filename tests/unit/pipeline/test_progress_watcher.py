@@ -55,6 +55,7 @@ def test_a_layout_that_comes_while_ends_are_asked_for_is_watched(
 ) -> None:
     asked: list[Sequence[TopicPartition]] = []
     monkeypatch.setattr(progress_watcher, "LOOK", 0.0)
+    monkeypatch.setattr(progress_watcher, "QUIET", 0.0)
     monkeypatch.setattr(progress_watcher, "ENDS_EVERY", 0.0)
 
     async def bounds(
@@ -85,6 +86,7 @@ def test_what_nobody_expects_is_an_error_until_it_is_over(
     """A watcher that ended in silence would show a copy that stands still and knows no error."""
     shown: list[list[str]] = []
     monkeypatch.setattr(progress_watcher, "LOOK", 0.0)
+    monkeypatch.setattr(progress_watcher, "QUIET", 0.0)
 
     async def broken() -> None:
         shown.append(watcher.errors)

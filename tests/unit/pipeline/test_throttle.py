@@ -10,11 +10,11 @@ from bridge.kafka.producer.transaction_coordinator import transaction_timeout_ms
 from bridge.kafka.record.batch_plan import CodecSizes
 from bridge.kafka.record.compression import Compression
 from bridge.pipeline.throttle import (
+    backlog_seconds,
     batch_bytes,
     batch_policy,
     fetch_bytes,
     longest_transaction,
-    transaction_seconds,
 )
 
 
@@ -56,11 +56,10 @@ def test_batches_of_another_codec_than_the_targets_are_coalesced_whatever_their_
     assert min(expected.gzip, expected.snappy, expected.zstd) > 10**9
 
 
-def test_transactions_get_longer_for_a_backlog_only() -> None:
-    assert transaction_seconds(0.1, 0.05, 15.0, backlog=True) == pytest.approx(0.4)
-    assert transaction_seconds(0.1, 0.05, 15.0, backlog=False) == 0.1
-    assert transaction_seconds(0.1, 0.001, 15.0, backlog=True) == 0.1
-    assert transaction_seconds(0.1, UNKNOWN, 15.0, backlog=True) == 0.1
+def test_transactions_of_a_backlog_get_longer_with_the_round_trip() -> None:
+    assert backlog_seconds(0.1, 0.05, 15.0) == pytest.approx(0.4)
+    assert backlog_seconds(0.1, 0.001, 15.0) == 0.1
+    assert backlog_seconds(0.1, UNKNOWN, 15.0) == 0.1
 
 
 @pytest.mark.parametrize("round_trip", [0.0, 0.05, 0.5, 3.0, 10.0])
@@ -70,7 +69,7 @@ def test_a_transaction_leaves_time_for_what_is_under_way_and_for_its_commit(
 ) -> None:
     """Two round trips and a second for what is under way, four to write the runs and to commit."""
     timeout = transaction_timeout_ms(15_000, round_trip, 1) / 1000
-    length = transaction_seconds(interval, round_trip, timeout, backlog=True)
+    length = backlog_seconds(interval, round_trip, timeout)
     assert length <= longest_transaction(timeout) <= timeout / 3
     assert length + 1 + 6 * round_trip <= 0.8 * timeout
 

@@ -128,8 +128,12 @@ def test_urls_name_services_and_the_ports_that_they_listen_on() -> None:
         "service": int(environment("service")["MIRROR_BRIDGE_PORT"]),
         "worker": urlsplit(properties(DEPLOY / "worker.properties")["listeners"]).port,
     }
-    told = SERVICES["init"]["environment"]
-    urls = [told["SERVICE_URL"], told["CONNECT_URL"], *(_config(path)["bridge.url"] for path in CONNECTORS)]
+    of_init = SERVICES["init"]["environment"]
+    urls = [
+        of_init["SERVICE_URL"],
+        of_init["CONNECT_URL"],
+        *(_config(path)["bridge.url"] for path in CONNECTORS),
+    ]
     assert {(url.hostname, url.port) for url in map(urlsplit, urls)} == set(listening.items())
     for name, port in listening.items():
         assert _published(name) == {str(port): str(port)}

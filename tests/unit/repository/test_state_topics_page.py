@@ -50,7 +50,7 @@ JSON = [
     encode(FURTHEST),
     json.dumps(FURTHEST.fields()["topics"][0]).encode(),
 ]
-FLAGS = {"handed_back", "again", "transformed"}
+FLAGS = {"handed_back", "again", "transformed", "found"}
 
 
 def camel(name: str) -> str:

@@ -94,8 +94,8 @@ def test_a_group_that_does_not_fit_says_so_and_spoils_no_other(monkeypatch: pyte
     found = {group.group: group for _, payload in sent for group in unpack_groups(payload)[2]}
     assert (found["large"].ready, found["large"].verdict) == (False, "pending")
     assert found["large"].blob is not None
-    told = unpack_report(found["large"].blob)
-    assert (told.reason, told.partitions, told.moved_at_ms) == ("report_too_large", [], 5)
+    unpacked = unpack_report(found["large"].blob)
+    assert (unpacked.reason, unpacked.partitions, unpacked.moved_at_ms) == ("report_too_large", [], 5)
     assert found["g"].ready
 
 

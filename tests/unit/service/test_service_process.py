@@ -96,6 +96,28 @@ def test_the_rounds_process_ends_with_a_killed_service(tmp_path: Path, mode: str
         assert gone(child)
 
 
+def test_a_signal_to_all_processes_of_a_service_ends_the_rounds_process_with_its_parent_only(
+    tmp_path: Path,
+) -> None:
+    """systemd and `kill` of a group send SIGTERM to each process. Before, the rounds process ended by itself, and its
+    parent logged that it is restarted, while it still shut down."""
+    with service(tmp_path) as at:
+        at.start()
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        child = at.rounds_pid()
+        for which in (signal.SIGTERM, signal.SIGINT):
+            os.kill(child, which)
+        rounds = at.status()["rounds"]
+        assert at.client.post("/v1/connectors/c/refresh").status_code == 200
+        at.eventually(lambda: at.status()["rounds"] > rounds)
+        assert at.rounds_pid() == child
+        at.process.terminate()
+        assert at.process.wait(60) == 0
+        assert "is restarted" not in at.text()
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
     marker = tmp_path / "closed"

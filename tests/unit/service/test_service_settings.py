@@ -132,8 +132,8 @@ def test_tls_is_checked_before_anything_starts(tmp_path: Path) -> None:
     ],
 )
 def test_an_open_address_without_token_and_tls_is_warned_of(host: str, lacking: str | None) -> None:
-    told = load_settings(host=host, insecure_no_auth=True).exposed()
-    assert (told is None) if lacking is None else (told is not None and lacking in told)
+    exposed = load_settings(host=host, insecure_no_auth=True).exposed()
+    assert (exposed is None) if lacking is None else (exposed is not None and lacking in exposed)
 
 
 def test_an_open_address_with_both_is_not(tmp_path: Path) -> None:

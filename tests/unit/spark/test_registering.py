@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
-from bridge.spark import register, registering, rejected
-from bridge.spark.rejected import SourceRejected, verify_streams
+from bridge.errors import ConfigError, ConfigRejected
+from bridge.spark import register, rejected, translate_offsets
+from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
 
 
 def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registering, "find_spec", lambda name: None)
+    monkeypatch.setattr(rejected, "find_spec", lambda name: None)
     session: Any = object()
-    with pytest.raises(SourceRejected, match="needs pyarrow, which is not installed: pip install pyarrow"):
-        register(session)
+    for call in (lambda: register(session), lambda: translate_offsets(session, {})):
+        with pytest.raises(
+            SourceRejected, match="needs pyarrow, which is not installed: pip install pyarrow"
+        ):
+            call()
 
 
 def test_streams_need_a_newer_spark_than_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +28,14 @@ def test_streams_need_a_newer_spark_than_batches(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(rejected, "version", lambda name: "4.1.3")
     with pytest.raises(SourceRejected, match=r"streams need PySpark 4\.2 or newer; this is 4\.1\.3"):
         verify_streams()
+
+
+def test_a_configuration_that_is_wrong_on_an_executor_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "0")
+    errors = [ConfigError("a", "a is wrong"), ConfigError("b", "b too")]
+    with (
+        pytest.raises(SourceRejected, match=r"^mirror-groups: a is wrong; b too$"),
+        in_one_line("mirror-groups"),
+    ):
+        raise ConfigRejected(errors)
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"

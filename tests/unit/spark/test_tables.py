@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
+from bridge.model.assignment import task_of
 from bridge.model.copying import Gap, GapKind
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
 from bridge.pipeline.gaps import ledger_entry
 from bridge.spark.decoding import StoredRecord, newest
+from bridge.spark.group_rounds import task_rounds
 from bridge.spark.internal_topics import SOURCES
-from bridge.spark.tables import TABLES, Fields
+from bridge.spark.tables import TABLES, Fields, renewed
 from bridge.translation.runs.runs import OffsetRun
 
 TP = TopicPartition("orders", 3)
@@ -94,6 +97,29 @@ def test_groups() -> None:
     assert (row["group"], row["reason"]) == ("billing", "source_not_authorized")
     task = encode(TaskRecord(MS, 1, 1000, "me"))
     assert rows("mirror-groups", RecordKey("groups", "task", "0").encode(), task) == []
+
+
+def test_an_answer_about_a_group_is_as_old_as_its_tasks_last_round() -> None:
+    key = RecordKey("groups", "group", "billing").encode()
+    value = encode(GroupRecord(MS, 0, 1, "EMPTY", None, (ROW,)))
+    (row,) = rows("mirror-groups", key, value)
+
+    def as_of(*tasks: tuple[str, str, TaskRecord]) -> datetime:
+        records = [(RecordKey(name, "task", at).encode(), encode(task), "log") for name, at, task in tasks]
+        found: datetime = renewed(row, task_rounds([*records, (b"?", b"?", "log"), (key, value, "log")]))[
+            "as_of"
+        ]
+        return found
+
+    later = TaskRecord(MS + 5000, 1, 1000, "me")
+    assert as_of() == AT
+    assert as_of(("groups", "0", later)) == AT + timedelta(seconds=5)
+    assert as_of(("groups", "0", replace(later, as_of_ms=MS - 1))) == AT, (
+        "what was found since has a time of its own"
+    )
+    assert as_of(("others", "0", later)) == AT
+    other = str(1 - task_of("billing", 2))
+    assert as_of(("groups", other, replace(later, task_count=2))) == AT, "a task that has not looked at it"
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

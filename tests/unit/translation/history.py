@@ -18,7 +18,7 @@ class Kind:
     aborts: bool = False
     mirror_committed: bool = False
     """The mirror copies committed data only."""
-    told: bool = False
+    committed_known: bool = False
     """… and translation was told so."""
     lag: bool = False
     latest: bool = False
@@ -60,7 +60,7 @@ class History(Partition):
     """A partition on both sides, and the mirror between them, driven by one seeded random source."""
 
     def __init__(self, kind: Kind, seed: str) -> None:
-        super().__init__(committed_only=kind.mirror_committed and kind.told)
+        super().__init__(committed_only=kind.mirror_committed and kind.committed_known)
         self.kind = kind
         self.random = random.Random(seed)
         self.position = 0

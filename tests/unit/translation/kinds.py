@@ -19,7 +19,7 @@ ORDINARY: dict[str, Kind] = {
     "transactions": Kind(transactions=True, target_transactions=True, lag=True),
     "aborted": Kind(aborts=True, lag=True),
     "aborted_committed_mirror": Kind(aborts=True, transactions=True, mirror_committed=True, lag=True),
-    "aborted_told": Kind(aborts=True, transactions=True, mirror_committed=True, told=True, lag=True),
+    "aborted_known": Kind(aborts=True, transactions=True, mirror_committed=True, committed_known=True, lag=True),
     "twins": Kind(twins=True, identical_burst=True, lag=True),
     "twins_latest": Kind(twins=True, identical_burst=True, lag=True, latest=True, target_retention=True),
     "out_of_order": Kind(out_of_order=True),
@@ -32,7 +32,7 @@ ORDINARY: dict[str, Kind] = {
         out_of_order=True, negative=True, far_future=True, identical_burst=True,
     ),
     "mixed_transactions": Kind(
-        transactions=True, aborts=True, mirror_committed=True, told=True, lag=True, latest=True,
+        transactions=True, aborts=True, mirror_committed=True, committed_known=True, lag=True, latest=True,
         source_retention=True, target_retention=True, source_compaction=True, target_compaction=True,
         duplicates=True, foreign=True, target_transactions=True, twins=True, out_of_order=True,
         negative=True, far_future=True, identical_burst=True,
@@ -107,8 +107,8 @@ producer sent them again at once or much later, or a cleaner has been at work on
 KINDS = ORDINARY | TWINS
 
 
-def count(name: str, told: str | None, ordinary: int, twins: int, part: int = 1) -> int:
+def count(name: str, given: str | None, ordinary: int, twins: int, part: int = 1) -> int:
     """Histories of one kind: as many as stated, or that part of what was told (MIRROR_BRIDGE_HISTORIES)."""
-    if told is not None:
-        return int(told) // part
+    if given is not None:
+        return int(given) // part
     return twins if name in TWINS else ordinary

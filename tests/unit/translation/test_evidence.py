@@ -109,7 +109,7 @@ def test_agreeing_evidence_shows_the_stronger_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "told"),
+    ("lower", "upper", "expected"),
     [
         # The record at 12 stands at 13, says the sync: an answer of 15 would skip it.
         (sync(7, 12), sync(12, 13), (12, 13)),
@@ -119,12 +119,12 @@ def test_agreeing_evidence_shows_the_stronger_one() -> None:
     ],
 )
 def test_a_sync_that_speaks_against_the_records_is_a_reason_and_nothing_is_answered(
-    lower: OffsetSync, upper: OffsetSync | None, told: tuple[int, int]
+    lower: OffsetSync, upper: OffsetSync | None, expected: tuple[int, int]
 ) -> None:
     verdict = weigh(partition(), 10, lower, upper)
     assert (verdict.judgement, verdict.offset) == (Judgement.PENDING, None)
     assert verdict.reason is Reason.EVIDENCE_DISAGREES
-    assert (verdict.detail["sync_upstream"], verdict.detail["sync_downstream"]) == told
+    assert (verdict.detail["sync_upstream"], verdict.detail["sync_downstream"]) == expected
     assert verdict.detail["answer"] == 15
 
 

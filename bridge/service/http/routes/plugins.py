@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 
 from bridge import PROTOCOL, VERSION
 from bridge.protocol.messages import Plugins, ValidateRequest, ValidateResponse, Version
@@ -28,11 +28,14 @@ async def plugins(service: TheService) -> Plugins:
 
 
 @router.put(
-    "/plugins/{kind}/validate", responses=declares(404, 413, 503), openapi_extra=accepts(ValidateRequest)
+    "/plugins/{kind}/validate",
+    response_model=ValidateResponse,
+    responses=declares(404, 413, 503),
+    openapi_extra=accepts(ValidateRequest),
 )
 async def validate(
     kind: KindName, service: TheService, body: Annotated[ValidateRequest, Depends(read(ValidateRequest))]
-) -> ValidateResponse:
+) -> Response:
     """Connect's own answer: every key with its value and all of its errors. Tries to reach the clusters of a
     configuration without errors, for 5 s at most, unless `bridge.validate.reachability` is off."""
-    return await service.checker.validate(kind, body.config)
+    return Response(await service.checker.validate(kind, body.config), media_type="application/json")

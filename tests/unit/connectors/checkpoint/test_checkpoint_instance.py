@@ -495,8 +495,8 @@ def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
     unreadable = harness.play_rounds().summaries[-1].unreadable_records
     assert unreadable["B.checkpoints.internal"] == sum(unreadable.values()) == 1
     source.topic_trouble["B.checkpoints.internal"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
-    told = CheckpointHarness(source, target, reverse_checkpointing_enabled="true").play_rounds()
-    assert any("B.checkpoints.internal" in error for error in told.summaries[-1].errors)
+    played = CheckpointHarness(source, target, reverse_checkpointing_enabled="true").play_rounds()
+    assert any("B.checkpoints.internal" in error for error in played.summaries[-1].errors)
 
 
 # -- trouble ---------------------------------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ def test_consumer_group_initialize_timeout() -> None:
 
     async def script(_: CheckpointInstance) -> None:
         source.away = KafkaFailure(KafkaFault.TIMEOUT, "no answer in time")
-        told = await running.summaries(3)
-        assert told.errors == ["source cluster: no answer in time"]
+        summary = await running.summaries(3)
+        assert summary.errors == ["source cluster: no answer in time"]
         assert running.published.emitted == []
         source.away = None
         await running.rounds()

@@ -17,7 +17,7 @@ from bridge.kafka.config.settings import StaticClientCheck
 from bridge.policy import Policy, fits
 from bridge.settings import SettingsRejected, load_settings
 from connectors.base import Kind
-from connectors.config.allowed_names import allowed, code
+from connectors.config.allowed_names import allowed, code, refused
 from connectors.config.spark_keys import HARMLESS
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions
@@ -465,3 +465,11 @@ def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_that_mean_nothing(setting: str, value: object, why: str) -> None:
     with pytest.raises(SettingsRejected, match=f"{setting}: .*{why}"):
         load_settings(**{setting: value})
+
+
+def test_a_connect_server_is_allowed_as_masters_are_and_without_its_parameters() -> None:
+    server = "sc://spark:15002/;use_ssl=true;user_id=mirror"
+    (error,) = refused({"spark.remote": server}, Policy())
+    assert "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS=sc://spark:15002," in error.message
+    assert not refused({"spark.remote": server}, Policy(spark_masters=("sc://spark:15002",)))
+    assert refused({"spark.remote": "sc://spark:15003"}, Policy(spark_masters=("sc://spark:15002",)))

@@ -70,18 +70,18 @@ def test_no_record_that_is_missing_was_appended_before_the_time_and_none_is_left
     steps: list[tuple[int, float]],
 ) -> None:
     """Of each look: so many records are appended before it, and such a part of those that are missing is copied."""
-    backlog, told = Backlog(), Missing()
+    backlog, missing = Backlog(), Missing()
     appended: list[int] = []
     copied = 0
     for number, (more, part) in enumerate(steps):
         at_ms = 1_000 * number
         appended += [at_ms - 500] * more
         copied += int(part * (len(appended) - copied))
-        told = backlog.after(at_ms, {PLACE: (len(appended), copied)}).get(PLACE) or told
+        missing = backlog.after(at_ms, {PLACE: (len(appended), copied)}).get(PLACE) or missing
         left = appended[copied:]
-        assert told.records == len(left)
-        if left and told.since_ms >= 0:
-            assert told.since_ms <= left[0]
+        assert missing.records == len(left)
+        if left and missing.since_ms >= 0:
+            assert missing.since_ms <= left[0]
         assert backlog.observations(PLACE) <= 65
 
 

@@ -424,8 +424,8 @@ def test_with_the_source_alive_nothing_counts_before_a_round_has_ended() -> None
 
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds(1)
-        told = harness.published.summaries
-        assert [each.tasks for each in told[:-1]] == [()] * (len(told) - 1)
+        summaries = harness.published.summaries
+        assert [each.tasks for each in summaries[:-1]] == [()] * (len(summaries) - 1)
 
     play(harness, script)
 

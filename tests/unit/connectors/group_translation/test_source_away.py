@@ -77,9 +77,9 @@ def test_the_copy_that_ends_after_the_last_look_at_the_source_still_counts() -> 
         assert summary.errors == ["source cluster: nobody there"]
         assert (summary.rounds, summary.last_success_ms) == (before.rounds, before.last_success_ms)
         assert (summary.exact, summary.writes) == (1, 2)
-        told = len(harness.published.changes)
+        changes = len(harness.published.changes)
         await harness.summaries(8)
-        assert len(harness.published.changes) == told  # nothing new
+        assert len(harness.published.changes) == changes  # nothing new
         source.away = None
         healed = await harness.rounds()
         assert healed.errors == []

@@ -466,14 +466,14 @@ def test_progress_is_told_when_it_changes_and_for_the_last_time_when_copying_sto
         harness.pipeline.status = PipelineStatus(
             PipelineState.COPYING, 1, {place: Progress(*place, "A.orders", 5, 7)}
         )
-        told, summaries = harness.published.copying, harness.published.summaries
-        await harness.until(lambda _: bool(told and told[-1].changed))
-        (row,) = told[-1].changed
+        published, summaries = harness.published.copying, harness.published.summaries
+        await harness.until(lambda _: bool(published and published[-1].changed))
+        (row,) = published[-1].changed
         assert (row.target_topic, row.position, row.lag, row.records) == ("A.orders", 5, 2, 0)
-        assert (told[0].whole, told[-1].totals.partitions) == (True, 2)
-        reports, looks = len(told), len(summaries)
+        assert (published[0].whole, published[-1].totals.partitions) == (True, 2)
+        reports, looks = len(published), len(summaries)
         await harness.until(lambda _: len(summaries) > looks + 3)
-        assert len(told) == reports
+        assert len(published) == reports
         instance.assign(NOBODY)
         harness.pipeline.status = replace(
             harness.pipeline.status,

@@ -212,6 +212,29 @@ def test_passwords_go_to_other_machines_by_authenticated_connections(
     assert all(message.startswith(f"Missing configuration {missing}: ") for _, message in rejected)
 
 
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"spark.remote": "sc://localhost"}, []),
+        ({"spark.shared": "true", "spark.master": "local[2]"}, []),
+        ({"spark.shared": "true", "spark.master": "yarn", "spark.authenticate": "true"}, ["spark.shared"]),
+        ({"spark.shared": "yes"}, ["spark.shared"]),
+        ({"spark.remote": "sc://localhost", "spark.shared": "true"}, ["spark.shared"]),
+        ({"spark.remote": "sc://a/;use_ssl=true", "spark.connect.authenticate.token": "t"}, []),
+        ({"spark.remote": "sc://a", "spark.default.parallelism": "2"}, ["spark.remote"]),
+        ({"spark.remote": "sc://a/;use_ssl=true;token=planted"}, ["spark.remote"]),
+        ({"spark.remote": "sc://localhost", "spark.master": "local"}, ["spark.master"]),
+        ({"spark.remote": "sc://localhost", "spark.executor.memory": "1g"}, ["spark.executor.memory"]),
+    ],
+)
+def test_a_connect_server_is_reached_safely_and_has_its_own_settings(
+    given: Mapping[str, str], wrong: list[str]
+) -> None:
+    rejected = errors(given)
+    assert [key for key, _ in rejected] == wrong
+    assert "planted" not in str(rejected)
+
+
 TOPIC_MAP = {"replication.policy.class": "python:bridge.policies.TopicMap"}
 
 

@@ -104,23 +104,52 @@ def test_a_late_answer_is_an_answer(library: Library) -> None:
     assert library.network.asked == 1
 
 
-def test_a_controller_that_has_moved_is_looked_for_by_metadata(library: Library) -> None:
-    codes = [41, 41, 0]
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[AdminClient]:
+    """The clients that are made from now on."""
+    made: list[AdminClient] = []
+    make = AsyncAdminClient._make
+
+    def counting(client: AsyncAdminClient) -> AdminClient:
+        made.append(make(client))
+        return made[-1]
+
+    monkeypatch.setattr(AsyncAdminClient, "_make", counting)
+    return made
+
+
+def test_a_controller_that_has_moved_is_looked_for_by_a_new_client(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by describe_cluster, which ends the process where a broker knows of no broker."""
+    codes, made = [41, 41, 0], counted(monkeypatch)
     library.answers("create_topics", lambda _: {"a": done(KafkaError(code) if (code := codes.pop(0)) else 1)})
-    library.answers("describe_cluster", lambda _: done())
     assert library.run(asks) == {"a": 1}
-    assert [name for name, *_ in library.asked] == [
-        "create_topics",
-        "describe_cluster",
-        "create_topics",
-        "describe_cluster",
-        "create_topics",
-    ]
+    assert [name for name, *_ in library.asked] == ["create_topics"] * 3
+    assert len(made) == 3
+
+
+def test_a_call_under_way_is_not_ended_by_a_new_client(library: Library) -> None:
+    slow, codes = pending(), [0, 41, 0]
+
+    def create(_: object) -> dict[str, Future[Any]]:
+        code = codes.pop(0)
+        return {"a": slow if len(codes) == 2 else done(KafkaError(code) if code else 1)}
+
+    library.answers("create_topics", create)
+
+    async def work(client: AsyncAdminClient) -> list[dict[str, Any]]:
+        first = asyncio.create_task(asks(client))
+        await asyncio.sleep(0)
+        await until(lambda: len(codes) == 2)
+        second = await asks(client)
+        slow.set_result(2)
+        return [await first, second]
+
+    assert library.run(work) == [{"a": 2}, {"a": 1}]
 
 
 def test_a_controller_that_keeps_moving_is_an_error(library: Library) -> None:
     library.answers("create_topics", lambda _: {"a": done(KafkaError(41))})
-    library.answers("describe_cluster", lambda _: done())
     assert library.run(asks) == {"a": KafkaError(41)}
 
 

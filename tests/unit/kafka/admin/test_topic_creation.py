@@ -32,7 +32,6 @@ def made(library: Library, answer: int | KafkaFailure) -> KafkaFailure | None:
         return {NAME: done(KafkaError(answer, "as the broker says") if answer else None)}
 
     library.answers("create_topics", create)
-    library.answers("describe_cluster", lambda _: done())
     return library.run(lambda client: topic_creation.create_compacted(client, NAME, 3))
 
 

@@ -6,9 +6,11 @@ import os
 import shlex
 import subprocess
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from bridge.kafka.config.files import Files, Unreadable
 from bridge.kafka.config.settings import StaticClientCheck
@@ -167,6 +169,35 @@ def test_a_keytab_is_a_file_below_an_allowed_folder(tmp_path: Path) -> None:
     assert errors(KERBEROS | {JAAS: jaas}) == {}
     elsewhere = Files((str(tmp_path / "keytabs"),))
     assert "MIRROR_BRIDGE_ALLOWED_FOLDERS" in errors(KERBEROS | {JAAS: jaas}, elsewhere)[JAAS]
+
+
+def test_the_library_is_asked_without_a_keytab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has Kerberos refuses a client without, unless it is told to run no kinit."""
+    from bridge.kafka.config.sasl import kerberos_lacking
+
+    class Consumer:
+        def __init__(self, settings: Mapping[str, str]) -> None:
+            if settings.get("sasl.kerberos.min.time.before.relogin") != "0":
+                raise KafkaException("Invalid sasl.kerberos.kinit.cmd value")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("confluent_kafka.Consumer", Consumer)
+    assert "librdkafka" not in kerberos_lacking.__wrapped__()
+
+
+@pytest.mark.usefixtures("_kerberos")
+@pytest.mark.parametrize("options", ["useTicketCache=true", 'principal="u@R"'])
+def test_without_a_keytab_no_kinit_is_run(options: str) -> None:
+    from bridge.kafka.config.properties import ADMIN, ClientProps, Place
+    from bridge.kafka.config.sasl import read_sasl
+    from bridge.model.values import Side
+
+    sasl = read_sasl(ClientProps(Place.of(Side.SOURCE), ADMIN, KERBEROS | {JAAS: f"{KRB5} {options};"}))
+    assert sasl is not None
+    settings = sasl.librdkafka()
+    assert "sasl.kerberos.kinit.cmd" not in settings
+    assert settings["sasl.kerberos.min.time.before.relogin"] == "0"
 
 
 def test_no_configuration_names_a_command() -> None:

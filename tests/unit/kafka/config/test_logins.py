@@ -8,14 +8,15 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.jaas import JaasProblem, parse_jaas
 from bridge.kafka.config.oauth import HTTP_HOSTS, ClientCredentials, endpoint_problem, fetch
-from bridge.kafka.config.token_provider import TokenProvider
+from bridge.kafka.config.token_provider import provider as shared
+from bridge.kafka.config.tokens import LibraryTokens, NoToken, TokenKeeper
 
 SECRET = "geheim"
 
@@ -99,7 +100,7 @@ class Provider(BaseHTTPRequestHandler):
 @pytest.fixture
 def provider() -> Iterator[tuple[str, type[Provider]]]:
     handler = type("OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "pause": 0.0})
-    server = HTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -118,18 +119,63 @@ def test_a_token_by_client_credentials(provider: tuple[str, type[Provider]]) -> 
     assert handler.asked == [(f"Basic {basic}", "grant_type=client_credentials&scope=kafka+all")]
 
 
-def test_a_token_is_kept_for_most_of_its_life(provider: tuple[str, type[Provider]]) -> None:
+def test_a_process_asks_once_for_all_clients_of_the_same_credentials(
+    provider: tuple[str, type[Provider]],
+) -> None:
+    """Each connection had a provider of its own before, and each asked."""
     url, handler = provider
-    handler.answers += [(200, '{"access_token": "t1", "expires_in": 0}'), (200, '{"access_token": "t2"}')]
+    handler.pause = 0.01
+    handler.answers += [(200, f'{{"access_token": "t{each}", "expires_in": 60}}') for each in (1, 2)]
 
-    async def tokens() -> list[str]:
-        tokens = TokenProvider(ClientCredentials(url, "me", SECRET, extensions={"pool": "p"}))
-        assert tokens.extensions() == {"pool": "p"}
-        first = await tokens.token()
-        return [first, *await asyncio.gather(tokens.token(), tokens.token())]
+    def login(secret: str = SECRET) -> ClientCredentials:
+        return ClientCredentials(url, "me", secret, extensions={"pool": "p"})
 
-    assert asyncio.run(tokens()) == ["t1", "t2", "t2"]
+    async def tokens() -> set[str]:
+        clients = [shared(login()) for _ in range(8)]
+        got = set(await asyncio.gather(*(client.token() for client in clients)))
+        assert all(client.extensions() == {"pool": "p"} for client in clients)
+        return got
+
+    assert asyncio.run(tokens()) == {"t1"}
+    assert asyncio.run(tokens()) == {"t1"}, "another event loop of the process"
+    value, expires_at, principal, extensions = LibraryTokens(login())("")
+    assert (value, principal, extensions) == ("t1", "me", {"pool": "p"})
+    assert 50 < expires_at - time.time() <= 60
+    assert len(handler.asked) == 1
+    assert asyncio.run(shared(login("another")).token()) == "t2", "other credentials, another token"
     assert len(handler.asked) == 2
+
+
+def test_a_token_is_asked_for_again_near_the_end_of_its_life(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers += [(200, f'{{"access_token": "t{each}", "expires_in": 100}}') for each in (1, 2)]
+    ahead = 0.0
+    keeper = TokenKeeper(ClientCredentials(url, "me", SECRET), lambda: time.time() + ahead)
+    assert keeper.token().value == "t1"
+    ahead = 70.0
+    assert keeper.token().value == "t1"
+    ahead = 81.0
+    assert keeper.token().value == "t2"
+    assert len(handler.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [(500, "broken"), (503, "away"), (429, "slower")])
+def test_a_provider_in_trouble_is_waited_for(
+    provider: tuple[str, type[Provider]], answer: tuple[int, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, handler = provider
+    handler.answers += [answer, (200, '{"access_token": "token-very-secret"}'), answer]
+    ahead = 0.0
+    keeper = TokenKeeper(ClientCredentials(url, "me", SECRET), lambda: time.time() + ahead)
+    with pytest.raises(KafkaFailure, match=f"no token from {url}: HTTP {answer[0]}") as caught:
+        keeper.token()
+    assert caught.value.fault is KafkaFault.UNREACHABLE
+    kept = keeper.token()
+    ahead = 250.0
+    assert keeper.token() is kept
+    assert f"no new token from {url}: HTTP {answer[0]}" in caplog.text
+    assert SECRET not in caplog.text + repr(kept)
+    assert "token-very-secret" not in caplog.text + repr(kept)
 
 
 @pytest.mark.parametrize("answer", [(401, "no"), (200, "no json"), (200, "{}"), (200, "[]")])
@@ -139,14 +185,15 @@ def test_no_token_is_trouble_with_credentials(
     url, handler = provider
     handler.answers.append(answer)
     with pytest.raises(KafkaFailure, match="no token from http://") as caught:
-        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+        TokenKeeper(ClientCredentials(url, "me", SECRET)).token()
     assert caught.value.fault is KafkaFault.CREDENTIALS
     assert SECRET not in str(caught.value)
 
 
 def test_a_provider_that_is_not_there() -> None:
-    with pytest.raises(KafkaFailure, match="ConnectError"):
-        asyncio.run(fetch(ClientCredentials("http://127.0.0.1:9/token", "me", SECRET)))
+    with pytest.raises(KafkaFailure, match="ConnectError") as caught:
+        TokenKeeper(ClientCredentials("http://127.0.0.1:9/token", "me", SECRET)).token()
+    assert caught.value.fault is KafkaFault.UNREACHABLE
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -158,7 +205,7 @@ def test_a_redirect_is_refused_and_named(provider: tuple[str, type[Provider]], s
     url, handler = provider
     handler.location = to.format(other=url.split("/")[2])
     handler.answers += [(status, ""), (200, '{"access_token": "stolen"}')]
-    with pytest.raises(KafkaFailure, match=f"redirects to .*HTTP {status}") as caught:
+    with pytest.raises(NoToken, match=f"redirects to .*HTTP {status}") as caught:
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
     assert len(handler.asked) == 1
     assert "pw@" not in str(caught.value)
@@ -167,7 +214,7 @@ def test_a_redirect_is_refused_and_named(provider: tuple[str, type[Provider]], s
 def test_an_answer_without_end_is_cut_off(provider: tuple[str, type[Provider]]) -> None:
     url, handler = provider
     handler.answers.append((200, " " * (1 << 21)))
-    with pytest.raises(KafkaFailure, match="more than 1048576 bytes"):
+    with pytest.raises(NoToken, match="more than 1048576 bytes"):
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
 
 
@@ -175,14 +222,14 @@ def test_an_answer_byte_by_byte_has_to_end_in_time(provider: tuple[str, type[Pro
     url, handler = provider
     handler.pause = 0.05
     handler.answers.append((200, '{"access_token": "t1"}' + " " * 10))
-    with pytest.raises(KafkaFailure, match=r"no whole answer within 0\.3 s"):
+    with pytest.raises(NoToken, match=r"no whole answer within 0\.3 s"):
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET), 0.3))
 
 
 def test_what_a_provider_answers_is_in_no_traceback(provider: tuple[str, type[Provider]]) -> None:
     url, handler = provider
     handler.answers.append((200, '{"access_token": "token-very-secret", "expires_in": "soon"}'))
-    with pytest.raises(KafkaFailure) as caught:
+    with pytest.raises(NoToken) as caught:
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
     shown = "".join(traceback.format_exception(caught.value))
     assert "token-very-secret" not in shown
@@ -214,5 +261,5 @@ def test_where_a_client_secret_may_go(url: str, problem: str | None, monkeypatch
     assert (result is None) == (problem is None)
     assert result is None or ((problem or "") in result and SECRET not in result)
     if problem is not None:
-        with pytest.raises(KafkaFailure):
+        with pytest.raises(NoToken):
             asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from bridge.errors import ConfigRejected
 from bridge.kafka.config import property_names
+from bridge.kafka.config.oauth import ClientCredentials
 from bridge.kafka.config.settings import ClientSettings, StaticClientCheck, client_settings
 from bridge.kafka.config.token_file import TokenFile
 from bridge.kafka.config.token_function import TokenFunction
@@ -136,22 +137,19 @@ def test_oauth_by_client_credentials_from_jaas_or_from_keys() -> None:
     jaas = f'{OAUTH} clientId="me" clientSecret="{SECRET}" scope="kafka" extension_pool="p1";'
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
     parsed = settings(**common, sasl__jaas__config=jaas, sasl__login__callback__handler__class=handler)
-    expected = {
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
-        "sasl.oauthbearer.client.id": "me",
-        "sasl.oauthbearer.client.secret": SECRET,
-        "sasl.oauthbearer.scope": "kafka",
-        "sasl.oauthbearer.extensions": "pool=p1",
-    }
-    assert expected.items() <= parsed.admin.items()
-    accepted_by_both(parsed)
+    tokens = parsed.admin["oauth_cb"]
+    assert isinstance(tokens, LibraryTokens)
+    assert tokens.source == ClientCredentials("https://idp/token", "me", SECRET, "kafka", {"pool": "p1"})
+    assert SECRET not in f"{parsed!r} {parsed.admin!r} {tokens!r}"
     keys = {
         "sasl__oauthbearer__client__credentials__client__id": "me",
         "sasl__oauthbearer__client__credentials__client__secret": SECRET,
     }
-    assert settings(**common, **keys).admin["sasl.oauthbearer.client.secret"] == SECRET
-    assert SECRET not in repr(settings(**common, **keys))
+    by_keys = settings(**common, **keys)
+    assert by_keys.admin["oauth_cb"] == LibraryTokens(ClientCredentials("https://idp/token", "me", SECRET))
+    assert SECRET not in repr(by_keys)
+    keys["sasl__oauthbearer__client__credentials__client__secret"] = "another"
+    assert settings(**common, **keys).fingerprint != by_keys.fingerprint
 
 
 @pytest.mark.parametrize(

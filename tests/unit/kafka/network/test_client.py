@@ -16,7 +16,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.library_client import new_connection
+from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES
 from bridge.model.values import Side
@@ -90,7 +90,7 @@ async def listening(broker: Joining) -> AsyncIterator[int]:
 async def connection_to(broker: Joining) -> AsyncIterator[AIOKafkaConnection]:
     """The library's connection, to be connected."""
     async with listening(broker) as port:
-        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
+        connection = LibraryConnection("127.0.0.1", port, request_timeout_ms=20_000)
         try:
             yield connection
         finally:

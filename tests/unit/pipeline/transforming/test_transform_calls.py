@@ -42,8 +42,8 @@ def outcomes(
     times: int = 1,
 ) -> list[Outcome]:
     async def through() -> list[Outcome]:
-        told = spec(transforms=transforms, transform_timeout=timeout, transform_memory=memory)
-        calls = Calls(told)
+        limited = spec(transforms=transforms, transform_timeout=timeout, transform_memory=memory)
+        calls = Calls(limited)
         place = replace(copied(3), transforms=tuple(range(len(transforms))))
         try:
             collected = []

@@ -608,7 +608,7 @@ def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
     """Over the partitions of each group; where one is not known the sum is not known."""
 
     async def test(made: Flow) -> None:
-        async def told() -> tuple[object, ...]:
+        async def answered() -> tuple[object, ...]:
             (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
             (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
             (flow_,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
@@ -617,25 +617,25 @@ def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
             return (*same, *(part["missing_records"] for part in full["partitions"]))
 
         zero, one = TopicPartition("orders", 0), TopicPartition("orders", 1)
-        assert await told() == (None, None, None, None)
+        assert await answered() == (None, None, None, None)
         made.snapshots.missing("g", 1, {zero: Missing(7, 1_795_000_000_000), one: Missing(0)})
-        assert await told() == (7, 1_795_000_000_000, 7, 0)
+        assert await answered() == (7, 1_795_000_000_000, 7, 0)
         lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
         message = "  At most 7 records of A were not on B then, appended since 2026-11-18T11:06:40.000+00:00."
         assert message in lines
         made.snapshots.missing("g", 1, {one: Missing(5, -1)})
-        assert await told() == (12, None, 7, 5)
+        assert await answered() == (12, None, 7, 5)
         made.snapshots.missing("g", 1, {one: Missing()})
-        assert await told() == (None, None, 7, None)
+        assert await answered() == (None, None, 7, None)
         made.snapshots.missing("g", 1, {one: None})
         (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
         assert full["missing_records"] is None
         made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0)})
-        assert await told() == (0, None, 0, 0)
+        assert await answered() == (0, None, 0, 0)
         made.snapshots.missing("g", 0, {zero: Missing(3, 1)})
-        assert await told() == (0, None, 0, 0), "an earlier instance"
+        assert await answered() == (0, None, 0, 0), "an earlier instance"
         made.snapshots.restarted()
-        assert await told() == (None, None, None, None)
+        assert await answered() == (None, None, None, None)
 
     flow(test)
 

@@ -13,7 +13,7 @@ import pytest
 
 from bridge.errors import Overloaded
 from bridge.policy import Policy
-from bridge.service.checks.plugin_process import PluginProcess, conflicts, validated
+from bridge.service.checks.plugin_process import PluginProcess, ask, conflicts, validated
 from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
@@ -141,6 +141,18 @@ def _lives(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
         return False
+
+
+def test_an_answer_that_comes_at_once_is_read(module: Callable[..., str]) -> None:
+    """On a busy machine the process has answered before anybody has read that it runs."""
+    child = module(
+        "import socket, sys\n"
+        "channel = socket.socket(fileno=int(sys.argv[1]))\n"
+        "channel.makefile('rb').readline()\n"
+        """channel.sendall(b'{}\\n{"answer":7}\\n')\n""",
+        "quick_process",
+    )
+    assert ask({"question": "any"}, 20.0, child) == {"answer": 7}
 
 
 def test_all_that_was_loaded_together_is_named(module: Callable[..., str]) -> None:

@@ -54,7 +54,7 @@ def serving(probe: Probe, seconds: float = 5.0) -> Service:
 
 def validated(probe: Probe, kind: str = "group_offset", **changes: str) -> ValidateResponse:
     config: dict[str, str | None] = {**GOOD[kind], "bridge.auth.token": SECRET, **changes}
-    return asyncio.run(serving(probe).checker.validate(kind, config))
+    return ValidateResponse.model_validate_json(asyncio.run(serving(probe).checker.validate(kind, config)))
 
 
 def errors(answer: ValidateResponse) -> dict[str, list[str]]:
@@ -116,7 +116,7 @@ def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
         finally:
             until.set()
             service.checker.reachability.close()
-        texts = [answer.warnings[0].message for answer in answers]
+        texts = [ValidateResponse.model_validate_json(answer).warnings[0].message for answer in answers]
         assert sum("no broker has answered within 2 s" in text for text in texts) == 4
         assert sum("can be reached: all 4 threads are busy" in text for text in texts) == 4
 

@@ -132,7 +132,7 @@ def test_the_uplink_sends_what_waits_in_one(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(test())
 
 
-async def told(at: ServiceHarness, *reports: CopyReport) -> None:
+async def publish(at: ServiceHarness, *reports: CopyReport) -> None:
     await at.put("/v1/connectors/c/tasks/0", TASK)
     for each in reports:
         at.service.snapshots.progress("c", at.service.table.connector("c").generation, each)
@@ -141,7 +141,7 @@ async def told(at: ServiceHarness, *reports: CopyReport) -> None:
 def test_progress_comes_in_pages_after_the_sums() -> None:
     async def test(at: ServiceHarness) -> None:
         rows = [row(number, topic) for topic in ("a", "b/ö") for number in range(11)]
-        await told(at, CopyReport(totals(), rows, whole=True))
+        await publish(at, CopyReport(totals(), rows, whole=True))
 
         async def ask(**query: str | int) -> CopyProgress:
             answer = await at.client.get("/v1/connectors/c/progress", params=query)
@@ -172,7 +172,7 @@ def test_progress_comes_in_pages_after_the_sums() -> None:
 
 def test_a_connector_that_copies_nothing_and_one_that_nobody_knows() -> None:
     async def test(at: ServiceHarness) -> None:
-        await told(at)
+        await publish(at)
         answer = (await at.client.get("/v1/connectors/c/progress")).json()
         assert answer == {"connector": "c", "totals": None, "partitions": [], "total": 0, "next": None}
         assert (await at.client.get("/v1/connectors/c/gaps")).json() == {
@@ -193,7 +193,7 @@ def test_a_connector_that_copies_nothing_and_one_that_nobody_knows() -> None:
 
 def test_gaps_are_listed_newest_first_and_counted_whole() -> None:
     async def test(at: ServiceHarness) -> None:
-        await told(at, CopyReport(totals(gaps={"truncated": 150}), gaps=[gap(n) for n in range(50, 150)]))
+        await publish(at, CopyReport(totals(gaps={"truncated": 150}), gaps=[gap(n) for n in range(50, 150)]))
         body = Gaps.model_validate_json((await at.client.get("/v1/connectors/c/gaps?limit=3")).content)
         assert (body.total, body.kinds) == (150, {"truncated": 150})
         assert [each.upstream_from for each in body.gaps] == [149, 148, 147]
@@ -221,7 +221,7 @@ def lines(text: str, metric: str) -> Sequence[str]:
 
 def test_metrics_have_stocks_names_for_partitions_and_sums_for_connectors() -> None:
     async def test(at: ServiceHarness) -> None:
-        await told(at, REPORT)
+        await publish(at, REPORT)
         text = (await at.client.get("/metrics")).text
         tags = 'connector="c",partition="1",source="A",target="B",topic="A.orders"'
         for metric, value in {

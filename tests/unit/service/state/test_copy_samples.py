@@ -141,9 +141,9 @@ def test_a_poll_that_asks_is_told_and_one_that_does_not_ask_is_not() -> None:
         latencies = Latencies(10, 100, 5, 20, 7)
         at.service.snapshots.progress("c", generation, report(samples=(sample(0, 10, latencies),)))
         answer = await at.client.post(poll, json=asked | {"measured": first["number"]})
-        told = PollResponse.model_validate_json(answer.content).measured
-        assert told is not None
-        (partition,) = told.partitions
+        measured = PollResponse.model_validate_json(answer.content).measured
+        assert measured is not None
+        (partition,) = measured.partitions
         assert (partition.topic, partition.records, partition.bytes) == ("A.orders", 10, 1000)
         assert partition.replication_latency_ms is not None
         assert partition.replication_latency_ms.model_dump() == {
@@ -154,7 +154,7 @@ def test_a_poll_that_asks_is_told_and_one_that_does_not_ask_is_not() -> None:
             "last": 7,
         }
         assert json.loads(answer.content)["records"] == []
-        left = (await at.client.post(poll, json=asked | {"measured": told.number})).json()
+        left = (await at.client.post(poll, json=asked | {"measured": measured.number})).json()
         assert "measured" not in left
 
     run(test)
@@ -241,10 +241,10 @@ def test_a_scrape_while_samples_come_in_does_no_harm() -> None:
         async def tell() -> None:
             for number in range(50):
                 topic = f"t{number}"
-                told = CopyReport(
+                measured = CopyReport(
                     totals(), [row(0, topic)], samples=[sample(0, 1, Latencies(1, 1, 1, 1, 1), topic)]
                 )
-                at.service.snapshots.progress("c", generation, told)
+                at.service.snapshots.progress("c", generation, measured)
                 await asyncio.sleep(0)
 
         await asyncio.gather(tell(), *(at.client.get("/metrics") for _ in range(5)))

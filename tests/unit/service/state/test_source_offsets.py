@@ -21,7 +21,7 @@ from tests.unit.service.test_service_records import PATH, started
 Entries = Sequence[dict[str, Any]]
 
 
-def told(count: int, start: int = 0) -> list[dict[str, Any]]:
+def stored(count: int, start: int = 0) -> list[dict[str, Any]]:
     """As a shim tells them: in Java's order of keys, every second partition without an offset."""
     return [
         {
@@ -53,9 +53,9 @@ def test_a_question_is_asked_until_it_is_answered_and_the_answer_handed_on_once(
         at.service.offset_requests.put("c", generation, places(3))
         assert (await poll(at, [])).offsets_of == places(3)
         assert (await poll(at, [])).offsets_of == places(3), "the first answer may have been lost"
-        assert (await poll(at, told(2))).offsets_of == places(3)[2:]
-        assert (await poll(at, told(2))).offsets_of == places(3)[2:], "told again: our answer was lost"
-        assert (await poll(at, told(1, 2))).offsets_of == []
+        assert (await poll(at, stored(2))).offsets_of == places(3)[2:]
+        assert (await poll(at, stored(2))).offsets_of == places(3)[2:], "told again: our answer was lost"
+        assert (await poll(at, stored(1, 2))).offsets_of == []
         first, second = forwarded(at)
         assert first == ("c", generation, [(places(3)[0], {"offset": 0}), (places(3)[1], None)])
         assert second == ("c", generation, [(places(3)[2], {"offset": 20})])
@@ -90,7 +90,7 @@ def test_many_partitions_are_asked_for_in_portions() -> None:
     async def test(at: ServiceHarness) -> None:
         at.service.offset_requests.put("c", await started(at), places(AT_ONCE + 7))
         assert len((await poll(at, [])).offsets_of) == AT_ONCE
-        assert (await poll(at, told(AT_ONCE))).offsets_of == places(AT_ONCE + 7)[AT_ONCE:]
+        assert (await poll(at, stored(AT_ONCE))).offsets_of == places(AT_ONCE + 7)[AT_ONCE:]
 
     run(test)
 
@@ -101,7 +101,7 @@ def test_the_question_of_a_newer_instance_takes_the_place_of_an_older_ones() -> 
         at.service.offset_requests.put("c", generation, places(1))
         at.service.offset_requests.put("c", generation + 1, places(2)[1:])
         at.service.offset_requests.put("c", generation, places(1))
-        assert (await poll(at, told(2))).offsets_of == []
+        assert (await poll(at, stored(2))).offsets_of == []
         assert [each[1] for each in forwarded(at)] == [generation + 1]
         at.service.offset_requests.put("c", generation + 1, places(2))
         at.service.offset_requests.put("c", generation + 1, ())
@@ -110,7 +110,7 @@ def test_the_question_of_a_newer_instance_takes_the_place_of_an_older_ones() -> 
     run(test)
 
 
-@pytest.mark.parametrize("wrong", [[{}], [{"source_partition": {}}], "x", [None], told(2_001)])
+@pytest.mark.parametrize("wrong", [[{}], [{"source_partition": {}}], "x", [None], stored(2_001)])
 def test_what_is_no_answer_is_refused(wrong: object) -> None:
     async def test(at: ServiceHarness) -> None:
         await started(at)
@@ -152,7 +152,7 @@ def test_from_an_instance_to_a_poll_and_back_through_both_processes(tmp_path: Pa
         body: dict[str, Any] = {"session": session(1), "wait_ms": 1000, "offsets": []}
         answer = running.client.post(f"{PATH}/poll", json=body).json()
         assert answer["offsets_of"] == places(2)
-        running.client.post(f"{PATH}/poll", json={**body, "wait_ms": 0, "offsets": told(2)})
+        running.client.post(f"{PATH}/poll", json={**body, "wait_ms": 0, "offsets": stored(2)})
         running.eventually(
             lambda: [str({"offset": 0}), "None"] == running.status()["errors"][1:],
         )

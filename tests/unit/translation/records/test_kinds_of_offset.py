@@ -19,9 +19,11 @@ def records(count: int, *, stamp: int = 1_000, aborted: bool = False) -> list[Ro
     return [Row(0, stamp + n, b"k%d" % n, b"%d-%d" % (stamp, n), aborted=aborted) for n in range(count)]
 
 
-def mirrored(*batches: Sequence[Row], committed_only: bool = False, told: bool = False) -> Partition:
+def mirrored(
+    *batches: Sequence[Row], committed_only: bool = False, committed_known: bool = False
+) -> Partition:
     """`batches` on the source, and their data on the target; without aborted data if `committed_only`."""
-    partition = Partition(committed_only=told)
+    partition = Partition(committed_only=committed_known)
     for batch in batches:
         partition.source.append(list(batch))
     for row in partition.source.rows:
@@ -181,8 +183,8 @@ def test_aborted_data_that_the_mirror_copied() -> None:
     assert_exact(translated(partition, 16), 15)
 
 
-@pytest.mark.parametrize("told", [False, True], ids=["not_told", "told"])
-def test_aborted_data_that_the_mirror_left_out(told: bool) -> None:
+@pytest.mark.parametrize("committed_known", [False, True], ids=["unknown", "known"])
+def test_aborted_data_that_the_mirror_left_out(committed_known: bool) -> None:
     """Known to copy committed data only, or not: between aborted records the answer is the same, and exact where
     translation may take them for no data."""
     batches = (
@@ -192,12 +194,12 @@ def test_aborted_data_that_the_mirror_left_out(told: bool) -> None:
         records(10, stamp=3_000),
         [CONTROL],
     )
-    partition = mirrored(*batches, committed_only=True, told=told)
+    partition = mirrored(*batches, committed_only=True, committed_known=committed_known)
     for offset in (9, 17, 20):
         assert_exact(translated(partition, offset), offset if offset < 10 else offset - 6)
     verdict = translated(partition, 12)
     assert verdict.offset == 10
-    if told:
+    if committed_known:
         assert_exact(verdict, 10)
 
 

@@ -40,8 +40,8 @@ def pairs(some: list[CopySpan]) -> list[tuple[int, int]]:
 
 @given(STRETCHES)
 def test_each_copy_is_found_from_either_side(some: list[CopySpan]) -> None:
-    told, copies = listed(some), pairs(some)
-    known = Holes(told)
+    encoded, copies = listed(some), pairs(some)
+    known = Holes(encoded)
     assert (known.copies, known.tells_extra) == (len(copies), True)
     assert [(known.upstream(copy), known.downstream(copy)) for copy in range(len(copies))] == copies
     assert known.skipped == copies[-1][0] + 1 - len(copies)
@@ -49,8 +49,8 @@ def test_each_copy_is_found_from_either_side(some: list[CopySpan]) -> None:
     for offset in range(-1, max(copies[-1]) + 3):
         assert known.copies_before(offset) == sum(upstream < offset for upstream, _ in copies)
         assert known.copies_below(offset) == sum(downstream < offset for _, downstream in copies)
-    assert spans(told) == some
-    assert len(told) == 1 + sum(map(room, some)) - 1  # the last one's hole is left out
+    assert spans(encoded) == some
+    assert len(encoded) == 1 + sum(map(room, some)) - 1  # the last one's hole is left out
 
 
 @given(STRETCHES, st.integers(0, 300), st.integers(0, 300), STRETCHES)

@@ -164,9 +164,9 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
         for seen in (runs, some, history.runs(history.older)):
             known = ConsistentRuns(seen)
             for offset in range(len(history.source) + 1):
-                told = history.copied.source_topic_id, history.source_bounds
+                given = history.copied.source_topic_id, history.source_bounds
                 verdict = known.translate(
-                    offset, history.copied.target_topic_id, history.target_bounds, *told
+                    offset, history.copied.target_topic_id, history.target_bounds, *given
                 )
                 if verdict is None:
                     continue
@@ -197,7 +197,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
         seed = f"places-{part}-{number}"
         history = CopiedPartition(seed)
         rest = 0.0 if number % 3 else 0.3
-        told = [
+        given = [
             at for at, copy in enumerate(history.target) if copy is None and history.random.random() >= rest
         ]
         source_rest = 0.0 if number % 5 else 0.3
@@ -218,7 +218,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
                 counted += not each.uncounted
             while each.read_to < each.run.downstream_end and history.random.random() < 0.9:
                 end = each.read_to + history.random.randint(1, 20)
-                empty = [(at, at + 1) for at in told if each.read_to <= at < end]
+                empty = [(at, at + 1) for at in given if each.read_to <= at < end]
                 each.learn(Scanned(each.read_to, end, empty, 1))
             # Only where a log was cut back has it lost what a run tells of.
             cut = history.was_cut or (number % 2 and history.source_was_cut)

@@ -44,10 +44,10 @@ def test_golden_bytes() -> None:
     for flags, run in flagged.items():
         assert run.value().hex() == VALUE + flags
         assert OffsetRun.decode(run.key(), run.value()) == run
-    told = RUN._replace(holes=listed([CopySpan(3, 2, 1), CopySpan(5)]))
-    assert told.value().hex() == VALUE + "00" + "0005" + "0103030205"
-    assert OffsetRun.decode(told.key(), told.value()) == told
-    both = told._replace(handed_back=True)
+    listed_run = RUN._replace(holes=listed([CopySpan(3, 2, 1), CopySpan(5)]))
+    assert listed_run.value().hex() == VALUE + "00" + "0005" + "0103030205"
+    assert OffsetRun.decode(listed_run.key(), listed_run.value()) == listed_run
+    both = listed_run._replace(handed_back=True)
     assert both.value().hex() == VALUE + "01" + "0005" + "0103030205"
     assert OffsetRun.decode(both.key(), both.value()) == both
     transformed = RUN._replace(transformed=True)
@@ -104,8 +104,8 @@ def test_a_key_of_another_copy_than_its_value_is_no_run() -> None:
 
 
 def test_a_later_schema_may_add_fields() -> None:
-    told = RUN._replace(holes=listed([CopySpan(3, 2, 1), CopySpan(5)]))
-    assert OffsetRun.decode(told.key() + b"x", told.value() + b"more") == told
+    listed_run = RUN._replace(holes=listed([CopySpan(3, 2, 1), CopySpan(5)]))
+    assert OffsetRun.decode(listed_run.key() + b"x", listed_run.value() + b"more") == listed_run
 
 
 @pytest.mark.parametrize(
@@ -157,3 +157,10 @@ def test_numbers_that_no_run_can_have(wrong: OffsetRun) -> None:
 def test_damage_is_a_schema_error_and_nothing_else(version: bytes, key: bytes, value: bytes) -> None:
     with suppress(SchemaError):
         decode_change(version + key, b"\0\0" + value)
+
+
+def test_a_run_that_was_found_says_so_and_older_readers_see_one_that_was_handed_back() -> None:
+    found = RUN._replace(found=True, handed_back=True)
+    assert OffsetRun.decode(found.key(), found.value()) == found
+    assert found.value()[:-1] == RUN._replace(handed_back=True).value()[:-1]
+    assert (RUN._replace(handed_back=True).value()[-1], found.value()[-1]) == (1, 9)

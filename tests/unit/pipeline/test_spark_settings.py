@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from bridge.kafka.config import memory_files
 from bridge.kafka.config.oauth import HTTP_HOSTS
-from bridge.pipeline.jobs import spark_settings
+from bridge.pipeline.spark_settings import for_sharing, own_slots, spark_settings
 from bridge.pipeline.submitting import java_arguments, properties
 
 
@@ -29,6 +30,19 @@ from bridge.pipeline.submitting import java_arguments, properties
 def test_one_lost_worker_does_not_end_a_local_job(given: str | None, master: str) -> None:
     props = {} if given is None else {"spark.master": given}
     assert spark_settings("mirror", props)["spark.master"] == master
+
+
+def test_connectors_that_are_alike_share_a_spark_and_each_has_its_own_slices() -> None:
+    one = {"spark.shared": "true", "spark.master": "local[3]", "spark.log.level": "INFO", "topics": "a"}
+    other = {"spark.shared": "true", "spark.default.parallelism": "7", "spark.log.level": "INFO"}
+    third = {"spark.shared": "true", "spark.driver.memory": "2g"}
+    assert for_sharing(one) == for_sharing(other) != for_sharing(third)
+    started = spark_settings("shared", for_sharing(one))
+    assert started["spark.master"] == "local[1000,4]"
+    assert not {"spark.shared", "spark.default.parallelism"} & set(started)
+    assert [own_slots(each) for each in (one, other, {"spark.master": "local"})] == [3, 7, 1]
+    assert own_slots({"spark.master": "local[2,4]"}) == 2
+    assert own_slots(third) == os.cpu_count()
 
 
 def test_spark_keys_go_through_and_no_others() -> None:

@@ -1,0 +1,305 @@
+"""Compares the records of a stretch: pairs them by what runs claim, by content where nothing is claimed or a claim does
+not hold, and says what is left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.audit.alignment import aligned, by_count, longest_rising
+from bridge.audit.compaction import Newest
+from bridge.audit.differences import DIGEST_BITS, NO_WINDOW, Difference, Findings, Kind, NotCompared
+from bridge.audit.sequences import DIGEST, KEY, OFFSET, TIMESTAMP, Numbers, between
+from bridge.audit.stretches import Rules, Stretch, claimed, run_of
+
+Flags = NDArray[np.bool_]
+
+
+def compared(stretch: Stretch, source: Numbers, target: Numbers, rules: Rules) -> Findings:
+    """Compares sequences of both sides (see sequences), which have all records of the stretch."""
+    return _Comparison(stretch, source, target, rules).findings()
+
+
+class _Comparison:
+    """`mate`: of each record on the source the index of its copy on the target, -1 without one; `original` the other
+    way round."""
+
+    def __init__(self, stretch: Stretch, source: Numbers, target: Numbers, rules: Rules) -> None:
+        self._stretch, self._rules = stretch, rules
+        self._source, self._target = source, target
+        self._claims = claimed(stretch.spans, source[OFFSET])
+        self._mate = np.full(source.shape[1], -1, np.int64)
+        self._original = np.full(target.shape[1], -1, np.int64)
+        self._left_source = np.zeros(source.shape[1], bool)
+        """What is not compared."""
+        self._left_target = np.zeros(target.shape[1], bool)
+        self._found = Findings()
+        self._differences: list[Difference] = []
+
+    def findings(self) -> Findings:
+        self._pair_by_claims()
+        for free in self._stretch.free:
+            part, other = between(self._source, *free.source), between(self._target, *free.target)
+            self._pair_by_content(part, other)
+        paired = self._mate.copy()
+        if (self._mate < 0).any() and (self._original < 0).any():
+            self._pair_elsewhere()
+        self._leave_edges(paired)
+        self._pair_changed()
+        self._name_rest()
+        self._count()
+        kept = self._differences[: self._rules.listed]
+        self._found.differences, self._found.left_out = kept, len(self._differences) - len(kept)
+        return self._found
+
+    def _pair_by_claims(self) -> None:
+        """Records that stand where a run claims."""
+        claims, offsets = self._claims, self._target[OFFSET]
+        if not len(offsets):
+            return
+        at = np.minimum(np.searchsorted(offsets, claims), len(offsets) - 1)
+        holds = (claims >= 0) & (offsets[at] == claims) & (self._target[DIGEST, at] == self._source[DIGEST])
+        self._mate[holds] = at[holds]
+        self._original[at[holds]] = np.flatnonzero(holds)
+
+    def _pair_by_content(self, part: slice, other: slice) -> None:
+        ones = np.arange(part.start, part.stop)[self._mate[part] < 0]
+        others = np.arange(other.start, other.stop)[self._original[other] < 0]
+        one, two = aligned(self._source[DIGEST, ones], self._target[DIGEST, others])
+        self._mate[ones[one]] = others[two]
+        self._original[others[two]] = ones[one]
+
+    def _pair_elsewhere(self) -> None:
+        """Copies that are not where they are claimed to be, or out of order."""
+        ones, others = np.flatnonzero(self._mate < 0), np.flatnonzero(self._original < 0)
+        one, two = by_count(self._source[DIGEST, ones], self._target[DIGEST, others])
+        moved, places = ones[one], others[two]
+        if not len(moved):
+            return
+        in_order = self._in_order(moved, places)
+        self._mate[moved], self._original[places] = places, moved
+        for here, there in zip(moved[~in_order].tolist(), places[~in_order].tolist(), strict=True):
+            self._differ(Kind.OUT_OF_ORDER, here, there, claimed_offset=self._claim(here))
+        self._wrong_runs(moved[in_order])
+
+    def _in_order(self, moved: Numbers, places: Numbers) -> Flags:
+        """Which of them stand in the order of the source with all others, and not in each other's places."""
+        before = np.cumsum(self._mate >= 0)[moved]
+        behind = np.cumsum(self._original >= 0)[places]
+        fits = (before == behind) & ~self._exchanged(moved, places)
+        candidates = np.flatnonzero(fits)
+        result = np.zeros(len(moved), bool)
+        result[candidates[longest_rising(places[candidates])]] = True
+        return result
+
+    def _exchanged(self, moved: Numbers, places: Numbers) -> Flags:
+        """Which of them stand in a ring: each where the next one is claimed to be."""
+        holder = dict(zip(self._target[OFFSET, places].tolist(), range(len(moved)), strict=True))
+        following = [holder.get(claim, -1) for claim in self._claims[moved].tolist()]
+        state = [0] * len(moved)
+        """0: not looked at; 1: no ring; 2: in one."""
+        for first in range(len(moved)):
+            path: list[int] = []
+            seen: dict[int, int] = {}
+            at = first
+            while at >= 0 and not state[at] and at not in seen:
+                seen[at] = len(path)
+                path.append(at)
+                at = following[at]
+            ring = seen.get(at, len(path)) if at >= 0 else len(path)
+            for number, each in enumerate(path):
+                state[each] = 2 if number >= ring else 1
+        return np.array([each == 2 for each in state], np.bool_)
+
+    def _wrong_runs(self, moved: Numbers) -> None:
+        """Copies that are in order, and not where a run says."""
+        by_run: dict[int, list[int]] = {}
+        for index in moved.tolist():
+            run = self._run(index)
+            if run is not None:
+                by_run.setdefault(run, []).append(index)
+        for run, indexes in by_run.items():
+            self._differ(
+                Kind.WRONG_RUN,
+                indexes[0],
+                int(self._mate[indexes[0]]),
+                claimed_offset=self._claim(indexes[0]),
+                run=run,
+                records=len(indexes),
+            )
+
+    def _leave_edges(self, paired: Numbers) -> None:
+        """Leaves out what one side has lost to retention, and what is not copied yet. `paired`: the mates of records
+        that are in their places."""
+        stretch, matched = self._stretch, np.flatnonzero(paired >= 0)
+        free = stretch.free[0] if stretch.free else None
+        if not len(matched):
+            if stretch.ends and not self._target.shape[1]:
+                self._leave(self._left_source, self._mate, slice(None), NotCompared.NOT_COPIED_YET)
+            if stretch.source_cut and free is not None and not self._source.shape[1]:
+                other = between(self._target, *free.target)
+                self._leave(self._left_target, self._original, other, NotCompared.BELOW_SOURCE_START)
+            return
+        first, last = int(matched[0]), int(matched[-1])
+        if free is not None and stretch.source_cut:
+            self._leave(
+                self._left_target,
+                self._original,
+                slice(0, int(paired[first])),
+                NotCompared.BELOW_SOURCE_START,
+            )
+        if free is not None and stretch.target_cut:
+            self._leave(self._left_source, self._mate, slice(0, first), NotCompared.BELOW_TARGET_START)
+        if stretch.ends:
+            behind = int((self._original[int(paired[last]) + 1 :] < 0).sum())
+            rest = np.flatnonzero(self._mate[last + 1 :] < 0)[behind:] + last + 1
+            self._left_source[rest] = True
+            self._found.leave(NotCompared.NOT_COPIED_YET, len(rest))
+
+    def _leave(self, left: Flags, mates: Numbers, part: slice, why: NotCompared) -> None:
+        alone = mates[part] < 0
+        left[part] |= alone
+        self._found.leave(why, int(alone.sum()))
+
+    def _pair_changed(self) -> None:
+        """Records whose copies have other contents: by what is claimed, else by key, else by their number between two
+        pairs."""
+        ones = np.flatnonzero((self._mate < 0) & ~self._left_source)
+        others = np.flatnonzero((self._original < 0) & ~self._left_target)
+        if not len(ones) or not len(others):
+            return
+        offsets = self._target[OFFSET, others].tolist()
+        at = dict(zip(offsets, others.tolist(), strict=True))
+        rest = list[int]()
+        for index in ones.tolist():
+            there = at.pop(int(self._claims[index]), None)
+            if there is None:
+                rest.append(index)
+            else:
+                self._changed(index, there)
+        if self._stretch.free and rest and at:
+            self._pair_changed_freely(np.array(rest), np.array(sorted(at.values())))
+
+    def _pair_changed_freely(self, ones: Numbers, others: Numbers) -> None:
+        twice = np.isin(self._target[DIGEST, others], self._source[DIGEST])
+        others = others[~twice]
+        gaps = np.cumsum(self._mate >= 0)[ones], np.cumsum(self._original >= 0)[others]
+        for gap in np.intersect1d(*gaps).tolist():
+            some, same = ones[gaps[0] == gap], others[gaps[1] == gap]
+            keys, other_keys = self._source[KEY, some], self._target[KEY, same]
+            one, two = aligned(keys, other_keys)
+            for here, there in zip(some[one].tolist(), same[two].tolist(), strict=True):
+                if self._source[KEY, here] or len(some) == len(same) or self._is_last(gap):
+                    self._changed(here, there)
+
+    def _is_last(self, gap: int) -> bool:
+        return self._stretch.ends and gap == int((self._mate >= 0).sum())
+
+    def _changed(self, here: int, there: int) -> None:
+        self._differ(Kind.CHANGED, here, there, claimed_offset=self._claim(here))
+        self._mate[here], self._original[there] = there, here
+
+    def _name_rest(self) -> None:
+        ones = np.flatnonzero((self._mate < 0) & ~self._left_source)
+        others = np.flatnonzero((self._original < 0) & ~self._left_target)
+        if not len(ones) and not len(others):
+            return
+        newest = Newest(self._source, self._target, self._rules, behind=self._stretch.behind)
+        for index in ones.tolist():
+            if newest.took_copy(index):
+                self._unknown(self._source, index)
+            else:
+                self._differ(Kind.MISSING, index, None, claimed_offset=self._claim(index))
+        first = self._first_with_digest(others)
+        for index in others.tolist():
+            if (here := first.get(int(self._target[DIGEST, index]))) is not None:
+                mate = int(self._mate[here])
+                copy = int(self._target[OFFSET, mate]) if mate >= 0 else None
+                self._differ(Kind.TWICE, here, index, copy_offset=copy)
+            elif newest.took_original(index):
+                self._unknown(self._target, index)
+            else:
+                self._differ(Kind.EXTRA, None, index)
+
+    def _first_with_digest(self, others: Numbers) -> dict[int, int]:
+        """By digest the first record of the source that has it."""
+        wanted = np.flatnonzero(np.isin(self._source[DIGEST], self._target[DIGEST, others]))[::-1]
+        return dict(zip(self._source[DIGEST, wanted].tolist(), wanted.tolist(), strict=True))
+
+    def _unknown(self, side: Numbers, index: int) -> None:
+        self._found.window(self._window(int(side[TIMESTAMP, index]))).unknown += 1
+
+    def _differ(
+        self,
+        kind: Kind,
+        here: int | None,
+        there: int | None,
+        *,
+        claimed_offset: int | None = None,
+        copy_offset: int | None = None,
+        run: int | None = None,
+        records: int = 1,
+    ) -> None:
+        side, index = (self._source, here) if here is not None else (self._target, there)
+        assert index is not None
+        timestamp = int(side[TIMESTAMP, index])
+        self._found.window(self._window(timestamp)).count(kind)
+        self._differences.append(
+            Difference(
+                kind,
+                None if here is None else int(self._source[OFFSET, here]),
+                None if there is None else int(self._target[OFFSET, there]),
+                timestamp,
+                claimed_offset,
+                copy_offset,
+                run,
+                records,
+                int(side[DIGEST, index]),
+            )
+        )
+
+    def _claim(self, index: int) -> int | None:
+        claim = int(self._claims[index])
+        return claim if claim >= 0 else None
+
+    def _run(self, index: int) -> int | None:
+        """The run that says something of the record: where it stands, or that it has no copy."""
+        offset = int(self._source[OFFSET, index])
+        if any(free.source.start <= offset < free.source.end for free in self._stretch.free):
+            return run_of(self._stretch.spans, offset) if self._claims[index] >= 0 else None
+        return run_of(self._stretch.spans, offset)
+
+    def _window(self, timestamp: int) -> int:
+        return timestamp // self._rules.window_ms if timestamp >= 0 else NO_WINDOW
+
+    def _count(self) -> None:
+        """Counts and digests by window: a copy counts in the window of its own timestamp."""
+        for target, side, left in (
+            (False, self._source, self._left_source),
+            (True, self._target, self._left_target),
+        ):
+            kept = side[:, ~left] if left.any() else side
+            for number, part in self._by_window(kept):
+                window = self._found.window(number)
+                digest = int(np.add.reduce(part[DIGEST].view(np.uint64), dtype=np.uint64)) & DIGEST_BITS
+                if target:
+                    window.target_records += part.shape[1]
+                    window.target_digest = (window.target_digest + digest) & DIGEST_BITS
+                else:
+                    window.source_records += part.shape[1]
+                    window.source_digest = (window.source_digest + digest) & DIGEST_BITS
+        paired = np.flatnonzero(self._mate >= 0)
+        same = self._source[:, paired]
+        same = same[:, same[DIGEST] == self._target[DIGEST, self._mate[paired]]]
+        for number, part in self._by_window(same):
+            self._found.window(number).same += part.shape[1]
+
+    def _by_window(self, side: Numbers) -> list[tuple[int, Numbers]]:
+        if not side.shape[1]:
+            return []
+        times = side[TIMESTAMP]
+        numbers = np.where(times >= 0, times // self._rules.window_ms, NO_WINDOW)
+        if (first := int(numbers[0])) == int(numbers.min()) == int(numbers.max()):
+            return [(first, side)]
+        return [(int(number), side[:, numbers == number]) for number in np.unique(numbers)]

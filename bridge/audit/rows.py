@@ -1,0 +1,108 @@
+"""A report as rows of tables: one by partition and time window, one of differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bridge.audit.differences import NO_WINDOW, Kind, NotCompared, Window
+from bridge.audit.report import PartitionReport, Report
+
+SUMMARY_SCHEMA = (
+    "topic string, partition int, target_topic string, window_start timestamp, window_end timestamp, "
+    "source_records bigint, target_records bigint, source_digest string, target_digest string, same bigint, "
+    + "".join(f"{kind.value} bigint, " for kind in Kind)
+    + "unknown bigint, verdict string, by_runs boolean, not_compared map<string, bigint>, failures array<string>"
+)
+DIFFERENCE_SCHEMA = (
+    "topic string, partition int, target_topic string, kind string, source_offset bigint, target_offset bigint, "
+    "claimed_offset bigint, copy_offset bigint, run bigint, records bigint, timestamp timestamp"
+)
+
+
+def summary_rows(report: Report) -> list[dict[str, Any]]:
+    """A row for each partition and window. What was not compared, and why something could not be, is said in the first
+    row of a partition, which is there in any case."""
+    return [row for part in report.partitions for row in _partition_rows(part, report.window_ms)]
+
+
+def _partition_rows(part: PartitionReport, window_ms: int) -> list[dict[str, Any]]:
+    windows: Mapping[int, Window] = part.findings.windows or {NO_WINDOW: Window()}
+    rows = list[dict[str, Any]]()
+    for number, window in sorted(windows.items()):
+        rows.append(
+            {
+                "topic": part.source.topic,
+                "partition": part.source.partition,
+                "target_topic": part.target.topic,
+                "window_start": None if number == NO_WINDOW else time_of(number * window_ms),
+                "window_end": None if number == NO_WINDOW else time_of((number + 1) * window_ms),
+                "source_records": window.source_records,
+                "target_records": window.target_records,
+                "source_digest": f"{window.source_digest:016x}",
+                "target_digest": f"{window.target_digest:016x}",
+                "same": window.same,
+                **{kind.value: window.found.get(kind, 0) for kind in Kind},
+                "unknown": window.unknown,
+                "verdict": part.verdict.value,
+                "by_runs": part.by_runs,
+                "not_compared": {}
+                if rows
+                else {str(why): n for why, n in part.findings.not_compared.items()},
+                "failures": [] if rows else list(part.failures),
+            }
+        )
+    return rows
+
+
+def difference_rows(report: Report) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": part.source.topic,
+            "partition": part.source.partition,
+            "target_topic": part.target.topic,
+            "kind": each.kind.value,
+            "source_offset": each.source_offset,
+            "target_offset": each.target_offset,
+            "claimed_offset": each.claimed_offset,
+            "copy_offset": each.copy_offset,
+            "run": each.run,
+            "records": each.records,
+            "timestamp": time_of(each.timestamp) if each.timestamp >= 0 else None,
+        }
+        for part in report.partitions
+        for each in part.findings.differences
+    ]
+
+
+def totals(part: PartitionReport) -> dict[str, int]:
+    """Sums of a partition over its windows."""
+    total = Window()
+    for window in part.findings.windows.values():
+        total.add(window)
+    return {
+        "source_records": total.source_records,
+        "target_records": total.target_records,
+        "same": total.same,
+        **{kind.value: total.found.get(kind, 0) for kind in Kind},
+        "unknown": total.unknown,
+    }
+
+
+def not_compared(report: Report) -> dict[str, int]:
+    """Sums of all partitions, by why."""
+    total = dict[str, int]()
+    for why in NotCompared:
+        count = sum(part.findings.not_compared.get(why, 0) for part in report.partitions)
+        if count:
+            total[why.value] = count
+    return total
+
+
+def time_of(at_ms: int) -> datetime | None:
+    """None for a time that no calendar has."""
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return None

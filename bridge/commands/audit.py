@@ -1,0 +1,237 @@
+"""`mirror-bridge audit`: compares the topics of a mirror with their copies, as they are now."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bridge.commands.connector_config import read_connector
+from bridge.commands.exit_status import BAD_SETTINGS, INTERRUPTED, end, note
+from bridge.commands.show import printable, show_json, show_table
+from bridge.commands.tables import count
+from bridge.errors import BridgeError, ConfigRejected
+
+if TYPE_CHECKING:
+    from bridge.audit.report import Report
+    from bridge.spark.auditing.options import AuditOptions
+
+DIFFERENT, NOT_KNOWN = 1, 2
+SHOWN = 20
+"""Differences that a table shows."""
+POLL_SECONDS = 0.3
+_FORMATS = (".parquet", ".json")
+
+
+def audit(
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="The connector's configuration: Java .properties, or the JSON that is PUT to Connect. Stock's, too."
+        ),
+    ],
+    topics: Annotated[
+        str | None,
+        typer.Option(help="Names and patterns, as in the key topics; all of the connector's otherwise."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Records from this time on, such as 2026-11-22T21:00:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Records before this time.")] = None,
+    sample: Annotated[
+        float | None, typer.Option(help="Share of the logs that is compared, in places all over them: 0.05.")
+    ] = None,
+    window: Annotated[str, typer.Option(help="Length of the time windows: 15m, 1h, 1d.")] = "1d",
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File for all differences: .json, or a folder .parquet with them and the summary."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all as JSON.")] = False,
+) -> None:
+    """Compare source and target of a mirror record by record: what is missing, extra, changed, twice or out of order on
+    the target, and which offset runs are not true.
+
+    It changes nothing. What retention or compaction took, and what is not copied yet, is counted and no difference.
+
+    Exit status 0: all that was compared is equal; 1: there are differences; 2: something is wrong with the
+    configuration, or not all could be compared.
+    """
+    if output is not None and output.suffix.lower() not in _FORMATS:
+        end(f"--output {output} must end with {' or '.join(_FORMATS)}", BAD_SETTINGS)
+    options = _options(config, topics=topics or (), since=since, until=until, sample=sample, window=window)
+    try:
+        with _quiet():
+            report = _audited(options, output)
+    except BridgeError as failure:
+        end(str(failure), NOT_KNOWN)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        _show_json(report)
+    else:
+        _show(report)
+    raise typer.Exit(_status(report))
+
+
+def _options(path: Path, **asked: Any) -> AuditOptions:
+    from bridge.pipeline.java import java_problem
+    from bridge.spark.auditing.options import OF_THE_COMMAND, read_options
+
+    props = read_connector(path)
+    try:
+        options = read_options(props, names=OF_THE_COMMAND, **asked)
+    except ConfigRejected as rejected:
+        for error in rejected.errors[:-1]:
+            note(error.message)
+        end(rejected.errors[-1].message, BAD_SETTINGS)
+    if (no_java := java_problem(os.environ)) is not None:
+        end(no_java, BAD_SETTINGS)
+    return options
+
+
+def _audited(options: AuditOptions, output: Path | None) -> Report:
+    from bridge.spark.auditing.frames import frames
+    from bridge.spark.auditing.running import audited
+    from bridge.spark.auditing.session import session
+
+    with session(options.props) as spark, _progress(spark.sparkContext) as started:
+        report = audited(spark, options, started)
+        if output is not None and output.suffix.lower() == ".parquet":
+            found = frames(spark, report)
+            for name, frame in (("summary", found.summary), ("differences", found.differences)):
+                frame.coalesce(1).write.mode("overwrite").parquet(str(output / name))
+    if output is not None and output.suffix.lower() == ".json":
+        try:
+            output.write_text(_json_text(report), "utf-8")
+        except OSError as error:
+            end(f"can't write {output}: {error.strerror}", BAD_SETTINGS)
+    return report
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Logs of the libraries go nowhere: what fails is in the report."""
+    root = logging.getLogger()
+    handler = logging.NullHandler()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+@contextmanager
+def _progress(context: Any) -> Iterator[Any]:
+    """Shows how many tasks are done, on a terminal; what it yields is told how many there are."""
+    if not sys.stderr.isatty():
+        yield lambda total: None
+        return
+    tracker, over = context.statusTracker(), threading.Event()
+    columns = TextColumn("comparing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("comparing", total=None)
+
+        def watch() -> None:
+            while not over.wait(POLL_SECONDS):
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                if stages and stages[0] is not None:
+                    bar.update(task, completed=stages[0].numCompletedTasks)
+
+        thread = threading.Thread(target=watch, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield lambda total: bar.update(task, total=total)
+        finally:
+            over.set()
+            thread.join()
+
+
+def _status(report: Report) -> int:
+    from bridge.audit.report import Verdict
+
+    return {Verdict.EQUAL: 0, Verdict.DIFFERENT: DIFFERENT, Verdict.NOT_KNOWN: NOT_KNOWN}[report.verdict]
+
+
+def _document(report: Report) -> dict[str, Any]:
+    from bridge.audit.rows import difference_rows, not_compared, summary_rows
+
+    def plain(row: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in row.items()
+        }
+
+    return {
+        "verdict": report.verdict.value,
+        "sample": report.sample,
+        "not_compared": not_compared(report),
+        "failures": report.failures,
+        "summary": [plain(row) for row in summary_rows(report)],
+        "differences": [plain(row) for row in difference_rows(report)],
+        "differences_left_out": sum(part.findings.left_out for part in report.partitions),
+    }
+
+
+def _json_text(report: Report) -> str:
+    import json
+
+    return json.dumps(_document(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def _show_json(report: Report) -> None:
+    show_json(_document(report))
+
+
+def _show(report: Report) -> None:
+    from bridge.audit.differences import Kind
+    from bridge.audit.rows import difference_rows, not_compared, totals
+
+    rows = [
+        {
+            "topic": part.source.topic,
+            "partition": part.source.partition,
+            "verdict": part.verdict.value,
+            **{name.replace("_", " "): count(number) for name, number in totals(part).items()},
+        }
+        for part in report.partitions
+    ]
+    names = (
+        "source records",
+        "target records",
+        "same",
+        *(kind.value.replace("_", " ") for kind in Kind),
+        "unknown",
+    )
+    if rows:
+        show_table(rows, ("topic", "partition", "verdict", *names), right=("partition", *names))
+    differences = difference_rows(report)
+    if differences:
+        columns = (
+            "topic",
+            "partition",
+            "kind",
+            "source_offset",
+            "target_offset",
+            "claimed_offset",
+            "copy_offset",
+        )
+        show_table(differences[:SHOWN], columns, right=(columns[1], *columns[3:]))
+    found = sum(sum(part.findings.found.values()) for part in report.partitions)
+    if found > min(len(differences), SHOWN):
+        note(f"{found - min(len(differences), SHOWN):,} more difference(s); --output FILE.parquet has them")
+    for why, number in not_compared(report).items():
+        sys.stdout.write(f"not compared: {number:,} {why}\n")
+    for text in [*report.failures, *(text for part in report.partitions for text in part.failures)]:
+        sys.stdout.write(f"could not be compared: {printable(text)}\n")
+    of = f" of the sample ({report.sample:g})" if report.sample is not None else ""
+    compared = sum(totals(part)["source_records"] for part in report.partitions)
+    verdict = {0: "equal", DIFFERENT: "different", NOT_KNOWN: "not known"}[_status(report)]
+    sys.stdout.write(f"{verdict}{of}: {compared:,} records in {len(report.partitions):,} partition(s)\n")

@@ -1,0 +1,120 @@
+"""`mirror-bridge translate`: translates a file of positions of the source to positions on the target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.commands.connector_config import read_connector
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
+
+if TYPE_CHECKING:
+    from bridge.positions.flow import Flow
+    from bridge.positions.translator import Positions, Translated
+
+SOME_UNKNOWN = 3
+"""The exit status where some positions are pending, as `readiness` has it for what is not known."""
+LOOKUPS = 10_000
+
+
+def translate(
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="Configuration of a connector of the flow, .properties or .json: of groups, of checkpoints, or the "
+            "source connector's."
+        ),
+    ],
+    input_: Annotated[
+        Path,
+        typer.Option(
+            "--input", help="Positions: .csv or .parquet with the columns topic, partition, offset."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", help="Where the answers go: .csv, .parquet or .json.")],
+    lookups: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Positions that may be looked up in the logs, where offset runs don't settle them exactly.",
+        ),
+    ] = LOOKUPS,
+) -> None:
+    """Translate positions of the source, any number of them, as groups that are committed there would be.
+
+    Adds target_topic, target_offset, verdict, bound, evidence, reason and flags to the columns of the input. Exit
+    status 0: each is exact or bounded; 3: some are pending, and `reason` says why; 1: a cluster or a file can't be
+    used; 2: usage. What there was of --output stays unless all went well (0 or 3).
+    """
+    from bridge.positions.files import WRITTEN, read_table, write_table
+    from bridge.positions.tables import PositionsRejected
+
+    if output.suffix.lower() not in WRITTEN:
+        end(f"--output {output}: its name must end with {', '.join(WRITTEN)}", BAD_SETTINGS)
+    if not output.parent.is_dir():
+        end(f"--output {output}: there is no folder {output.parent}", BAD_SETTINGS)
+    with reported():
+        props, flow = _flow(config)
+        try:
+            table, positions = read_table(input_)
+        except PositionsRejected as rejected:
+            for line in str(rejected).splitlines():
+                note(f"{input_}: {line}")
+            raise typer.Exit(BAD_SETTINGS) from None
+        translated = asyncio.run(_translate(flow, props, positions, lookups))
+    try:
+        write_table(output, table, translated)
+    except OSError as error:
+        end(f"can't write {output}: {error.strerror or error}", CANNOT_START)
+    _conclude(translated)
+
+
+def _flow(path: Path) -> tuple[dict[str, str], Flow]:
+    from bridge.kafka.config.settings import StaticClientCheck
+    from bridge.positions.flow import Flow
+
+    props = read_connector(path)
+    return props, Flow.from_props(props, StaticClientCheck())
+
+
+async def _translate(flow: Flow, props: Mapping[str, str], positions: Positions, lookups: int) -> Translated:
+    """Raises KafkaFailure."""
+    from bridge.kafka.clusters import KafkaClusters
+    from bridge.positions.translator import Translator
+    from connectors.cluster_away import ClusterAway
+
+    clusters = KafkaClusters()
+    try:
+        translator = Translator(flow, clusters, props, lookups)
+        knowledge = await translator.load()
+        for remark in knowledge.remarks:
+            note(remark)
+        if knowledge.source_failure is not None:
+            note(f"the source does not answer, runs alone count: {knowledge.source_failure}")
+        translator.use(knowledge)
+        return await translator.translate(positions)
+    except ClusterAway as away:
+        raise away.with_side() from None
+    finally:
+        await clusters.close()
+
+
+def _conclude(translated: Translated) -> None:
+    """Says how many there are of each, and ends with the status."""
+    import numpy as np
+
+    from bridge.model.values import Judgement
+    from bridge.positions.answers import REASONS, VERDICTS
+
+    answers = translated.answers
+    counts = dict(zip(VERDICTS, np.bincount(answers.verdict, minlength=len(VERDICTS)).tolist(), strict=True))
+    note(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    pending = answers.reason[answers.verdict == VERDICTS.index(Judgement.PENDING)]
+    for code, count in zip(*np.unique(pending, return_counts=True), strict=True):
+        note(f"pending, {REASONS[code]}: {count}")
+    if len(pending):
+        raise typer.Exit(SOME_UNKNOWN)

@@ -1,0 +1,11 @@
+"""Why Spark could not be started, or reached, as one line for an operator."""
+
+from __future__ import annotations
+
+
+class SparkProblem(Exception):
+    """`permanent`: nothing changes it but another configuration or installation."""
+
+    def __init__(self, line: str, *, permanent: bool = False) -> None:
+        super().__init__(line)
+        self.permanent = permanent

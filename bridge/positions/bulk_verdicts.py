@@ -1,0 +1,191 @@
+"""Verdicts on many offsets of many partitions: by arrays of runs where these settle them, else as the service does.
+
+Look-ups are the slow part, and there may be a million of them: only so many are made, for those first of which nothing
+is known without. The others keep the bound that their run gives, or stay not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bridge.errors import KafkaFailure
+from bridge.model.values import CopyId, Evidence, Judgement, Reason, Verdict
+from bridge.positions.answers import Answers
+from bridge.positions.knowledge import LoadedRuns
+from bridge.translation.bulk.run_columns import Numbers, PartitionLogs, RunAnswers
+from bridge.translation.records.log_window import LogBounds
+from connectors.cluster_away import ClusterAway
+from connectors.group_translation.pair_states import BothSides, PairState, TargetOnly
+from connectors.group_translation.partition_pairs import PartitionPair
+from connectors.group_translation.strategies import ByRuns
+from connectors.group_translation.verdicts import GroupVerdicts
+
+_CHUNK = 5_000
+"""Positions whose look-ups are made together: bounds what is held of both logs."""
+_PASSES = 16
+"""How often scans of one chunk go on that had no room in the pass before."""
+
+PairOffset = tuple[PartitionPair, int]
+Places: TypeAlias = npt.NDArray[np.intp]
+"""Indices of positions."""
+
+
+class PairOffsets(NamedTuple):
+    """Offsets of one pair of partitions, ascending and each once, and where their answers begin."""
+
+    pair: PartitionPair
+    offsets: Numbers
+    begin: int
+
+
+class BulkVerdicts:
+    """Keeps between calls what the clusters said about pairs, and how many look-ups are left."""
+
+    def __init__(
+        self,
+        verdicts: GroupVerdicts,
+        runs: LoadedRuns | None,
+        by_runs: ByRuns | None,
+        lookups: int,
+        source_failure: KafkaFailure | None,
+        *,
+        at_once: bool,
+    ) -> None:
+        """`runs` and `by_runs`: None where runs do not count. `at_once`: no answer takes a look-up, so that any number
+        is answered."""
+        self._verdicts, self._runs, self._by_runs = verdicts, runs, by_runs
+        self.left = lookups
+        self._source_failure, self._at_once = source_failure, at_once
+        self._states: dict[PartitionPair, PairState] = {}
+        self._probed: dict[PartitionPair, Verdict] = {}
+
+    async def of(self, asked: Sequence[PairOffsets]) -> Answers:
+        """Returns the answers for all offsets, one pair behind the other. Raises ClusterAway for the target."""
+        answers = Answers.empty(sum(len(each.offsets) for each in asked))
+        await self._ask_states([each.pair for each in asked])
+        said = [self._run_answers(each) for each in asked]
+        await self._compare(zip(asked, said, strict=True))
+        unknown: list[tuple[PairOffsets, Places]] = []
+        bounded: list[tuple[PairOffsets, Places]] = []
+        for each, runs in zip(asked, said, strict=True):
+            left = np.arange(len(each.offsets))
+            if runs is not None:
+                left = np.flatnonzero(~runs.known)
+                if self._believed(each, runs, answers):
+                    bounded.append((each, np.flatnonzero(runs.known & (runs.bound > 0))))
+            unknown.append((each, self._at_once_pending(each, left, answers)))
+        await self._look_up([(each, int(at)) for each, some in (*unknown, *bounded) for at in some], answers)
+        return answers
+
+    async def _ask_states(self, pairs: Sequence[PartitionPair]) -> None:
+        new = [pair for pair in pairs if pair not in self._states]
+        if not new:
+            return
+        try:
+            self._states |= await self._verdicts.states(new, self._source_failure)
+        except ClusterAway as away:
+            if not away.on_source:
+                raise
+            self._source_failure, self._states = away.failure, {}
+            self._states |= await self._verdicts.states(pairs, self._source_failure)
+
+    def _run_answers(self, each: PairOffsets) -> RunAnswers | None:
+        """Returns what runs say; None where there are none."""
+        state = self._states[each.pair]
+        if self._runs is None or isinstance(state, Verdict):
+            return None
+        logs = PartitionLogs(_target_id(state), LogBounds(state.target.start, state.target.end))
+        if isinstance(state, BothSides):
+            source = LogBounds(state.source.start, state.source.end)
+            logs = logs._replace(source_topic_id=state.identity.source_id, source=source)
+        answers = self._runs.columns(_copy(each.pair)).translate(each.offsets, logs)
+        return answers if answers.known.any() else None
+
+    async def _compare(self, said: Iterable[tuple[PairOffsets, RunAnswers | None]]) -> None:
+        """Has the newest run of each pair held against both logs, by translating one offset that runs answer."""
+        probes: dict[PartitionPair, list[int]] = {}
+        for each, runs in said:
+            state = self._states[each.pair]
+            if runs is not None and isinstance(state, BothSides) and self._agreed(each.pair, state) is None:
+                exact = runs.known & (runs.bound == 0)
+                at = int(np.argmax(exact if exact.any() else runs.known))
+                probes[each.pair] = [int(each.offsets[at])]
+        if probes:
+            verdicts = await self._verdicts.at(probes, self._source_failure, self._states)
+            self._probed |= {pair: verdict for (pair, _), verdict in verdicts.by_offset.items()}
+            self._verdicts.end_round(whole=False)
+
+    def _agreed(self, pair: PartitionPair, state: BothSides) -> bool | None:
+        assert self._by_runs is not None
+        return self._by_runs.agreed(_copy(pair), state.identity)
+
+    def _believed(self, each: PairOffsets, runs: RunAnswers, answers: Answers) -> bool:
+        """Fills in what runs say, or why they can't be believed; returns whether they are."""
+        state = self._states[each.pair]
+        if isinstance(state, BothSides) and not (agreed := self._agreed(each.pair, state)):
+            known = each.begin + np.flatnonzero(runs.known)
+            why = Verdict.pending(Reason.EVIDENCE_DISAGREES) if agreed is False else self._probed[each.pair]
+            answers.set(known, why)
+            return False
+        answers.set_runs(each.begin, runs)
+        return True
+
+    def _at_once_pending(self, each: PairOffsets, left: Places, answers: Answers) -> Places:
+        """Fills in the reasons that take no look-up, for offsets of which runs say nothing; returns the others."""
+        state = self._states[each.pair]
+        if isinstance(state, Verdict | TargetOnly):
+            answers.set(each.begin + left, state if isinstance(state, Verdict) else state.pending)
+            return left[:0]
+        if self._at_once or state.log_append_time:
+            return left
+        beyond = each.offsets[left] > state.source.end
+        answers.set(each.begin + left[beyond], Verdict.pending(Reason.OFFSET_BEYOND_END))
+        return left[~beyond]
+
+    async def _look_up(self, open_: Sequence[tuple[PairOffsets, int]], answers: Answers) -> None:
+        """Looks up as many as are allowed, those first that come first."""
+        if not self._at_once:
+            open_ = open_[: self.left]
+            self.left -= len(open_)
+        for begin in range(0, len(open_), _CHUNK):
+            places = {
+                (each.pair, int(each.offsets[at])): each.begin + at
+                for each, at in open_[begin : begin + _CHUNK]
+            }
+            for _ in range(_PASSES):
+                again = await self._look_up_chunk(places, answers)
+                if not again:
+                    break
+                places = again
+
+    async def _look_up_chunk(
+        self, places: Mapping[PairOffset, int], answers: Answers
+    ) -> dict[PairOffset, int]:
+        """Returns those that get closer when they are looked up once more."""
+        offsets: dict[PartitionPair, list[int]] = {}
+        for pair, offset in places:
+            offsets.setdefault(pair, []).append(offset)
+        verdicts = await self._verdicts.at(offsets, self._source_failure, self._states)
+        for key, verdict in verdicts.by_offset.items():
+            answers.set(places[key], verdict)
+        unfinished = self._verdicts.unfinished
+        self._verdicts.end_round(whole=False)
+        if not unfinished:
+            return {}
+        return {
+            key: places[key]
+            for key, verdict in verdicts.by_offset.items()
+            if verdict.judgement is Judgement.BOUNDED and verdict.evidence is Evidence.RUN
+        }
+
+
+def _copy(pair: PartitionPair) -> CopyId:
+    return CopyId(pair[0], pair[1].topic)
+
+
+def _target_id(state: BothSides | TargetOnly) -> str:
+    return state.identity.target_id if isinstance(state, BothSides) else state.target_id

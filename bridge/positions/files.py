@@ -1,0 +1,119 @@
+"""Files of positions and of answers: CSV, Parquet, and JSON (out only)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, parquet
+
+from bridge.positions.tables import NAMED, PositionsRejected, answer_columns, column_errors, positions_of
+from bridge.positions.translator import Positions, Translated
+
+READ = (".csv", ".parquet")
+WRITTEN = (".csv", ".parquet", ".json")
+
+
+def read_table(path: Path) -> tuple[pa.Table, Positions]:
+    """Reads positions; the table has all columns of the file, those of CSV as text. Raises PositionsRejected, whose
+    lines name the rows of the file."""
+    if path.suffix.lower() not in READ:
+        raise PositionsRejected(f"the input's name must end with {' or '.join(READ)}")
+    try:
+        return _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+    except OSError as error:
+        raise PositionsRejected(f"can't read the input: {error.strerror or error}") from None
+    except pa.ArrowException as error:
+        raise PositionsRejected(f"can't read the input: {str(error).splitlines()[0]}") from None
+
+
+def _read_parquet(path: Path) -> tuple[pa.Table, Positions]:
+    table = parquet.read_table(path)
+    return table, positions_of(table, lambda row: f"row {row + 1}")
+
+
+def _read_csv(path: Path) -> tuple[pa.Table, Positions]:
+    """Reads every value as text, so that no number is taken for another, and what is wrong can be shown."""
+    with path.open("rb") as file:
+        names = csv.read_csv(pa.BufferReader(file.readline()), parse_options=_PLAIN).column_names
+    if errors := column_errors(names):
+        raise PositionsRejected("\n".join(errors))
+    cut: list[csv.InvalidRow] = []
+
+    def invalid(row: csv.InvalidRow) -> str:
+        cut.append(row)
+        return "skip"
+
+    table = csv.read_csv(
+        path,
+        csv.ReadOptions(use_threads=False, block_size=16 << 20),
+        csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=invalid),
+        csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+    )
+    if cut:
+        lines = [
+            f"line {row.number}: {row.actual_columns} values, and there are {row.expected_columns} columns"
+            for row in cut[:NAMED]
+        ]
+        more = [f"and {len(cut) - NAMED} more lines"] if len(cut) > NAMED else []
+        raise PositionsRejected("\n".join([*lines, *more]))
+    return table, positions_of(table, lambda row: f"line {row + 2}")
+
+
+_PLAIN = csv.ParseOptions(ignore_empty_lines=False)
+
+
+def write_table(path: Path, table: pa.Table, translated: Translated) -> None:
+    """Writes the table and its answers, whole or not at all. Raises OSError."""
+    from bridge.positions.tables import OUTPUT
+
+    for field, column in zip(OUTPUT, answer_columns(translated), strict=True):
+        table = table.append_column(field, column)
+    with _whole(path) as file:
+        if path.suffix.lower() == ".parquet":
+            parquet.write_table(table, file)
+        elif path.suffix.lower() == ".csv":
+            flags = table.column_names.index("flags")
+            joined = pc.binary_join(table.column("flags"), " ")
+            csv.write_csv(table.set_column(flags, "flags", joined), file)
+        else:
+            _write_json(table, file)
+
+
+def _write_json(table: pa.Table, file: IO[bytes]) -> None:
+    """Writes a JSON array, a line for each position."""
+    import json
+
+    first = True
+    file.write(b"[")
+    for batch in table.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            file.write(b"\n" if first else b",\n")
+            file.write(json.dumps(row, ensure_ascii=False, default=str).encode())
+            first = False
+    file.write(b"\n]\n")
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside the path that takes its place at the end; gone where that fails."""
+    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(file.name, 0o666 & ~umask)
+        os.replace(file.name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(file.name)
+        raise

@@ -1,0 +1,98 @@
+"""The flow that positions are translated for, by the configuration of one of its connectors.
+
+A group connector's configuration gives the answers that its groups get. A source connector's has no keys of
+translation: it gives those that MirrorGroupOffsetConnector gives by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.errors import ConfigError, ConfigRejected
+from bridge.mm2.offset_sync_store import OffsetSyncStore
+from bridge.model.values import Side
+from bridge.positions.knowledge import Knowledge, LoadedRuns
+from connectors.checkpoint import task as checkpoint
+from connectors.checkpoint.options import CheckpointOptions, Evidences
+from connectors.cluster_away import ClusterAway, ask
+from connectors.group_offset.options import GroupOffsetOptions
+from connectors.group_offset.task import strategy_of
+from connectors.group_translation.partition_pairs import PartitionPairs
+from connectors.group_translation.runs import FollowedRuns
+from connectors.group_translation.strategies import Strategy
+from connectors.ports import ClientCheck, Cluster
+from connectors.registry import KINDS, kind_of_class
+
+_KINDS = ("group_offset", "checkpoint", "source")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The options of a connector, and how it translates."""
+
+    options: GroupOffsetOptions | CheckpointOptions
+
+    @staticmethod
+    def from_props(props: Mapping[str, str], clients: ClientCheck) -> Flow:
+        """Raises ConfigRejected with every error at once."""
+        kind = kind_of_class(props.get("connector.class", ""))
+        if kind is None or kind.kind not in _KINDS:
+            known = ", ".join(KINDS[each].connector_class for each in _KINDS)
+            given = props.get("connector.class", "")
+            why = f"Invalid value {given!r} for configuration connector.class: it must be one of {known}"
+            raise ConfigRejected([ConfigError("connector.class", why)])
+        if kind.kind == "checkpoint":
+            return Flow(CheckpointOptions.from_props(props, clients))
+        return Flow(GroupOffsetOptions.from_props(props, clients))
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether no answer takes a look-up."""
+        return isinstance(self.options, CheckpointOptions) and self.options.evidence is Evidences.SYNCS
+
+    @property
+    def uses_runs(self) -> bool:
+        options = self.options
+        if isinstance(options, CheckpointOptions):
+            return options.evidence is Evidences.BOTH
+        return options.verify
+
+    def pairs(self) -> PartitionPairs:
+        options = self.options
+        if isinstance(options, CheckpointOptions):
+            return PartitionPairs(options, reverse=checkpoint.pairs_reversed(options))
+        return PartitionPairs(options, reverse=options.reverse)
+
+    def strategy(self, knowledge: Knowledge, runs: LoadedRuns | None) -> Strategy:
+        if not isinstance(self.options, CheckpointOptions):
+            return strategy_of(self.options, runs)
+        return checkpoint.strategy_of(self.options.evidence, knowledge.syncs, runs)
+
+    async def load(self, source: Cluster, target: Cluster) -> Knowledge:
+        """Reads runs and syncs to their ends, once. Raises ClusterAway for the target."""
+        runs = FollowedRuns(self.options, target) if self.uses_runs else None
+        remarks: list[str | None] = []
+        if runs is not None:
+            await runs.follow()
+            remarks.append(runs.remark)
+        fault, said, syncs = None, "", OffsetSyncStore(must_read_to_end=False)
+        try:
+            await ask(Side.SOURCE, source.topic_names(), self.options.admin_timeout_ms)
+            if isinstance(self.options, CheckpointOptions) and self._uses_syncs:
+                followed = checkpoint.syncs_of(self.options, (source, target))
+                await followed.follow(must_read_to_end=False)
+                syncs = followed.store
+                remarks.append(followed.remark)
+        except ClusterAway as away:
+            if not away.on_source:
+                raise
+            fault, said = away.failure.fault, str(away.failure)
+        said_of = tuple(each for each in remarks if each is not None)
+        return Knowledge(runs.all() if runs is not None else {}, syncs, said_of, fault, said)
+
+    @property
+    def _uses_syncs(self) -> bool:
+        return isinstance(self.options, CheckpointOptions) and (
+            self.options.evidence is not Evidences.TIMESTAMPS
+        )

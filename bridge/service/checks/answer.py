@@ -1,0 +1,76 @@
+"""Answers of checks: as Connect has them, as JSON, and without the configuration's secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bridge.errors import ConfigError, ConfigRejected
+from bridge.protocol.messages import ValidateResponse
+from bridge.protocol.operators import ConfigWarning
+from bridge.service.ipc.desired_state import Config
+from connectors.base import Kind
+from connectors.config.configdef import Type, ValidatedConfig
+from connectors.config.secret_names import looks_secret
+
+LEAST_SECRET = 4
+"""Shorter values are not hidden in error texts: `a` would hide every a."""
+
+
+def answer_of(
+    kind: Kind, config: Config, judged: ValidatedConfig, warnings: Sequence[ConfigError]
+) -> ValidateResponse:
+    """The answer without secrets."""
+    secrets = secrets_of(kind, config)
+    answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
+    if not secrets or not answer.error_count:
+        return answer
+    entries = [
+        entry.model_copy(
+            update={
+                "value": entry.value.model_copy(
+                    update={"errors": [without(secrets, text) for text in entry.value.errors]}
+                )
+            }
+        )
+        for entry in answer.configs
+    ]
+    return answer.model_copy(update={"configs": entries})
+
+
+def as_json(answer: ValidateResponse) -> bytes:
+    """Serializes an answer entry by entry: others have their turn between them, not within one call of pydantic."""
+    entries = b",".join(entry.model_dump_json().encode() for entry in answer.configs)
+    return b'{"configs":[' + entries + b"]," + answer.model_dump_json(exclude={"configs"}).encode()[1:]
+
+
+def _warning(error: ConfigError, secrets: list[str]) -> ConfigWarning:
+    return ConfigWarning(key=error.key, message=without(secrets, error.message))
+
+
+def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> ConfigRejected:
+    """Builds the error with all errors of the configuration, and none of its secrets."""
+    secrets = secrets_of(kind, config)
+    return ConfigRejected([replace(error, message=without(secrets, error.message)) for error in errors])
+
+
+def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
+    """The text without the configuration's secrets."""
+    return without(secrets_of(kind, config), text)
+
+
+def secrets_of(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
+    """Values that must not be shown: of PASSWORD keys, and of keys that are named like secrets."""
+    hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
+    secrets = {
+        value
+        for name, value in config.items()
+        if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
+    }
+    return sorted(secrets, key=len, reverse=True)
+
+
+def without(secrets: list[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[hidden]")
+    return text

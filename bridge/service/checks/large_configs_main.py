@@ -1,0 +1,106 @@
+"""The process that checks large configurations: `python -m bridge.service.checks.large_configs_main DESCRIPTOR`.
+
+It reads the policy of the service from the socket, then one question after the other, and answers each. Users' code is
+not loaded here: where a configuration names some, a process of its own does that.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+from msgspec import msgpack
+
+from bridge.errors import ConfigError, ConfigRejected
+from bridge.mm2.java_regex import PatternTooSlow
+from bridge.parent import end_with
+from bridge.policy import Policy
+from bridge.service.checks.answer import answer_of, as_json
+from bridge.service.checks.context import CheckContext
+from bridge.service.checks.plugin_process import conflicts, validated
+from bridge.service.checks.process_limits import limit
+from bridge.service.wiring import check_context
+from connectors.base import CopiedTopics
+from connectors.config.configdef import ValidatedConfig
+
+IDLE_SECONDS = 60.0
+"""Without a question. A large configuration leaves large pieces of memory behind."""
+
+Answer = Mapping[str, object]
+
+
+def main(descriptor: int) -> None:
+    limit()
+    channel = Connection(descriptor)
+    watched = socket.socket(fileno=descriptor)
+    threading.Thread(target=end_with, args=[watched], daemon=True).start()
+    answers = Answers(check_context(msgpack.decode(channel.recv_bytes(), type=Policy)))
+    while channel.poll(IDLE_SECONDS):
+        channel.send_bytes(msgpack.encode(answers.to(**msgpack.decode(channel.recv_bytes()))))
+
+
+class Answers:
+    """Answers questions of bridge.service.checks.large_configs."""
+
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
+        self._last: tuple[int, ValidatedConfig] = 0, ValidatedConfig(())
+        """What was checked last under a number."""
+
+    def to(self, question: str, kind: str, config: dict[str, str | None], **more: Any) -> Answer:
+        found: Answer = getattr(self, question)(kind, config, **more)
+        return found
+
+    def judge(self, kind: str, config: dict[str, str | None]) -> Answer:
+        judged = self._judged(kind, config)
+        return {
+            "errors": [(error.key, error.message) for error in judged.errors],
+            "ignored": [each.model_dump() for each in judged.ignored],
+        }
+
+    def answer(
+        self,
+        kind: str,
+        config: dict[str, str | None],
+        errors: list[tuple[str, str]],
+        warnings: list[tuple[str, str]],
+        number: int,
+    ) -> Answer:
+        if self._last[0] != number:
+            self._last = number, self._judged(kind, config)
+        judged = self._last[1].with_errors([ConfigError(*each) for each in errors])
+        answer = answer_of(
+            self._context.kinds[kind], config, judged, [ConfigError(*each) for each in warnings]
+        )
+        return {"good": not answer.error_count, "json": as_json(answer)}
+
+    def conflicts(
+        self,
+        kind: str,
+        config: dict[str, str | None],
+        others: list[tuple[str, dict[str, str | None], list[tuple[str, str]]]],
+    ) -> Answer:
+        copied = [
+            CopiedTopics(name, theirs, [(source, target) for source, target in topics])
+            for name, theirs, topics in others
+        ]
+        try:
+            found = conflicts(self._context.kinds[kind], config, copied, self._context.plugin_process)
+        except PatternTooSlow as problem:
+            found = [ConfigError(problem.key, str(problem))]
+        return {"errors": [(error.key, error.message) for error in found]}
+
+    def _judged(self, kind: str, config: dict[str, str | None]) -> ValidatedConfig:
+        context = self._context
+        try:
+            return validated(context.kinds[kind], config, context.clients, context.plugin_process)
+        except ConfigRejected as rejected:
+            return ValidatedConfig(()).with_errors(rejected.errors)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

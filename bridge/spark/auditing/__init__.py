@@ -1,0 +1,1 @@
+"""Audits of mirrors as Spark jobs. Imports nothing: executors have no configuration of connectors."""

@@ -1,0 +1,329 @@
+"""Asks both clusters what there is to compare: topics, logs, runs; and divides it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from bridge.audit.planning import Logs, planned
+from bridge.audit.report import PartitionReport
+from bridge.audit.stretches import Offsets, Rules, Sides, Stretch
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin.topic_configs import describe_configs
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.log_bounds import bounds, offsets_at_times
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.protocol.log_requests import TopicMetadata
+from bridge.kafka.state_topics import read_committed
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.values import Bounds, CopyId, Side, TopicPartition
+from bridge.spark.auditing.dividing import Cut, pairs
+from bridge.spark.auditing.options import AuditOptions
+from bridge.spark.offsets import OffsetRange
+from bridge.spark.planning import patiently, sampled
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import OffsetRun
+
+PATIENCE = 60.0
+"""Seconds for which a cluster that does not answer is asked again."""
+LEADERLESS_SECONDS, PAUSE_SECONDS = 10.0, 0.5
+"""For how long, and how often, a partition is asked again that does not answer while others do."""
+_KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_GUESS = 1024.0
+"""Bytes of a record, where nothing is known."""
+_CONTENT_PARTS = 4
+"""Stretches are so many times larger where nothing is known of how logs belong together: to find out takes requests."""
+_SAMPLED_PART = 8
+"""Stretches are so many times smaller where only a share of them is compared: so a small share is of many places."""
+
+
+class Work(NamedTuple):
+    """A stretch, how it is compared, and about how many bytes it has on both sides."""
+
+    stretch: Stretch
+    rules: Rules
+    size: int
+
+
+@dataclass(slots=True)
+class Collected:
+    """`failures`: of topics that can't be compared at all."""
+
+    partitions: list[PartitionReport] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def collect(options: AuditOptions) -> Collected:
+    """Raises KafkaFailure where a cluster does not answer."""
+
+    async def once() -> Collected:
+        clients = [
+            NetworkClient(client_settings(side, options.props).raw) for side in (Side.SOURCE, Side.TARGET)
+        ]
+        try:
+            return await _Collection(options, *clients).collected()
+        finally:
+            for client in clients:
+                await client.close()
+
+    # The library logs each failed attempt as an error; who asks gets one line.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return asyncio.run(patiently(once, PATIENCE))
+
+
+class _Collection:
+    def __init__(self, options: AuditOptions, source: NetworkClient, target: NetworkClient) -> None:
+        self._options, self._source, self._target = options, source, target
+        self._result = Collected()
+
+    async def collected(self) -> Collected:
+        names = await self._topics()
+        copies, sources = await self._pairs(names)
+        rules = await self._rules({name: names[name] for name in sources})
+        copies = [each for each in copies if each.source.topic in rules]
+        # The target first, then the runs, then the source: runs tell of all copies that the target has by now, and the
+        # source has the originals of all of them.
+        there = await self._bounds(self._target, [each.target for each in copies], committed_only=True)
+        runs = await self._runs()
+        committed = self._options.source.committed_only
+        here = await self._bounds(self._source, [each.source for each in copies], committed_only=committed)
+        copies = [each for each in copies if each.source in here and each.target in there]
+        wanted = await self._wanted(
+            self._source, {each.source: here[each.source] for each in copies}, committed
+        )
+        wanted_target = await self._wanted(
+            self._target, {each.target: there[each.target] for each in copies}, True
+        )
+        logs = [
+            Logs(
+                each,
+                here[each.source],
+                there[each.target],
+                _applying(runs.get(CopyId(each.source, each.target.topic)), each),
+                wanted.get(each.source),
+                wanted_target.get(each.target),
+            )
+            for each in copies
+        ]
+        sizes = await sampled(
+            self._source,
+            [
+                OffsetRange(each.sides.source, each.sides.source_id, each.source.start, each.source.end)
+                for each in logs
+                if each.source.start < each.source.end
+            ],
+        )
+        for each in await self._divided(logs, rules, sizes):
+            self._add(each, rules[each.sides.source.topic], sizes)
+        if self._options.sample is not None:
+            self._result.work = _share(self._result.work, self._options.sample)
+        return self._result
+
+    async def _divided(
+        self, logs: Sequence[Logs], rules: Mapping[str, Rules], sizes: Mapping[TopicPartition, float]
+    ) -> list[Logs]:
+        """The logs, those without runs with offsets at which they can be divided."""
+        cuts = list[Cut]()
+        for each in logs:
+            rule, size = rules[each.sides.source.topic], _size(each, sizes)
+            if each.runs or rule.source_compacted or rule.target_compacted:
+                continue
+            whole = each.wanted or Offsets(each.source.start, each.source.end)
+            parts = int(whole.size * size / (self._stretch_bytes * _CONTENT_PARTS))
+            places = [whole.start + whole.size * part // (parts + 1) for part in range(1, parts + 1)]
+            if places:
+                cuts.append(Cut(each, places, rule.timed))
+        committed = self._options.source.committed_only
+        found = await pairs(self._source, self._target, cuts, committed_only=committed)
+        return [replace(each, pairs=found.get(each.sides.source, ())) for each in logs]
+
+    @property
+    def _stretch_bytes(self) -> int:
+        return self._options.stretch_bytes // (_SAMPLED_PART if self._options.sample is not None else 1)
+
+    def _add(self, logs: Logs, rules: Rules, sizes: Mapping[TopicPartition, float]) -> None:
+        size = _size(logs, sizes)
+        compacted = rules.source_compacted or rules.target_compacted
+        plan = planned(logs, max(1, int(self._stretch_bytes / size)), whole_partition=compacted)
+        report = PartitionReport(logs.sides.source, logs.sides.target, bool(logs.runs))
+        report.findings.not_compared = plan.left
+        self._result.partitions.append(report)
+        self._result.work += (
+            Work(each, rules, int((each.source.size + each.target.size) * size)) for each in plan.stretches
+        )
+
+    async def _topics(self) -> dict[str, str]:
+        """The topics of the source that are audited, with those that have their copies."""
+        options = self._options
+        listed = await self._source.topic_names()
+        named = [each for each in options.topics if each not in listed and _is_name(each)]
+        if named:
+            self._result.failures += [f"there is no topic {name} on the source cluster" for name in named]
+        chosen = [name for name in listed if name not in _KAFKAS_OWN and options.chosen(name)]
+        for name in options.source.named_topics:
+            if name not in listed and not options.topics:
+                self._result.failures.append(f"there is no topic {name} on the source cluster")
+        for name in options.topics:
+            if name in listed and name not in chosen:
+                self._result.failures.append(f"topic {name} is not one that the configuration replicates")
+        return {name: options.source.remote(name) for name in sorted(chosen)}
+
+    async def _pairs(self, names: Mapping[str, str]) -> tuple[list[Sides], Mapping[str, TopicMetadata]]:
+        sources = await self._described(self._source, "source", names)
+        targets = await self._described(self._target, "target", [names[name] for name in sources])
+        kept = {name: meta for name, meta in sources.items() if names[name] in targets}
+        pairs = list[Sides]()
+        for name, meta in kept.items():
+            remote = targets[names[name]]
+            for number in sorted(meta.partitions):
+                if number not in remote.partitions:
+                    self._result.failures.append(f"topic {names[name]} has no partition {number}")
+                    continue
+                pairs.append(
+                    Sides(
+                        TopicPartition(name, number),
+                        meta.topic_id,
+                        TopicPartition(names[name], number),
+                        remote.topic_id,
+                    )
+                )
+        return pairs, kept
+
+    async def _described(
+        self, client: NetworkClient, side: str, names: Collection[str]
+    ) -> dict[str, TopicMetadata]:
+        described = await client.metadata(list(names)) if names else {}
+        there = dict[str, TopicMetadata]()
+        for name, meta in described.items():
+            failed = of_code(meta.error, f"describe topic {name}", f"DESCRIBE on topic {name}")
+            if failed is None:
+                there[name] = meta
+            elif failed.fault is KafkaFault.UNKNOWN_TOPIC:
+                self._result.failures.append(f"there is no topic {name} on the {side} cluster")
+            else:
+                self._result.failures.append(f"{side} cluster: {failed}")
+        return there
+
+    async def _rules(self, names: Mapping[str, str]) -> dict[str, Rules]:
+        """How the records of each topic are compared; what can't be known leaves the topic out."""
+        here = await describe_configs(self._source, list(names))
+        there = await describe_configs(self._target, list(names.values()))
+        rules = dict[str, Rules]()
+        for name, remote in names.items():
+            both = []
+            for side, configs in (("source", here[name]), ("target", there[remote])):
+                if isinstance(configs, KafkaFailure):
+                    text = (
+                        f"{side} cluster: {configs}: whether compaction may have taken records is not known"
+                    )
+                    self._result.failures.append(text)
+                else:
+                    both.append(configs)
+            if len(both) < 2:
+                continue
+            policies = [configs["cleanup.policy"].value or "" for configs in both]
+            kind = both[1].get("message.timestamp.type")
+            rules[name] = Rules(
+                self._options.window_ms,
+                self._options.listed,
+                timed=kind is None or kind.value != "LogAppendTime",
+                source_compacted="compact" in policies[0],
+                target_compacted="compact" in policies[1],
+            )
+        return rules
+
+    async def _bounds(
+        self, client: NetworkClient, tps: Sequence[TopicPartition], *, committed_only: bool
+    ) -> dict[TopicPartition, Bounds]:
+        logs = dict[TopicPartition, Bounds]()
+        left, until = list(tps), time.monotonic() + LEADERLESS_SECONDS
+        while left:
+            answers = await bounds(client, left, committed_only=committed_only)
+            logs |= {tp: log for tp, log in answers.items() if isinstance(log, Bounds)}
+            failed = {tp: log for tp, log in answers.items() if isinstance(log, KafkaFailure)}
+            left = [tp for tp, failure in failed.items() if failure.retriable]
+            if time.monotonic() > until:
+                # One partition without a leader keeps nobody from the others.
+                left = []
+            self._result.failures += [str(failure) for tp, failure in failed.items() if tp not in left]
+            if left:
+                await asyncio.sleep(PAUSE_SECONDS)
+                await client.metadata(sorted({tp.topic for tp in left}))
+        return logs
+
+    async def _runs(self) -> Mapping[CopyId, PartitionRuns]:
+        """The runs of the mirror; none where it has left none, as stock's."""
+        options = self._options.source
+        topic = options.policy.offset_runs_topic(options.source_alias)
+        meta = (await self._target.metadata([topic]))[topic]
+        failed = of_code(meta.error, f"describe topic {topic}", f"READ on topic {topic}")
+        if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
+            return {}
+        if failed is not None:
+            raise failed
+        errors: list[SchemaError] = []
+        runs = read_runs(await read_committed(self._target, topic), errors)
+        if errors:
+            self._result.failures.append(f"{len(errors)} record(s) of {topic} can't be read: {errors[0]}")
+        return runs
+
+    async def _wanted(
+        self, client: NetworkClient, logs: Mapping[TopicPartition, Bounds], committed_only: bool
+    ) -> dict[TopicPartition, Offsets]:
+        """The offsets of the times that are asked for; none where that is all."""
+        options = self._options
+        if (options.since is None and options.until is None) or not logs:
+            return {}
+
+        async def at(time: int | None) -> Mapping[TopicPartition, int | None]:
+            if time is None:
+                return {}
+            asked = dict.fromkeys(logs, time)
+            return await offsets_at_times(client, asked, committed_only=committed_only)
+
+        since, until = await at(options.since), await at(options.until)
+        result = dict[TopicPartition, Offsets]()
+        for tp, log in logs.items():
+            start = log.start if options.since is None else _inside(log, since.get(tp))
+            end = log.end if options.until is None else _inside(log, until.get(tp))
+            result[tp] = Offsets(start, max(start, end))
+        return result
+
+
+def _size(logs: Logs, sizes: Mapping[TopicPartition, float]) -> float:
+    """Bytes of an offset of the source, about."""
+    usual = sum(sizes.values()) / len(sizes) if sizes else _GUESS
+    return sizes.get(logs.sides.source, usual)
+
+
+def _inside(log: Bounds, offset: int | None) -> int:
+    return log.end if offset is None else max(log.start, min(offset, log.end))
+
+
+def _applying(runs: PartitionRuns | None, sides: Sides) -> Sequence[OffsetRun]:
+    """The runs, if they are of the topics that there are now."""
+    if runs is None or runs.last is None:
+        return ()
+    last = runs.last
+    ours = last.source_topic_id == sides.source_id and last.target_topic_id == sides.target_id
+    return tuple(runs.runs) if ours and not last.handed_back else ()
+
+
+def _is_name(text: str) -> bool:
+    return all(each.isalnum() or each in "._-" for each in text)
+
+
+def _share(work: Sequence[Work], share: float) -> list[Work]:
+    """The same share of the same stretches each time, and one at least."""
+    numbers = [zlib.crc32(repr(each.stretch[:3]).encode()) / 2**32 for each in work]
+    chosen = [each for number, each in zip(numbers, work, strict=True) if number < share]
+    least = min(numbers, default=0.0)
+    return chosen or [each for number, each in zip(numbers, work, strict=True) if number == least]

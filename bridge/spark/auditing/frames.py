@@ -1,0 +1,57 @@
+"""`audit(spark, config)`: an audit as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bridge.audit.report import Report, Verdict
+from bridge.audit.rows import DIFFERENCE_SCHEMA, SUMMARY_SCHEMA, difference_rows, summary_rows
+from bridge.spark.auditing.options import LISTED, read_options
+from bridge.spark.auditing.running import audited
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Audit(NamedTuple):
+    """`summary`: a row for each partition and time window. `differences`: a row for each. `failures`: of what could not
+    be compared at all."""
+
+    verdict: Verdict
+    summary: DataFrame
+    differences: DataFrame
+    failures: Sequence[str]
+
+
+def audit(
+    spark: SparkSession,
+    config: Mapping[str, str],
+    *,
+    topics: str | Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    sample: float | None = None,
+    window: str = "1d",
+    listed: int = LISTED,
+) -> Audit:
+    """Compares the topics of a mirror with their copies. `config`: of the connector. `topics`: names and patterns as in
+    its key `topics`, all of the connector's if not given. `since`, `until`: ISO 8601. `sample`: the share that is
+    compared. `listed`: differences of a stretch of some 32 MB that are listed; all are counted. Raises ConfigRejected
+    with all that is wrong, and KafkaFailure where a cluster does not answer."""
+    options = read_options(
+        config, topics=topics, since=since, until=until, sample=sample, window=window, listed=listed
+    )
+    return frames(spark, audited(spark, options))
+
+
+def frames(spark: SparkSession, report: Report) -> Audit:
+    def frame(rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
+        return spark.createDataFrame([tuple(row.values()) for row in rows], schema)
+
+    return Audit(
+        report.verdict,
+        frame(summary_rows(report), SUMMARY_SCHEMA),
+        frame(difference_rows(report), DIFFERENCE_SCHEMA),
+        report.failures,
+    )

@@ -1,0 +1,139 @@
+"""Runs an audit as a Spark job: a task has stretches of about the same size in bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.audit.report import Outcome, Report, extra_digests, name_copies, put_together
+from bridge.audit.wire import unpacked
+from bridge.errors import BridgeError, ErrorCode
+from bridge.model.values import TopicPartition
+from bridge.spark.auditing.collecting import PATIENCE, Work, collect
+from bridge.spark.auditing.options import AuditOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from bridge.spark.auditing.comparing import Done
+
+TASK_BYTES = 64 * 1024 * 1024
+"""Of both sides together, as they are stored; a stretch that is larger has a task of its own."""
+_SOUGHT = 100_000
+"""Records that a partition has too many of at most, for which the source is read again: whether they are copies."""
+
+
+def audited(
+    spark: SparkSession, options: AuditOptions, started: Callable[[int], None] | None = None
+) -> Report:
+    """Compares all. `started` is told how many tasks there are. Raises KafkaFailure where a cluster does not answer,
+    and JobFailed; what can't be compared while it runs is in the report."""
+    collected = collect(options)
+    job = _Job(spark, options, collected.work)
+    numbers = range(len(collected.work))
+    outcomes: list[Outcome] = [
+        (collected.work[each.number].stretch.sides, each.failure or unpacked(each.text))
+        for each in job.run(numbers, None, started)
+    ]
+    partitions = put_together(collected.partitions, outcomes, options.window_ms)
+    report = Report(partitions, collected.failures, options.window_ms, options.sample)
+    _name_copies(report, job, started)
+    return report
+
+
+def divided(work: Sequence[Work], numbers: Sequence[int], slots: int) -> list[list[int]]:
+    """The numbers of the stretches that each task has: neighbours, so that a task has few logs."""
+    total = sum(work[number].size for number in numbers)
+    most = min(TASK_BYTES, max(1, total // max(1, slots)))
+    tasks: list[list[int]] = []
+    held = 0
+    for number in numbers:
+        size = work[number].size
+        if tasks and held + size <= most:
+            tasks[-1].append(number)
+            held += size
+        else:
+            tasks.append([number])
+            held = size
+    return tasks
+
+
+def _name_copies(report: Report, job: _Job, started: Callable[[int], None] | None) -> None:
+    """Has the source read again for what partitions have too much: a copy of a record that stands far from it is
+    there twice."""
+    sought = {
+        part.source: digests
+        for part in report.partitions
+        if 0 < len(digests := extra_digests(part)) <= _SOUGHT
+    }
+    numbers = [number for number, each in enumerate(job.work) if each.stretch.sides.source in sought]
+    if not numbers:
+        return
+    found: dict[TopicPartition, dict[int, tuple[int, int]]] = {tp: {} for tp in sought}
+    for done in job.run(numbers, frozenset().union(*sought.values()), started):
+        if not done.failure:
+            tp = job.work[done.number].stretch.sides.source
+            for digest, offset, claim in json.loads(done.text):
+                found[tp].setdefault(digest, (offset, claim))
+    for part in report.partitions:
+        name_copies(part, found.get(part.source, {}), report.window_ms)
+
+
+class JobFailed(BridgeError):
+    """Raised when Spark gives the job up."""
+
+    code = ErrorCode.CANNOT_TELL
+
+
+def _in_one_line(error: Exception) -> str:
+    lines = str(error).splitlines() or [repr(error)]
+    said = next((line for line in lines if "Job aborted" in line or "SparkException" in line), lines[0])
+    return f"Spark has given the comparison up: {said.strip()}"
+
+
+class _Job:
+    def __init__(self, spark: SparkSession, options: AuditOptions, work: Sequence[Work]) -> None:
+        self._spark, self._options, self.work = spark, options, work
+
+    def run(
+        self,
+        numbers: Sequence[int],
+        digests: frozenset[int] | None,
+        started: Callable[[int], None] | None,
+    ) -> list[Done]:
+        """Compares these stretches, or looks for `digests` in them."""
+        tasks = divided(self.work, numbers, self._spark.sparkContext.defaultParallelism)
+        if not tasks:
+            return []
+        if started is not None:
+            started(len(tasks))
+        parts = [
+            [(number, self.work[number].stretch, self.work[number].rules) for number in task]
+            for task in tasks
+        ]
+        options = self._options
+        compare = _comparing(parts, options.props, options.source.committed_only, digests)
+        # A number for each task: what it has to do is in the function, of which Spark shows nothing.
+        context = self._spark.sparkContext
+        try:
+            return context.parallelize(range(len(parts)), len(parts)).mapPartitions(compare).collect()
+        except Exception as error:  # whatever Spark, or the way to it, raises
+            raise JobFailed(_in_one_line(error)) from None
+
+
+def _comparing(
+    parts: Sequence[Sequence[Any]],
+    props: Mapping[str, str],
+    committed_only: bool,
+    digests: frozenset[int] | None,
+) -> Callable[[Iterable[int]], Iterator[Done]]:
+    def compare(tasks: Iterable[int]) -> Iterator[Done]:
+        from bridge.spark.auditing.comparing import Access, compare_all, find_all
+
+        access = Access(props, committed_only, PATIENCE)
+        for task in tasks:
+            part = parts[task]
+            yield from compare_all(part, access) if digests is None else find_all(part, access, digests)
+
+    return compare

@@ -1,0 +1,232 @@
+"""Indexes the copies of another mirror: pass after pass, each a Spark job, whose pairs are committed as runs.
+
+Nothing is written for a copy that a connector owns. A connector claims a copy before it reads the runs, and reads them
+to the end that they have then, open transactions included. So a transaction that has its records in the topic and sees
+no claim after that is read by every connector that claims later; one that sees a claim is aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
+from bridge.kafka.cluster import KafkaCluster
+from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.values import CopyId, Side
+from bridge.pipeline.fencing import driver
+from bridge.pipeline.layout_records import LayoutTopic
+from bridge.pipeline.permanent_errors import permanent
+from bridge.pipeline.positions import committed_runs
+from bridge.pipeline.state import layout_topic
+from bridge.spark.indexing.choosing import choose
+from bridge.spark.indexing.task import PairedPart, PairTask, pair_part, place
+from bridge.translation.pairing.pairing import Edge
+from bridge.translation.runs.partition_runs import Change, PartitionRuns
+
+NAME = "index of {alias}"
+"""The name by which indexes of one source alias shut each other out; no connector in Connect or a file has it."""
+
+
+class Jobs(Protocol):
+    """Runs tasks in Spark: bridge.pipeline.jobs.SparkJobs."""
+
+    def results(
+        self, work: Callable[[PairTask], PairedPart], items: Sequence[PairTask]
+    ) -> list[PairedPart]: ...
+
+
+class JobFailed(Exception):
+    """Spark could not run the tasks; the text is the first line of why."""
+
+
+class Pace:
+    """When an index that follows goes on; for one event loop."""
+
+    def __init__(self, seconds: float, waits: Callable[[KafkaFailure], None]) -> None:
+        """`seconds`: between two passes. `waits`: called when a cluster is away; the next pass looks again."""
+        self._seconds, self.waits = seconds, waits
+        self._over = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        return self._over.is_set()
+
+    def end(self) -> None:
+        """The pass under way is the last one."""
+        self._over.set()
+
+    async def pause(self) -> bool:
+        """Whether there is to be another pass."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), self._seconds)
+        return not self.over
+
+
+@dataclass
+class Progress:
+    """How far a copy is indexed. `found`: records, in this process."""
+
+    copied: Copied
+    runs: PartitionRuns
+    at: Edge | None = None
+    source_end: int = 0
+    found: int = 0
+    more: bool = True
+    error: str = ""
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The newest pair."""
+        last = self.runs.last
+        if last is None or not last.upstream_count:
+            return None
+        return last.upstream_end - 1, last.downstream_end - 1
+
+
+@dataclass
+class Index:
+    """The index of one flow. `spec`: of a source connector that would copy it; `remote`: see choose()."""
+
+    spec: PipelineSpec
+    remote: Callable[[str], str | None]
+    replication_factor: int
+    refused: list[str] = field(default_factory=list)
+    """Why topics are left out."""
+    rows: dict[CopyId, Progress] = field(default_factory=dict)
+    away: str = ""
+    """Why the last try did not come to its end."""
+
+    async def run(self, jobs: Jobs, pace: Pace | None, tell: Callable[[Index], None]) -> None:
+        """Indexes what there is; with `pace` again and again, until that is over. `tell`: called after each pass.
+        Raises KafkaFailure, where one follows only what does not pass, OperationRefused and JobFailed."""
+        clusters = KafkaClusters()
+        source = clusters.open(Side.SOURCE, self.spec.props)
+        target = clusters.open(Side.TARGET, self.spec.props)
+        client = NetworkClient(client_settings(Side.TARGET, self.spec.props).raw)
+        leader = driver(replace(self.spec, name=NAME.format(alias=self.spec.source_alias)))
+        try:
+            failed = await target.create_compacted_topic(self.spec.runs_topic, self.replication_factor)
+            if failed is not None:
+                raise failed
+            await leader.start()
+            while True:
+                try:
+                    if leader.open:
+                        await leader.abort()
+                    await self._choose(source, target, client)
+                    while any(row.more for row in self.rows.values()) and not (pace and pace.over):
+                        await self._pass(jobs, client, leader)
+                        tell(self)
+                except KafkaFailure as failure:
+                    if pace is None or not self._passes(failure):
+                        raise
+                    self.away = str(failure)
+                    pace.waits(failure)
+                except JobFailed as failed:
+                    if pace is None or not pace.over:
+                        raise
+                    self.away = str(failed)  # a signal to all processes ends Spark's too
+                if pace is None or not await pace.pause():
+                    return
+        finally:
+            await leader.close()
+            await client.close()
+            await clusters.close()
+
+    def _passes(self, failure: KafkaFailure) -> bool:
+        """Whether another pass may succeed. A second index of the alias would be shut out in turn."""
+        ends = permanent(failure, self.spec) or failure.fault is KafkaFault.FENCED
+        return failure.retriable and not ends
+
+    async def _choose(self, source: KafkaCluster, target: KafkaCluster, client: NetworkClient) -> None:
+        runs = await committed_runs(client, self.spec)
+        layouts = await self._layouts(client)
+        chosen = await choose(source, target, self.remote, layouts, runs)
+        self.refused = chosen.refused
+        # What a pass has added to the runs that failed may be in the topic or not: the topic tells.
+        before = {each: row for each, row in self.rows.items() if not self.away}
+        found = {each: row.found for each, row in self.rows.items()}
+        self.rows, self.away = {}, ""
+        for copied in chosen.copies:
+            row = before.get(copied.id)
+            if row is None or row.copied != copied:
+                row = Progress(copied, runs.get(copied.id, PartitionRuns()), found=found.get(copied.id, 0))
+                last = row.runs.last
+                if last is not None and last.upstream_count and _same_topics(copied, last.incarnation):
+                    row.at = Edge(last.upstream_end, last.downstream_end)
+            row.more, row.error = True, ""
+            self.rows[copied.id] = row
+
+    async def _layouts(self, client: NetworkClient) -> LayoutTopic | None:
+        try:
+            return await layout_topic(client, self.spec)
+        except KafkaFailure as failure:
+            if failure.fault is KafkaFault.UNKNOWN_TOPIC:
+                return None
+            raise
+
+    async def _pass(self, jobs: Jobs, client: NetworkClient, leader: TransactionalProducer) -> None:
+        due = [row for row in self.rows.values() if row.more]
+        tasks = [self._task(row) for row in due]
+        try:
+            parts = await asyncio.to_thread(jobs.results, pair_part, tasks)
+        except Exception as error:
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise JobFailed(f"the Spark job failed: {why}") from None
+        found = list(zip(due, parts, strict=True))
+        await self._commit(found, client, leader)
+        for row, part in found:
+            row.at, row.more, row.error = part.end, part.more and not part.error, part.error
+            row.source_end, row.found = part.source_end, row.found + part.records
+
+    def _task(self, row: Progress) -> PairTask:
+        known = row.last if row.at is not None else None
+        return PairTask(row.copied, row.at, known, self.spec.committed_only, dict(self.spec.props))
+
+    async def _commit(
+        self,
+        found: Sequence[tuple[Progress, PairedPart]],
+        client: NetworkClient,
+        leader: TransactionalProducer,
+    ) -> None:
+        """Commits what was found, unless a connector has come to own some of it. Raises KafkaFailure and
+        OperationRefused."""
+        changes: list[Change] = []
+        for row, part in found:
+            if part.segments:
+                end = part.segments[-1].upstream_end
+                changes += row.runs.commit(part.segments, end, row.copied, part.target_start, found=True)
+        if not changes:
+            return
+        await leader.begin()
+        try:
+            await leader.send_records(self.spec.runs_topic, changes)
+            layouts = await self._layouts(client)
+            owned = {} if layouts is None else _owners(layouts, [row.copied for row, _ in found])
+            if owned:
+                raise OperationRefused(
+                    "nothing of this pass is written: "
+                    + ", ".join(f"connector {owner} now copies {where}" for where, owner in owned.items())
+                )
+            await leader.commit()
+        except BaseException:
+            await leader.abort()
+            raise
+
+
+def _owners(layouts: LayoutTopic, copies: Sequence[Copied]) -> Mapping[str, str]:
+    """The connectors that own some of these copies, by what they own."""
+    owners = {place(each.source): layouts.owner(each.id.topics) for each in copies}
+    return {where: owner for where, owner in owners.items() if owner is not None}
+
+
+def _same_topics(copied: Copied, incarnation: tuple[str, str, str]) -> bool:
+    return (copied.source_topic_id, copied.target_topic, copied.target_topic_id) == incarnation

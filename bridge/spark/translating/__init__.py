@@ -1,0 +1,1 @@
+"""Translation of positions in DataFrames (docs/translate.md)."""

@@ -1,0 +1,154 @@
+"""Translates a DataFrame: offset runs and syncs are read once by the driver and sent to the tasks, each of which asks
+the clusters about its own partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from bridge.connector_files import load_connector
+from bridge.java_properties import PropertiesProblem
+from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.config.settings import StaticClientCheck
+from bridge.positions.flow import Flow
+from bridge.positions.knowledge import Knowledge
+from bridge.positions.tables import (
+    INPUT,
+    OUTPUT,
+    PositionsRejected,
+    answer_columns,
+    column_errors,
+    positions_of,
+)
+from bridge.positions.translator import LOOKUPS, Translator
+from bridge.spark.rejected import SourceRejected, in_one_line
+from connectors.cluster_away import ClusterAway
+
+_TYPES: dict[pa.DataType, DataType] = {
+    pa.string(): StringType(),
+    pa.int64(): LongType(),
+    pa.list_(pa.string()): ArrayType(StringType()),
+}
+_ANSWERS = StructType([StructField(each.name, _TYPES[each.type]) for each in OUTPUT])
+_TOGETHER = "mirror-bridge answers"
+"""The column that has all answers, until each gets its own."""
+_NUMBERS = (ByteType, ShortType, IntegerType, LongType, StringType)
+
+
+def translated(
+    positions: DataFrame, config: Mapping[str, str] | str | Path, lookups: int | None = None
+) -> DataFrame:
+    """See bridge.spark.translate_offsets."""
+    _check(positions.schema)
+    props = dict(config) if isinstance(config, Mapping) else _load(Path(config))
+    flow = Flow.from_props(props, StaticClientCheck())
+    # A notebook's thread may run an event loop already.
+    with ThreadPoolExecutor(1) as pool:
+        knowledge = pool.submit(asyncio.run, _knowledge(flow, props)).result()
+    limit = LOOKUPS if lookups is None else lookups
+    # Neighbours share fetches: a partition's offsets come to one task, in order.
+    together = positions.repartition("topic", "partition")
+    ordered = together.sortWithinPartitions("topic", "partition", "offset")
+    # Not mapInArrow, which needs pandas.
+    udf: Any = arrow_udf  # its stubs know no function whose kind its type hints say, which is what it prefers
+    answers = udf(_task(props, knowledge, limit), _ANSWERS)(*(col(name) for name in INPUT))
+    return ordered.withColumn(_TOGETHER, answers).select(*map(_column, positions.columns), f"`{_TOGETHER}`.*")
+
+
+def _column(name: str) -> Column:
+    return col(f"`{name.replace('`', '``')}`")
+
+
+def _load(path: Path) -> dict[str, str]:
+    try:
+        return load_connector(path)
+    except PropertiesProblem as problem:
+        raise SourceRejected(str(problem)) from None
+
+
+def _check(given: StructType) -> None:
+    """Raises SourceRejected with all that is wrong with the columns."""
+    errors = column_errors(given.names)
+    types = {field.name: field.dataType for field in given}
+    if not isinstance(types.get("topic", StringType()), StringType):
+        errors.append(f"column topic has the type {types['topic'].simpleString()}: it must be string")
+    errors += [
+        f"column {name} has the type {types[name].simpleString()}: it must be a whole number, or its text"
+        for name in ("partition", "offset")
+        if not isinstance(types.get(name, LongType()), _NUMBERS)
+    ]
+    if errors:
+        raise SourceRejected("; ".join(errors))
+
+
+async def _knowledge(flow: Flow, props: Mapping[str, str]) -> Knowledge:
+    clusters = KafkaClusters()
+    try:
+        return await Translator(flow, clusters, props).load()
+    except ClusterAway as away:
+        raise away.with_side() from None
+    finally:
+        await clusters.close()
+
+
+def _task(
+    props: Mapping[str, str], knowledge: Knowledge, lookups: int
+) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
+    """What a Spark task does with its positions: columns of INPUT, batch after batch."""
+
+    def run(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        with asyncio.Runner() as runner:
+            clusters = KafkaClusters()
+            try:
+                with in_one_line("translate_offsets"):  # a file that is on the driver may be missing here
+                    flow = Flow.from_props(props, StaticClientCheck())
+                    translator = Translator(flow, clusters, props, lookups)
+                translator.use(knowledge)
+                for columns in batches:
+                    table = pa.table(list(columns), names=list(INPUT))
+                    yield runner.run(_answered(translator, table))
+            finally:
+                runner.run(clusters.close())
+
+    return run
+
+
+async def _answered(translator: Translator, table: pa.Table) -> pa.StructArray:
+    """Raises SourceRejected, whose text is one line, as Spark shows it."""
+    with in_one_line("translate_offsets"):
+        try:
+            columns = answer_columns(await translator.translate(positions_of(table, _row_of(table))))
+        except PositionsRejected as rejected:
+            raise SourceRejected("; ".join(str(rejected).splitlines())) from None
+        except ClusterAway as away:
+            raise away.with_side() from None
+    return pa.StructArray.from_arrays(columns, fields=list(OUTPUT))
+
+
+def _row_of(table: pa.Table) -> Callable[[int], str]:
+    """Names a row by what it holds: rows of a DataFrame have no number."""
+
+    def name(row: int) -> str:
+        values = (f"{name}={table.column(name)[row].as_py()!r}" for name in INPUT)
+        return f"the row {', '.join(values)}"
+
+    return name

@@ -1,0 +1,28 @@
+"""What tasks tell the driver when they have written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from bridge.spark.writing.commits import Task, Written, verify_partitions
+
+
+@dataclass(frozen=True)
+class Wrote(WriterCommitMessage):
+    """Of one task. `others`: Spark partitions of its epoch that were written before. `again`: it was written before,
+    and is not written again."""
+
+    task: Task
+    written: Written
+    others: frozenset[int] = frozenset()
+    again: bool = False
+
+
+def verify_epoch(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Raises SourceRejected when the epoch was written in more Spark partitions before."""
+    for message in messages:
+        if isinstance(message, Wrote):
+            verify_partitions(message.others, message.task, len(messages))

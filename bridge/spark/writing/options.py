@@ -1,0 +1,185 @@
+"""The options of `mirror-records` as a sink: names are those of Spark's own Kafka sink where it has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeVar
+
+from bridge.errors import ConfigRejected, KafkaFault
+from bridge.java_properties import PropertiesProblem, load_properties
+from bridge.kafka.config.client_roles import is_of
+from bridge.kafka.config.properties import Place
+from bridge.kafka.config.property_names import KNOWN
+from bridge.kafka.config.settings import ClientSettings, RawSettings, producer_settings_at, settings_at
+from bridge.kafka.record.compression import Compression
+from bridge.kafka.record.decompression import NAMES as CODECS
+from bridge.spark.rejected import SourceRejected
+
+T = TypeVar("T")
+KAFKA = "kafka."
+HEAL = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED})
+"""What is tried again, for delivery.timeout.ms."""
+BATCH_SIZE = 512 * 1024
+"""Bytes of a batch before it is compressed: below every broker's default of max.message.bytes."""
+BUFFER_MEMORY, TRANSACTION_MS, DELIVERY_MS = 32 * 1024 * 1024, 60_000, 120_000
+"""Java's defaults."""
+COMMITS_TOPIC, PREFIX = "mirror-records-commits.internal", "mirror-records"
+_NAMES = ("topic", "commandConfig", "commitsTopic", "transactionalIdPrefix")
+_CANONICAL = {name.lower(): name for name in _NAMES}
+_SPARKS_OWN = frozenset({"path", "queryname", "checkpointlocation"})
+"""Given to every sink."""
+_NOT_OURS = {
+    "includeheaders": "a column headers is written",
+    "kafka.transactional.id": "use transactionalIdPrefix: each query and Spark partition has an id of its own",
+    "kafka.key.serializer": "keys are bytes or text",
+    "kafka.value.serializer": "values are bytes or text",
+    "kafka.partitioner.class": "use a column partition; without one it is that of Kafka's default partitioner",
+    "kafka.partitioner.ignore.keys": "use a column partition",
+    "kafka.interceptor.classes": "use a transformation of the DataFrame",
+    "kafka.transaction.two.phase.commit.enable": "a task commits its own transaction",
+}
+_ONE_OF = {
+    "acks": ("all", "-1"),
+    "enable.idempotence": ("true",),
+    "compression.type": CODECS,
+}
+_LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_PLACE = Place()
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """`topic`: of all rows; "" for that of their column. `kafka`: properties of Kafka's producer, by their own names.
+    Sizes in bytes."""
+
+    kafka: Mapping[str, str] = field(repr=False)
+    topic: str = ""
+    commits_topic: str = COMMITS_TOPIC
+    prefix: str = PREFIX
+    batch_size: int = BATCH_SIZE
+    buffer: int = BUFFER_MEMORY
+    """Of batches that a task holds before it begins its transaction."""
+    transaction_ms: int = TRANSACTION_MS
+    patience: float = DELIVERY_MS / 1000
+    """Seconds for which a transaction that fails with what heals is tried again: delivery.timeout.ms."""
+
+    @property
+    def compression(self) -> Compression:
+        name = self.kafka.get("compression.type", "none")
+        level = self.kafka.get(f"compression.{name}.level")
+        return Compression.named(name, None if level is None else int(level))
+
+    def settings(self) -> RawSettings:
+        """How to connect: made where it is needed, because it holds what can't be sent to another process. Raises
+        SourceRejected."""
+        return _settled(lambda: producer_settings_at(_PLACE, self.kafka))
+
+    def admin_settings(self) -> ClientSettings:
+        """Raises SourceRejected."""
+        return _settled(lambda: settings_at(_PLACE, self.kafka))
+
+    def transactional_id(self, query: str, partition: int) -> str:
+        return f"{self.prefix}-{query}-{partition}"
+
+
+def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Raises SourceRejected with all that is wrong."""
+    options = {name.lower(): value for name, value in given.items() if name.lower() not in _SPARKS_OWN}
+    wrong = [text for name in sorted(options) if (text := _unknown(name)) is not None]
+    values = {_CANONICAL[name]: value for name, value in options.items() if name in _CANONICAL}
+    kafka, problems = _kafka(
+        values, {name.removeprefix(KAFKA): text for name, text in options.items() if name.startswith(KAFKA)}
+    )
+    wrong += problems
+    for name in ("topic", "commitsTopic"):
+        if name in values and not _TOPIC.fullmatch(values[name]):
+            wrong.append(f"option {name} is {values[name]!r}; it must be the name of a topic")
+    if not values.get("transactionalIdPrefix", PREFIX):
+        wrong.append("option transactionalIdPrefix must not be empty")
+    wrong += _wrong_values(kafka)
+    if wrong:
+        raise SourceRejected("; ".join(dict.fromkeys(wrong)))
+    read = SinkOptions(
+        kafka,
+        values.get("topic", ""),
+        values.get("commitsTopic", COMMITS_TOPIC),
+        values.get("transactionalIdPrefix", PREFIX),
+        int(kafka.get("batch.size", BATCH_SIZE)),
+        int(kafka.get("buffer.memory", BUFFER_MEMORY)),
+        int(kafka.get("transaction.timeout.ms", TRANSACTION_MS)),
+        int(kafka.get("delivery.timeout.ms", DELIVERY_MS)) / 1000,
+    )
+    read.settings()
+    return read
+
+
+def _unknown(name: str) -> str | None:
+    """What is wrong with the name of an option, if anything is."""
+    if name in _NOT_OURS:
+        return f"option {name} is not supported: {_NOT_OURS[name]}"
+    if name in _CANONICAL:
+        return None
+    if not name.startswith(KAFKA):
+        if name in KNOWN:
+            return f"there is no option {name}; did you mean {KAFKA}{name}?"
+        near = get_close_matches(name, _CANONICAL, 1, 0.75)
+        return f"there is no option {name} of the sink" + (
+            f"; did you mean {_CANONICAL[near[0]]}?" if near else ""
+        )
+    plain = name.removeprefix(KAFKA)
+    if is_of("producer", plain):
+        return None
+    text = f"option {name} is no property of Kafka's producer"
+    near = get_close_matches(plain, [each for each in KNOWN if is_of("producer", each)], 1, 0.75)
+    return text + (f"; did you mean {KAFKA}{near[0]}?" if near and plain not in KNOWN else "")
+
+
+def _kafka(values: Mapping[str, str], given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Properties of the file that commandConfig names, and over them those of options; and what is wrong with the
+    file."""
+    if "commandConfig" not in values:
+        return dict(given), []
+    path = Path(values["commandConfig"])
+    try:
+        properties = load_properties(path)
+    except PropertiesProblem as problem:
+        return dict(given), [f"option commandConfig: {problem}"]
+    wrong = [text for name in properties if (text := _unknown(KAFKA + name)) is not None]
+    return {**properties, **given}, [f"option commandConfig: {path}: {each}" for each in wrong]
+
+
+def _wrong_values(kafka: Mapping[str, str]) -> list[str]:
+    wrong = []
+    for name, right in _ONE_OF.items():
+        if kafka.get(name, right[0]) not in right:
+            wrong.append(f"option {KAFKA}{name} is {kafka[name]!r}; it must be {' or '.join(right)}")
+    limits = {
+        "batch.size": (1, 1 << 27),
+        "buffer.memory": (1, 1 << 40),
+        "transaction.timeout.ms": (1000, (1 << 31) - 1),
+        "delivery.timeout.ms": (0, (1 << 31) - 1),
+        **{f"compression.{codec}.level": limits for codec, limits in _LEVELS.items()},
+    }
+    for name, (low, high) in limits.items():
+        text = kafka.get(name, "").strip()
+        number = int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else None
+        if name in kafka and (number is None or not low <= number <= high):
+            wrong.append(f"option {KAFKA}{name} is {kafka[name]!r}; it must be a number from {low} to {high}")
+    return wrong
+
+
+def _settled(make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except ConfigRejected as rejected:
+        raise SourceRejected("; ".join(_named(each.key, each.message) for each in rejected.errors)) from None
+
+
+def _named(key: str, message: str) -> str:
+    """A message about a property, by the name of its option."""
+    return message if KAFKA + key in message else message.replace(key, KAFKA + key, 1)

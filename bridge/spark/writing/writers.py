@@ -1,0 +1,141 @@
+"""The writers that Spark calls: in tasks to write, and on the driver when all tasks are done, or one has failed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import SyncProducer, fence
+from bridge.spark.planning import patiently
+from bridge.spark.rejected import SourceRejected, in_one_line
+from bridge.spark.writing.commits import over
+from bridge.spark.writing.commits_topic import end_of, ensure, verify
+from bridge.spark.writing.connecting import network_client, partitions_of
+from bridge.spark.writing.messages import verify_epoch
+from bridge.spark.writing.options import HEAL, SinkOptions, read_sink_options
+from bridge.spark.writing.schema import verify_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+_AT_A_TIME = 50
+"""Transactional ids that are taken over together."""
+
+
+def batch_writer(
+    name: str, given: dict[str, str], schema: StructType, *, overwrite: bool
+) -> DataSourceArrowWriter:
+    """`name`: of the sink, for errors. Raises SourceRejected."""
+    with in_one_line(name):
+        if overwrite:
+            raise SourceRejected('records are appended: use mode("append")')
+        options = read_sink_options(given)
+        verify_schema(schema, options.topic)
+        return BatchWriter(name, options, asyncio.run(_prepared(options)))
+
+
+def stream_writer(
+    name: str, given: dict[str, str], schema: StructType, *, overwrite: bool
+) -> DataSourceStreamArrowWriter:
+    """`name`: of the sink, for errors. Raises SourceRejected."""
+    with in_one_line(name):
+        if overwrite:
+            raise SourceRejected("records are appended: use output mode append or update, not complete")
+        options = read_sink_options(given)
+        verify_schema(schema, options.topic)
+        return StreamWriter(name, options)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a batch. `since`: where the commits topic ended before the job."""
+
+    def __init__(self, name: str, options: SinkOptions, since: int) -> None:
+        self._name, self._options, self._since = name, options, since
+        self.job = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from bridge.spark.writing.tasks import batch_task, write_task  # loads the compiled loops
+
+        with in_one_line(self._name):
+            return write_task(self._options, batch_task(self.job), iterator, self._since)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        with in_one_line(self._name):
+            asyncio.run(self._over(len(messages)))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Ends what tasks of the job have open; what others have committed stays."""
+        asyncio.run(self._ended(len(messages)))
+
+    async def _ended(self, partitions: int) -> None:
+        await self._over(partitions)
+        ids = [self._options.transactional_id(self.job, number) for number in range(partitions)]
+        try:
+            for at in range(0, partitions, _AT_A_TIME):
+                await fence(self._options.settings(), ids[at : at + _AT_A_TIME])
+        except KafkaFailure as error:
+            log.warning("transactions of the job that failed are open until their time is up: %s", error)
+
+    async def _over(self, partitions: int) -> None:
+        """Says that the job is over, so that no attempt that lingers writes."""
+        producer = SyncProducer(self._options.settings())
+        try:
+            await producer.write(self._options.commits_topic, over(self.job, partitions))
+        except KafkaFailure as error:
+            # The commit records stay, and keep lingering attempts from writing just as well.
+            log.warning(
+                "commit records of job %s stay in %s: %s", self.job, self._options.commits_topic, error
+            )
+        finally:
+            await producer.close()
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the epochs of a stream."""
+
+    def __init__(self, name: str, options: SinkOptions) -> None:
+        self._name, self._options = name, options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from bridge.spark.writing.tasks import stream_task, write_task  # loads the compiled loops
+
+        with in_one_line(self._name):
+            return write_task(self._options, stream_task(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Each task has committed for itself. What only all of them together know is verified."""
+        with in_one_line(self._name):
+            verify_epoch(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing: each task that has failed has aborted, and the next attempt ends what one that was killed left."""
+
+
+async def _prepared(options: SinkOptions) -> int:
+    """Where the commits topic ends, which is made if need be. Raises SourceRejected and KafkaFailure."""
+
+    async def prepare(client: NetworkClient) -> int:
+        if options.topic:
+            await partitions_of(client, options.topic)
+        await ensure(client, options)
+        await verify(client, options)
+        return await end_of(client, options.commits_topic)
+
+    client = network_client(options)
+    try:
+        return await patiently(lambda: prepare(client), options.patience, HEAL)
+    finally:
+        await client.close()

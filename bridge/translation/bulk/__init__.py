@@ -1,0 +1,1 @@
+"""Translates many offsets of a partition at once, by arrays."""

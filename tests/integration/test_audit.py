@@ -1,0 +1,215 @@
+"""An audit of real clusters on real Spark: of our copy, by its runs, and of stock's, by content."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from pyspark.sql import SparkSession
+
+from bridge.audit.differences import Kind, NotCompared
+from bridge.audit.report import PartitionReport, Report, Verdict
+from bridge.local import Cluster, ConnectWorker
+from bridge.model.values import TopicPartition
+from bridge.spark import audit
+from bridge.spark.auditing.collecting import collect
+from bridge.spark.auditing.options import read_options
+from bridge.spark.auditing.running import audited
+from tests.integration.test_replicate import config
+from tests.support import (
+    Record,
+    add_partitions,
+    compact,
+    create_topic,
+    delete_records,
+    mirror,
+    numbered,
+    produce,
+    produce_transaction,
+    stock_config,
+    unique,
+)
+from tests.support.pipeline import CopyFlow
+from tests.support.spark import spark_session
+
+TIME = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+def report(spark: SparkSession, flow: CopyFlow, **asked: object) -> Report:
+    options = read_options(config(flow, ",".join(flow.topics)), **asked)  # type: ignore[arg-type]
+    return audited(spark, replace(options, stretch_bytes=20_000))
+
+
+def sums(part: PartitionReport) -> Mapping[str, int]:
+    windows = part.findings.windows.values()
+    names = ("source_records", "target_records", "same", "unknown")
+    return {name: sum(getattr(each, name) for each in windows) for name in names}
+
+
+def test_a_copy_is_equal_until_something_is_wrong(
+    spark: SparkSession, source: Cluster, target: Cluster
+) -> None:
+    flow = CopyFlow(source, target)
+    topic = flow.topic(2)
+    for partition in range(2):
+        produce(
+            source.bootstrap,
+            topic,
+            numbered(3000, partition=partition, timestamp=TIME),
+            compression="lz4" if partition else "none",
+            batch_size=4000,
+        )
+    produce_transaction(source.bootstrap, topic, numbered(10))
+    produce_transaction(source.bootstrap, topic, numbered(10), commit=False)
+    produce_transaction(source.bootstrap, topic, numbered(10, timestamp=TIME))
+    flow.copy()
+    found = report(spark, flow)
+    assert (found.verdict, found.failures) == (Verdict.EQUAL, [])
+    first, second = found.partitions
+    assert first.by_runs
+    assert sums(first) == {"source_records": 3020, "target_records": 3020, "same": 3020, "unknown": 0}
+    assert sums(second)["same"] == 3000
+    digests = [(each.source_digest, each.target_digest) for each in first.findings.windows.values()]
+    assert all(here == there for here, there in digests)
+
+    # What the source has no more, and what is not copied yet, is no difference.
+    delete_records(source.bootstrap, topic, {1: 1000})
+    produce(source.bootstrap, topic, numbered(5, partition=1))
+    found = report(spark, flow)
+    assert found.verdict is Verdict.EQUAL, found.partitions
+    assert found.partitions[1].findings.not_compared == {
+        NotCompared.BELOW_SOURCE_START: 1000,
+        NotCompared.NOT_COPIED_YET: 5,
+    }
+
+    # A record of others, and one that is there already.
+    copies = flow.copies(topic, 0)
+    produce(target.bootstrap, flow.remote(topic), [Record(b"of others")])
+    produce(target.bootstrap, flow.remote(topic), [replace(copies[7], partition=0)])
+    found = report(spark, flow)
+    assert found.verdict is Verdict.DIFFERENT
+    kinds = sorted((each.kind, each.target_offset) for each in found.partitions[0].findings.differences)
+    assert [each[0] for each in kinds] == [Kind.EXTRA, Kind.TWICE]
+    assert found.partitions[1].verdict is Verdict.EQUAL
+
+
+def test_the_command_says_what_differs(source: Cluster, target: Cluster, tmp_path: Path) -> None:
+    flow = CopyFlow(source, target)
+    topic = flow.topic()
+    produce(source.bootstrap, topic, numbered(200, timestamp=TIME))
+    flow.copy()
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": "mirror", "config": config(flow, topic)}))
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "bridge", "audit", "--config", str(file), *options],
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "equal: 200 records in 1 partition(s)"
+    assert "not compared" not in done.stdout
+
+    produce(target.bootstrap, flow.remote(topic), [Record(b"of others", timestamp=TIME)])
+    folder = tmp_path / "found.parquet"
+    done = run(
+        "--json", "--window", "1h", "--output", str(folder), "--topics", f"{topic},gone", "--sample", "1"
+    )
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "different"
+    assert found["failures"] == ["there is no topic gone on the source cluster"]
+    (difference,) = found["differences"]
+    assert (difference["kind"], difference["target_offset"]) == ("extra", flow.copies(topic)[-1].offset)
+    assert pyarrow.parquet.read_table(folder / "differences").to_pylist()[0]["kind"] == "extra"
+    assert sum(pyarrow.parquet.read_table(folder / "summary")["same"].to_pylist()) == 200
+
+
+def test_a_stock_mirror_is_compared_by_content(
+    spark: SparkSession, source: Cluster, target: Cluster, stock_worker: ConnectWorker
+) -> None:
+    topic = create_topic(source.bootstrap, unique("stock"), 2)
+    compacted = create_topic(source.bootstrap, unique("stock"), 1, {"cleanup.policy": "compact"})
+    for partition in range(2):
+        produce(source.bootstrap, topic, numbered(2000, partition=partition, timestamp=TIME))
+    produce(source.bootstrap, compacted, [Record(b"%d" % n, b"%d" % (n % 50)) for n in range(500)])
+    mirror(stock_worker, source, target, [topic, compacted])
+    props = stock_config("Source", source, target, topics=f"{topic},{compacted}")
+    compact(target.bootstrap, f"{source.name}.{compacted}")
+
+    def found(**asked: str) -> Report:
+        return audited(spark, replace(read_options(props, **asked), stretch_bytes=2_000))  # type: ignore[arg-type]
+
+    options = replace(read_options(props, topics=topic), stretch_bytes=2_000)
+    work = collect(options).work
+    assert len(work) > 8
+    report = found(topics=topic)
+    assert (report.verdict, report.failures) == (Verdict.EQUAL, [])
+    assert [part.by_runs for part in report.partitions] == [False, False]
+    assert [sums(part)["same"] for part in report.partitions] == [2000, 2000]
+    (part,) = found(topics=compacted).partitions
+    assert sums(part)["unknown"] > 300
+    # The fillers that had it compacted are of others.
+    assert {each.kind for each in part.findings.differences} == {Kind.EXTRA}
+
+    delete_records(source.bootstrap, topic, {0: 500})
+    produce(source.bootstrap, topic, numbered(7))
+    remote = f"{source.name}.{topic}"
+    produce(target.bootstrap, remote, [Record(b"of others", partition=1)])
+    report = found(topics=topic)
+    first, second = report.partitions
+    assert first.verdict is Verdict.EQUAL
+    assert first.findings.not_compared == {
+        NotCompared.BELOW_SOURCE_START: 500,
+        NotCompared.NOT_COPIED_YET: 7,
+    }
+    assert [(each.kind, each.target_offset) for each in second.findings.differences] == [(Kind.EXTRA, 2000)]
+
+    late = datetime.fromtimestamp((TIME + 1990) / 1000, UTC).isoformat()
+    some = found(topics=topic, until=late).partitions[1]
+    assert (some.verdict, sums(some)["same"]) == (Verdict.EQUAL, 1990)
+
+
+def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
+    spark: SparkSession, source: Cluster, target: Cluster
+) -> None:
+    flow = CopyFlow(source, target)
+    topic = flow.topic()
+    produce(source.bootstrap, topic, numbered(50, timestamp=TIME))
+    flow.copy()
+    add_partitions(source.bootstrap, topic, 2)
+    found = report(spark, flow)
+    assert found.verdict is Verdict.NOT_KNOWN
+    assert found.failures == [f"topic {flow.remote(topic)} has no partition 1"]
+    result = audit(spark, config(flow, topic), window="1h")
+    assert (result.verdict, result.differences.count()) == (Verdict.NOT_KNOWN, 0)
+    (row,) = result.summary.collect()
+    assert (row.topic, row.source_records, row.same, row.verdict) == (topic, 50, 50, "equal")
+    assert row.source_digest == row.target_digest
+
+    # A run that is one offset off: only it is wrong, the records are not.
+    (true,) = flow.runs()[TopicPartition(topic, 0)].runs
+    false = true._replace(downstream_start=true.downstream_start + 1)
+    produce(target.bootstrap, flow.spec.runs_topic, [Record(false.value(), false.key())])
+    found = report(spark, flow)
+    (wrong,) = found.partitions[0].findings.differences
+    assert (wrong.kind, wrong.run, wrong.records) == (Kind.WRONG_RUN, 0, 50)
+    assert (wrong.source_offset, wrong.claimed_offset, wrong.target_offset) == (0, 1, 0)
+    assert sums(found.partitions[0])["same"] == 50

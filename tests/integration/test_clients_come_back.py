@@ -1,0 +1,113 @@
+"""Clients of librdkafka that are kept for long work again when the only broker of a cluster was away, killed or stopped
+for longer than its session, also where they were asked meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Literal
+
+import pytest
+
+from bridge.dedicated.groups import TargetGroups
+from bridge.dedicated.record_writer import RecordWriter
+from bridge.errors import KafkaFailure
+from bridge.kafka.admin.admin_client import AsyncAdminClient
+from bridge.kafka.admin.topic_creation import create_compacted
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import NetworkClient
+from bridge.local.broker import Broker
+from bridge.local.jars import kafka_jars
+from bridge.model.values import Side
+from bridge.protocol.messages import Record
+from tests.support import create_topic, unique
+
+WAIT = 60.0
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    running = Broker("returning", kafka_jars(), tmp_path_factory.mktemp("broker"), heap="384m")
+    running.start()
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def away(broker: Broker, how: Literal["killed", "stopped"]) -> None:
+    if how == "killed":
+        broker.kill()
+        broker.start()
+    else:
+        broker.process.pause()
+        try:
+            broker.process.wait_until(_after(4.0), WAIT, "its session of 2 s is over")
+        finally:
+            broker.process.resume()
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+async def while_away(ask: Callable[[], Awaitable[object]], gone: asyncio.Task[None]) -> None:
+    while not gone.done():
+        with suppress(KafkaFailure):
+            await ask()
+        await asyncio.sleep(0.1)
+
+
+async def answered(what: str, ask: Callable[[], Awaitable[object]]) -> None:
+    """Within WAIT, whatever fails meanwhile."""
+    failed: list[str] = []
+    for _ in range(round(WAIT / 0.2)):
+        try:
+            async with asyncio.timeout(WAIT):
+                await ask()
+            break
+        except KafkaFailure as failure:
+            failed.append(str(failure))
+        await asyncio.sleep(0.2)
+    else:
+        pytest.fail(f"{what} does not work again: {failed[-3:]}")
+    print(f"{what}: {len(failed)} failures", set(failed))
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_they_work_again(broker: Broker, how: Literal["killed", "stopped"]) -> None:
+    props = {
+        "source.cluster.bootstrap.servers": broker.bootstrap,
+        "source.admin.request.timeout.ms": "5000",
+    }
+    settings = client_settings(Side.SOURCE, props)
+    topic = create_topic(broker.bootstrap, unique("state"), 1)
+
+    async def go() -> None:
+        network = NetworkClient(settings.raw_admin)
+        admin = AsyncAdminClient(settings.admin, network, 5.0)
+        groups, writer = TargetGroups(settings.admin), RecordWriter(settings.admin, unique("writer"))
+        record = Record(source_partition={}, source_offset={}, topic=topic)
+        asked: dict[str, Callable[[], Awaitable[object]]] = {
+            "admin": lambda: create_compacted(admin, unique("made"), 1),
+            "groups": lambda: groups.members(topic),
+            "writer": lambda: writer.write([record]),
+        }
+        try:
+            for what, ask in asked.items():
+                await answered(f"{what}, before", ask)
+            gone = asyncio.create_task(asyncio.to_thread(away, broker, how))
+            meanwhile = [asyncio.create_task(while_away(ask, gone)) for ask in asked.values()]
+            await gone
+            await asyncio.gather(*meanwhile)
+            await asyncio.gather(*(answered(what, ask) for what, ask in asked.items()))
+        finally:
+            await admin.close()
+            await network.close()
+            await groups.close()
+            await writer.close()
+
+    asyncio.run(go())

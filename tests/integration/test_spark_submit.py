@@ -1,0 +1,71 @@
+"""The copy as an application of spark-submit, which has the JVM, the master and the settings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pyspark
+
+from bridge import submit
+from bridge.local import Cluster, eventually
+from bridge.local.processes import ManagedProcess
+from bridge.local.spark_classes import spark_environment
+from tests.integration.test_copying import varied
+from tests.integration.test_driver import python_workers
+from tests.integration.test_replicate import WAIT, config
+from tests.support import create_topic, produce, unique
+from tests.support.pipeline import CopyFlow
+from tests.support.planted import processes
+
+_SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+
+
+def submitted(folder: Path, props: dict[str, str], *arguments: str) -> ManagedProcess:
+    file = folder / "mirror.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in props.items()))
+    java = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = ("--conf", java, "--conf", "spark.driver.host=localhost")
+    return ManagedProcess(
+        "spark-submit",
+        [_SUBMIT, "--master", "local[2,4]", *settings, submit.__file__, "--config", str(file), *arguments],
+        folder / "submit.log",
+        environment={**os.environ, **spark_environment(), "PYSPARK_PYTHON": sys.executable},
+    )
+
+
+def test_a_submitted_copy_loses_a_worker_and_its_driver_and_ends_with_spark(
+    source: Cluster, target: Cluster, tmp_path: Path
+) -> None:
+    flow, mark = CopyFlow(source, target), unique("orders")
+    topic = create_topic(source.bootstrap, mark)
+    flow.topics.append(topic)
+    props = {**config(flow, mark, name=mark), "refresh.topics.interval.seconds": "1"}
+    del props["spark.master"]  # spark-submit has it
+    process = submitted(tmp_path, props)
+
+    def more(start: int) -> None:
+        produce(source.bootstrap, topic, varied(100, start))
+        eventually(flow.assert_copied, WAIT, what=f"{start + 100} records are copied", watched=[process])
+
+    try:
+        process.start()
+        more(0)
+        workers = python_workers(process.pid)
+        assert workers
+        for each in workers:
+            os.kill(each, signal.SIGKILL)
+        more(100)
+        (driver,) = processes(process.pid, "bridge.pipeline.driver")
+        os.kill(driver, signal.SIGKILL)
+        more(200)
+        ours = [*processes(process.pid, "bridge.pipeline.driver"), *processes(process.pid, "submit.py")]
+        assert len(processes(process.pid, "org.apache.spark")) <= 1, "one JVM for all drivers"
+    finally:
+        process.stop()
+    eventually(
+        lambda: not any(Path(f"/proc/{each}").exists() for each in ours), WAIT, what="all ends with Spark"
+    )
+    flow.assert_runs_true()

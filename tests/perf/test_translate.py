@@ -1,0 +1,122 @@
+"""`translate`: positions a second in bulk, a million of them over 1,000 partitions, against those of groups in a round
+of the service: the same runs, the same clusters in memory, so that what is compared is what either does for a position.
+
+Each partition has 150 runs with a marker behind each commit. The round answers a sample, each offset once, as it does
+for groups that have moved. Bulk is the whole of it, from columns to columns. Neither looks anything up but the record
+that each partition's newest run ends with.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import numpy as np
+
+from bridge.model.values import Committed, TopicPartition
+from bridge.positions.answers import VERDICTS
+from bridge.positions.knowledge import Knowledge, LoadedRuns
+from bridge.positions.translator import Positions, Translated, Translator
+from bridge.translation.runs.holes import CopySpan, listed
+from bridge.translation.runs.runs import OffsetRun
+from connectors.group_translation.verdicts import GroupVerdicts
+from tests.perf.loads import SCALE
+from tests.perf.results import write
+from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log, Row
+from tests.unit.positions.worlds import flow, hold
+
+PARTITIONS = 1_000
+POSITIONS = int(1_000_000 * SCALE)
+SAMPLE = int(20_000 * SCALE)
+RUNS, SPANS, COPIES = 150, 20, 50
+"""Runs of a partition, spans of each, and copies of a span."""
+LENGTH = RUNS * SPANS * COPIES
+
+
+def runs_of(partition: int) -> list[OffsetRun]:
+    """Each ends with a marker, so do its spans."""
+    copies, extra = SPANS * COPIES, SPANS - 1
+    holes = listed([CopySpan(COPIES, 0, 1)] * (SPANS - 1) + [CopySpan(COPIES)])
+    made = []
+    for number in range(RUNS):
+        start, there = number * copies, 7 + number * (copies + extra + 1)
+        place = TopicPartition("orders", partition)
+        made.append(
+            OffsetRun(
+                place, "s", "A.orders", "t", start, start, there, copies, 0, extra, 0, start + copies, -1, 1 << 20,
+                holes=holes,
+            )
+        )  # fmt: skip
+    return made
+
+
+def world() -> tuple[FakeClusters, Knowledge]:
+    source, target = FakeCluster(), FakeCluster()
+    runs = [runs_of(partition) for partition in range(PARTITIONS)]
+    end = runs[0][-1].downstream_end
+    originals = [Log([Row(LENGTH - 1, 1, b"key", b"last")], 0, LENGTH) for _ in range(PARTITIONS)]
+    copies = [Log([Row(end - 1, 1, b"key", b"last")], 0, end + 1) for _ in range(PARTITIONS)]
+    source.topic("orders", *originals, topic_id="s")
+    target.topic("A.orders", *copies, topic_id="t")
+    hold(target, [run for some in runs for run in some])
+    clusters = FakeClusters(source, target)
+    return clusters, asyncio.run(flow().load(source, target))
+
+
+def positions(count: int) -> Positions:
+    dice = np.random.default_rng(1)
+    return Positions(
+        ["orders"],
+        np.zeros(count, np.int32),
+        dice.integers(0, PARTITIONS, count, np.int32),
+        dice.integers(0, LENGTH, count, np.int64),
+    )
+
+
+def in_bulk(clusters: FakeClusters, knowledge: Knowledge, asked: Positions) -> tuple[float, Translated]:
+    async def go() -> tuple[float, Translated]:
+        translator = Translator(flow(), clusters, {}, 0)
+        began = time.perf_counter()
+        translator.use(knowledge)
+        answers = await translator.translate(asked)
+        return time.perf_counter() - began, answers
+
+    return asyncio.run(go())
+
+
+def in_a_round(clusters: FakeClusters, knowledge: Knowledge, asked: Positions) -> float:
+    ours = flow()
+    strategy = ours.strategy(knowledge, LoadedRuns(knowledge.runs))
+    source, target = clusters.sides.values()
+    verdicts = GroupVerdicts(ours.options, source, target, strategy)
+    pairs = ours.pairs()
+
+    async def go() -> float:
+        groups = {
+            f"group-{number}": pairs.paired(
+                {TopicPartition("orders", int(asked.partition[number])): Committed(int(asked.offset[number]))}
+            )
+            for number in range(len(asked.offset))
+        }
+        # The first one of each partition holds its newest run against the logs.
+        await verdicts.of(groups)
+        began = time.perf_counter()
+        await verdicts.of(groups)
+        return time.perf_counter() - began
+
+    return asyncio.run(go())
+
+
+def test_translate() -> None:
+    clusters, knowledge = world()
+    seconds, answers = in_bulk(clusters, knowledge, positions(POSITIONS))
+    exact = int((answers.answers.verdict == VERDICTS.index("exact")).sum())
+    assert exact == POSITIONS
+    alone = in_a_round(clusters, knowledge, positions(SAMPLE))
+    rows: list[dict[str, object]] = [
+        {"side": "bulk", "positions": POSITIONS, "partitions": PARTITIONS, "seconds": round(seconds, 2)},
+        {"side": "round", "positions": SAMPLE, "partitions": PARTITIONS, "seconds": round(alone, 2)},
+    ]
+    ours, other = POSITIONS / seconds, SAMPLE / alone
+    write("translate", ours=ours, other=other, unit="positions/s", better="more", rows=rows)

@@ -1,0 +1,96 @@
+"""Findings of stretches put together: verdicts, what stands across stretches, rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from bridge.audit.differences import NO_WINDOW, Difference, Findings, Kind, NotCompared, Window
+from bridge.audit.report import (
+    PartitionReport,
+    Report,
+    Verdict,
+    extra_digests,
+    name_copies,
+    put_together,
+)
+from bridge.audit.rows import difference_rows, not_compared, summary_rows, totals
+from bridge.audit.stretches import Sides
+from bridge.audit.wire import packed, unpacked
+from bridge.model.values import TopicPartition
+
+SIDES = Sides(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
+HOUR = 3_600_000
+
+
+def found(*differences: Difference, same: int = 10) -> Findings:
+    findings = Findings({0: Window(same, same, 5, 5, same)}, list(differences))
+    for each in differences:
+        findings.window(each.timestamp // HOUR if each.timestamp >= 0 else NO_WINDOW).count(each.kind)
+    return findings
+
+
+def report(*outcomes: Findings | str) -> PartitionReport:
+    (part,) = put_together(
+        [PartitionReport(SIDES.source, SIDES.target, True)], [(SIDES, each) for each in outcomes], HOUR
+    )
+    return part
+
+
+def test_findings_are_the_same_behind_the_wire() -> None:
+    findings = found(Difference(Kind.WRONG_RUN, 1, 2, 3, 4, None, 6, 7, -8), Difference(Kind.EXTRA, None, 5))
+    findings.leave(NotCompared.NOT_COPIED_YET, 3)
+    findings.left_out = 2
+    assert unpacked(packed(findings)) == findings
+
+
+def test_what_can_not_be_compared_is_never_equal() -> None:
+    equal, failed = report(found()), report(found(), "orders-0: no answer")
+    both = report(found(Difference(Kind.MISSING, 1, None)), "orders-0: no answer")
+    verdicts = [each.verdict for each in (equal, failed, both)]
+    assert verdicts == [Verdict.EQUAL, Verdict.NOT_KNOWN, Verdict.DIFFERENT]
+    assert Report([equal], [], HOUR).verdict is Verdict.EQUAL
+    assert Report([equal], ["there is no topic x"], HOUR).verdict is Verdict.NOT_KNOWN
+    assert Report([], [], HOUR).verdict is Verdict.NOT_KNOWN
+    assert Report([equal, both], [], HOUR).verdict is Verdict.DIFFERENT
+
+
+def test_a_copy_in_another_stretch_is_out_of_order() -> None:
+    part = report(
+        found(Difference(Kind.MISSING, 7, None, 5, 8, digest=42)),
+        found(Difference(Kind.EXTRA, None, 99, HOUR, digest=42)),
+    )
+    assert part.findings.differences == [Difference(Kind.OUT_OF_ORDER, 7, 99, 5, 8, digest=42)]
+    assert part.findings.found == {Kind.OUT_OF_ORDER: 1}
+
+
+def test_a_second_copy_in_another_stretch_is_named() -> None:
+    part = report(
+        found(Difference(Kind.EXTRA, None, 99, 5, digest=42), Difference(Kind.EXTRA, None, 98, 5, digest=43))
+    )
+    assert extra_digests(part) == {42, 43}
+    name_copies(part, {42: (7, 8)}, HOUR)
+    assert part.findings.differences == [
+        Difference(Kind.TWICE, 7, 99, 5, None, 8, digest=42),
+        Difference(Kind.EXTRA, None, 98, 5, digest=43),
+    ]
+    assert part.findings.found == {Kind.TWICE: 1, Kind.EXTRA: 1}
+
+
+def test_rows_have_windows_and_what_was_not_compared() -> None:
+    findings = found(Difference(Kind.MISSING, 7, None, HOUR, 8))
+    findings.leave(NotCompared.BELOW_SOURCE_START, 4)
+    part = report(findings)
+    whole = Report([part, PartitionReport(SIDES.source, SIDES.target, False, failures=["why"])], [], HOUR)
+    first, second, third = summary_rows(whole)
+    assert (first["window_start"], first["same"], first["missing"]) == (
+        datetime(1970, 1, 1, tzinfo=UTC),
+        10,
+        0,
+    )
+    assert (second["window_start"], second["missing"]) == (datetime(1970, 1, 1, 1, tzinfo=UTC), 1)
+    assert [row["not_compared"] for row in (first, second)] == [{"below the source's log start": 4}, {}]
+    assert (third["verdict"], third["failures"], third["window_start"]) == ("not known", ["why"], None)
+    (row,) = difference_rows(whole)
+    assert (row["kind"], row["source_offset"], row["claimed_offset"]) == ("missing", 7, 8)
+    assert totals(part)["source_records"] == 10
+    assert not_compared(whole) == {"below the source's log start": 4}

@@ -1,0 +1,163 @@
+"""`mirror-bridge audit` without a cluster and without Spark: bad input, what it shows, how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+from typer.testing import CliRunner, Result
+
+from bridge.audit.differences import Difference, Findings, Kind, NotCompared, Window
+from bridge.audit.report import PartitionReport, Report
+from bridge.cli import app
+from bridge.commands import audit
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.local import eventually
+from bridge.model.values import TopicPartition
+from bridge.spark.auditing import running, session
+from bridge.spark.auditing.options import AuditOptions
+
+CONFIG = {
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+    "source.cluster.bootstrap.servers": "a:9092",
+    "target.cluster.bootstrap.servers": "b:9092",
+    "topics": "orders",
+}
+SECRET = "s3cret-s3cret"
+DAY = 86_400_000
+
+
+def run(folder: Path, *options: str, **config: str) -> Result:
+    file = folder / "connector.json"
+    given = {name.replace("_", "."): value for name, value in config.items()}
+    file.write_text(json.dumps({**CONFIG, **given}))
+    done = CliRunner().invoke(app, ["audit", "--config", str(file), *options], env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert "Traceback" not in done.output
+    return done
+
+
+@pytest.fixture
+def finding(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report | KafkaFailure], None]:
+    """Has the audit come to this."""
+
+    class Spark:
+        sparkContext = None
+
+    @contextmanager
+    def nothing(props: object) -> Iterator[Spark]:
+        yield Spark()
+
+    def find(outcome: Report | KafkaFailure) -> None:
+        def audited(spark: object, options: AuditOptions, started: object) -> Report:
+            if isinstance(outcome, KafkaFailure):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(running, "audited", audited)
+
+    monkeypatch.setattr(session, "session", nothing)
+    return find
+
+
+def partition(*differences: Difference, failures: tuple[str, ...] = ()) -> PartitionReport:
+    findings = Findings({0: Window(1234, 1234, 1, 1, 1234)}, list(differences))
+    for each in differences:
+        findings.windows[0].count(each.kind)
+    findings.leave(NotCompared.NOT_COPIED_YET, 5)
+    tp = TopicPartition("orders", 0)
+    return PartitionReport(tp, TopicPartition("A.orders", 0), True, findings, list(failures))
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        *("--from", "yesterday", "--sample", "5", "--window", "soon", "--topics", "orders,("),
+        replication_factor="many",
+    )
+    assert done.exit_code == 2
+    for part in (
+        "replication.factor",
+        "--topics",
+        "--from 'yesterday' is not a time such as 2026-11-22T21:00:00Z",
+        "--sample 5.0 is not a share: it must be above 0, and 1 at most, such as 0.05",
+        "--window 'soon' is not a time span: it must be such as 15m, 1h or 1d",
+    ):
+        assert part in done.stderr
+
+
+def test_times_and_files_are_checked(tmp_path: Path) -> None:
+    done = run(tmp_path, "--from", "2026-11-22T21:00:00Z", "--to", "2026-11-22T20:00:00Z")
+    assert (done.exit_code, "is not later than --from" in done.stderr) == (2, True)
+    done = run(tmp_path, "--output", "found.csv")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mirror-bridge: --output found.csv must end with .parquet or .json\n",
+    )
+    done = run(tmp_path, source_cluster_sasl_jaas_config="${file:/x:y}")
+    assert (done.exit_code, "refer to config providers" in done.stderr) == (2, True)
+    absent = CliRunner().invoke(app, ["audit", "--config", str(tmp_path / "none.properties")])
+    assert (absent.exit_code, "can't read" in absent.stderr) == (2, True)
+
+
+def test_equal_is_status_0(tmp_path: Path, finding: Callable[..., None]) -> None:
+    finding(Report([partition()], [], DAY, 0.05))
+    done = run(tmp_path)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-2:] == [
+        "not compared: 5 not copied yet",
+        "equal of the sample (0.05): 1,234 records in 1 partition(s)",
+    ]
+
+
+def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[..., None]) -> None:
+    some = [Difference(Kind.MISSING, offset, None, 0, offset + 1) for offset in range(30)]
+    finding(Report([partition(*some)], [], DAY))
+    done = run(tmp_path, "--output", str(tmp_path / "found.json"))
+    assert done.exit_code == 1
+    assert done.stdout.count("missing") == audit.SHOWN
+    assert "10 more difference(s); --output FILE.parquet has them" in done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["verdict"], len(found["differences"])) == ("different", 30)
+    done = run(tmp_path, "--json")
+    assert json.loads(done.stdout)["differences"][0]["source_offset"] == 0
+
+
+def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., None]) -> None:
+    finding(Report([partition(failures=("orders-0: no answer",))], [], DAY))
+    done = run(tmp_path)
+    assert done.exit_code == 2
+    assert "could not be compared: orders-0: no answer" in done.stdout
+    finding(KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody answers", retriable=True))
+    done = run(tmp_path)
+    assert (done.exit_code, done.stderr) == (2, "mirror-bridge: source cluster: nobody answers\n")
+
+
+def test_a_terminal_shows_how_many_tasks_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stage:
+        numCompletedTasks = 3
+
+    class Tracker:
+        def getActiveStageIds(self) -> list[int]:
+            return [0]
+
+        def getStageInfo(self, stage: int) -> Stage:
+            return Stage()
+
+    class Context:
+        def statusTracker(self) -> Tracker:
+            return Tracker()
+
+    monkeypatch.setattr(audit, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    seen = list[str]()
+    monkeypatch.setattr(Progress, "update", lambda self, task, **what: seen.append(repr(what)))
+    with audit._progress(Context()) as started:
+        started(7)
+        eventually(lambda: "{'completed': 3}" in seen, 60, what="the tasks that are done are shown")
+    assert "{'total': 7}" in seen

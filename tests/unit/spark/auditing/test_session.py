@@ -1,0 +1,23 @@
+"""What executors need of an audit is what the copy has packed for them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def imported(module: str) -> set[str]:
+    """Top-level modules, in an interpreter of its own."""
+    ask = f"import json, sys, {module}; print(json.dumps([name for name in sys.modules if '.' not in name]))"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_comparison_imports_nothing_that_a_slice_does_not_but_spark() -> None:
+    more = imported("bridge.spark.auditing.workers") - imported("bridge.pipeline.slices")
+    assert not {"connectors", "pyarrow"} & more
+    assert {each for each in more if each not in sys.stdlib_module_names and not each.startswith("_")} <= {
+        "pyspark",
+        "py4j",
+    }

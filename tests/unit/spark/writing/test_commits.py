@@ -1,0 +1,124 @@
+"""Commit records: what they say, and of which transactions they count."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.kafka.record.batch import CONTROL, TRANSACTIONAL, CorruptBatch, RawBatch, parse
+from bridge.spark.rejected import SourceRejected
+from bridge.spark.writing.commits import (
+    CommitRecord,
+    Found,
+    Task,
+    Written,
+    committed,
+    found,
+    over,
+    unpacked,
+    verify,
+    verify_partitions,
+)
+from tests.support.raw_batches import NOW, Plain, batch_of
+
+TASK = Task("query", 3, 7)
+WRITTEN = Written(10, 1000)
+RECORDS = st.builds(
+    CommitRecord,
+    st.builds(Task, st.text(), st.integers(0, 1 << 31), st.integers(0, 1 << 62)),
+    st.builds(Written, st.integers(0, 1 << 40), st.integers(0, 1 << 50)),
+)
+
+
+def record(partition: int, epoch: int, query: str = "query") -> tuple[bytes, bytes | None]:
+    return CommitRecord(Task(query, partition, epoch), WRITTEN).packed
+
+
+@given(RECORDS)
+def test_a_record_is_read_as_it_was_written(given: CommitRecord) -> None:
+    assert unpacked(*given.packed) == given
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"x"),
+        (b"no json", b"{}"),
+        (b'{"version":2,"query":"q","partition":1}', b"{}"),
+        (TASK.key, b"[]"),
+    ],
+)
+def test_what_is_no_record_counts_for_nothing(key: bytes | None, value: bytes) -> None:
+    assert unpacked(key, value) is None
+    assert found([(key, value)], TASK) == (None, frozenset(), False)
+
+
+def test_what_a_topic_says_to_a_task() -> None:
+    assert found([record(3, 7, "another")], TASK) == (None, frozenset(), False)
+    assert found([record(0, 6), record(3, 6)], TASK) == (None, frozenset(), True)
+    assert found([record(0, 7), record(5, 7), record(3, 6)], TASK) == Found(None, frozenset({0, 5}), True)
+    own = found([record(3, 6), record(3, 7)], TASK)
+    assert own.own == CommitRecord(TASK, WRITTEN)
+    later = found([record(3, 8)], TASK).own
+    assert later is not None
+    assert later.task.epoch == 8
+
+
+def test_a_replay_is_held_against_what_was_written() -> None:
+    verify(CommitRecord(TASK, WRITTEN), TASK, WRITTEN)
+    with pytest.raises(
+        SourceRejected, match=r"written with 10 row\(s\) of 1000 bytes, and has 9 row\(s\) of 1000"
+    ):
+        verify(CommitRecord(TASK, WRITTEN), TASK, Written(9, 1000))
+    with pytest.raises(SourceRejected, match="has already written epoch 8, and is at epoch 7 now"):
+        verify(CommitRecord(TASK._replace(epoch=8), WRITTEN), TASK, WRITTEN)
+    ((key, value),) = over("query", 1)
+    ended = unpacked(key, value)
+    assert ended is not None
+    with pytest.raises(SourceRejected, match="the job of this task is over"):
+        verify(ended, TASK, WRITTEN)
+    verify_partitions({0, 3}, TASK, 4)
+    with pytest.raises(
+        SourceRejected, match=r"has 3 Spark partition\(s\), and was written with at least 4 before"
+    ):
+        verify_partitions({0, 3}, TASK, 3)
+
+
+def batch(offset: int, producer: int, value: bytes) -> RawBatch:
+    (made,) = parse(batch_of([Plain(NOW, b"key", value, ())], offset))
+    made.producer_id, made.attributes = producer, made.attributes | TRANSACTIONAL
+    return made
+
+
+def marker(offset: int, producer: int, *, commit: bool) -> RawBatch:
+    (made,) = parse(batch_of([Plain(NOW, struct.pack(">hh", 0, commit), b"", ())], offset))
+    made.producer_id, made.attributes = producer, made.attributes | TRANSACTIONAL | CONTROL
+    return made
+
+
+def test_only_what_is_committed_counts() -> None:
+    batches = [
+        batch(0, 1, b"aborted"),
+        batch(1, 2, b"open"),
+        batch(2, 3, b"committed"),
+        marker(3, 3, commit=True),
+        marker(4, 1, commit=False),
+        batch(5, 1, b"committed later"),
+        marker(6, 1, commit=True),
+        marker(7, 4, commit=True),
+    ]
+    assert [value for _, value in committed(batches)] == [b"committed", b"committed later"]
+    (plain,) = parse(batch_of([Plain(NOW, b"key", None, ())], 8))
+    assert committed([plain]) == [(b"key", None)]
+
+
+def test_a_batch_that_nobody_can_decode_is_not_passed_over() -> None:
+    broken = batch(0, 1, b"value")
+    data = bytearray(broken.data)
+    data[-1] ^= 1
+    broken.data = memoryview(data)
+    with pytest.raises(CorruptBatch):
+        committed([broken])

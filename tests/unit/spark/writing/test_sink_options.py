@@ -1,0 +1,99 @@
+"""Options of the sink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridge.kafka.record.compression import Compression
+from bridge.spark.rejected import SourceRejected
+from bridge.spark.writing.options import BATCH_SIZE, COMMITS_TOPIC, read_sink_options
+
+SERVERS = {"kafka.bootstrap.servers": "a:9092"}
+
+
+def test_defaults() -> None:
+    options = read_sink_options({**SERVERS, "queryName": "q", "checkpointLocation": "/c", "path": "p"})
+    assert (options.topic, options.commits_topic, options.batch_size) == ("", COMMITS_TOPIC, BATCH_SIZE)
+    assert (options.transaction_ms, options.patience) == (60_000, 120.0)
+    assert options.compression == Compression(0)
+    assert options.transactional_id("q", 3) == "mirror-records-q-3"
+
+
+def test_what_is_given() -> None:
+    options = read_sink_options(
+        {
+            **SERVERS,
+            "TOPIC": "orders",
+            "transactionalidprefix": "mine",
+            "kafka.compression.type": "zstd",
+            "kafka.compression.zstd.level": "7",
+            "kafka.transaction.timeout.ms": "900000",
+            "kafka.batch.size": "16384",
+            "kafka.acks": "-1",
+        }
+    )
+    assert (options.topic, options.transaction_ms, options.batch_size) == ("orders", 900_000, 16_384)
+    assert options.compression == Compression(4, 7)
+    assert options.transactional_id("q", 0) == "mine-q-0"
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    given = {
+        **SERVERS,
+        "topics": "orders",
+        "includeHeaders": "true",
+        "acks": "all",
+        "kafka.comression.type": "lz4",
+        "kafka.group.id": "g",
+        "kafka.transactional.id": "x",
+        "kafka.acks": "1",
+        "kafka.compression.type": "lzma",
+        "kafka.batch.size": "many",
+        "transactionalIdPrefix": "",
+        "commitsTopic": "a/b",
+    }
+    with pytest.raises(SourceRejected) as raised:
+        read_sink_options(given)
+    text = str(raised.value)
+    for part in (
+        "there is no option topics of the sink; did you mean topic?",
+        "option includeheaders is not supported: a column headers is written",
+        "there is no option acks; did you mean kafka.acks?",
+        "option kafka.comression.type is no property of Kafka's producer; did you mean kafka.compression.type?",
+        "option kafka.group.id is no property of Kafka's producer",
+        "option kafka.transactional.id is not supported: use transactionalIdPrefix",
+        "option kafka.acks is '1'; it must be all or -1",
+        "option kafka.compression.type is 'lzma'; it must be none or gzip or snappy or lz4 or zstd",
+        "option kafka.batch.size is 'many'; it must be a number from 1",
+        "option transactionalIdPrefix must not be empty",
+        "option commitsTopic is 'a/b'; it must be the name of a topic",
+    ):
+        assert part in text
+
+
+def test_bootstrap_servers_are_required() -> None:
+    with pytest.raises(SourceRejected, match=r"kafka\.bootstrap\.servers"):
+        read_sink_options({"topic": "orders"})
+
+
+def test_properties_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=b:9092\ncompression.type=lz4\n")
+    assert read_sink_options({"commandConfig": str(file)}).compression == Compression(3)
+    over = read_sink_options({"commandConfig": str(file), "kafka.compression.type": "gzip"})
+    assert over.compression == Compression(1)
+    file.write_text("bootstrap.servers=b:9092\nfetch.min.bytes=1\n")
+    with pytest.raises(
+        SourceRejected, match=r"client\.properties: option kafka\.fetch\.min\.bytes is no property"
+    ):
+        read_sink_options({"commandConfig": str(file)})
+
+
+def test_a_secret_is_in_no_error_and_no_text() -> None:
+    given = {**SERVERS, "kafka.sasl.jaas.config": "planted-s3cr3t", "kafka.security.protocol": "SASL_SSL"}
+    with pytest.raises(SourceRejected) as raised:
+        read_sink_options(given)
+    assert "planted" not in str(raised.value)
+    assert "planted" not in repr(read_sink_options({**SERVERS, "kafka.ssl.key.password": "planted"}))
