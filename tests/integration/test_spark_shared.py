@@ -20,7 +20,12 @@ _SHARED = {"spark.shared": "true"}
 
 
 def jvms() -> list[int]:
-    return processes(os.getpid(), "org.apache.spark")
+    """Of the Sparks that connectors share here: a session of another test, in this process, may have left its own."""
+    return [
+        jvm
+        for shared in processes(os.getpid(), "bridge.pipeline.shared_spark_main")
+        for jvm in processes(shared, "org.apache.spark")
+    ]
 
 
 def _has(pipeline: DriverPipeline, records: int) -> bool:

@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from bridge.spark import register
@@ -40,4 +42,15 @@ def spark_session(folder: Path, more: Mapping[str, str] | None = None) -> Iterat
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # sockets of py4j
-            spark.stop()
+            _end(spark)
+
+
+def _end(spark: SparkSession) -> None:
+    """Ends the JVM too: PySpark keeps it for the next session of the process, and other tests would find it."""
+    context: Any = SparkContext
+    gateway = context._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    context._gateway = context._jvm = None
