@@ -41,6 +41,8 @@ from tests.support.failover import AnyClient
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 
 NOW = int(time.time() * 1000)
+ONE_BATCH = 5000
+"""Milliseconds in which a busy machine produces some hundred records. Nobody waits for them: a flush sends at once."""
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +120,7 @@ def test_masked_fields_arrive_masked_and_dropped_records_are_holes(flow: CopyFlo
             )
             for number in range(300)
         ],
-        linger_ms=50,
+        linger_ms=ONE_BATCH,
     )
     with flow.pipeline() as running:
         running.wait_position({TopicPartition(topic, 0): 300})
@@ -215,11 +217,11 @@ def test_records_may_go_to_another_topic_and_each_copy_has_runs_of_its_own(flow:
     topic, other = flow.topic(2), routed(flow, 3)
     for start in (0, 40):
         for partition in (0, 1):
-            produce(flow.source.bootstrap, topic, mixed(40, start, partition), linger_ms=50)
+            produce(flow.source.bootstrap, topic, mixed(40, start, partition), linger_ms=ONE_BATCH)
         caught_up(flow)
     produce(flow.source.bootstrap, topic, [Record(b"ours", timestamp=NOW)] * 5)
     caught_up(flow)
-    produce(flow.source.bootstrap, topic, mixed(10, 80), linger_ms=50)
+    produce(flow.source.bootstrap, topic, mixed(10, 80), linger_ms=ONE_BATCH)
     caught_up(flow)
     produce(flow.source.bootstrap, topic, [Record(b"ours, and it ends", timestamp=NOW)] * 5)
     caught_up(flow)
@@ -234,7 +236,7 @@ def test_what_the_other_topic_refuses_is_left_out_of_it(flow: CopyFlow) -> None:
     records = mixed(30)
     records[10] = Record(b"other" + b"x" * 30_000, timestamp=NOW)
     records[12] = Record(b"ours" + b"x" * 30_000, timestamp=NOW)
-    produce(flow.source.bootstrap, topic, records, linger_ms=50)
+    produce(flow.source.bootstrap, topic, records, linger_ms=ONE_BATCH)
     status = flow.copy()
     assert status.state is PipelineState.CAUGHT_UP
     assert gaps_of(status) == [("record_refused", 10, 11)]
@@ -249,11 +251,11 @@ def test_what_the_other_topic_refuses_is_left_out_of_it(flow: CopyFlow) -> None:
 
 def test_another_topic_that_is_made_anew_is_told_of_and_goes_on(flow: CopyFlow) -> None:
     topic, other = flow.topic(), routed(flow)
-    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=50)
+    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=ONE_BATCH)
     caught_up(flow)
     delete_topic(flow.target.bootstrap, other)
     create_topic(flow.target.bootstrap, other)
-    produce(flow.source.bootstrap, topic, mixed(30, 30), linger_ms=50)
+    produce(flow.source.bootstrap, topic, mixed(30, 30), linger_ms=ONE_BATCH)
     status = flow.copy()
     assert status.state is PipelineState.CAUGHT_UP
     assert gaps_of(status) == [("target_recreated", -1, 30)]
@@ -339,7 +341,7 @@ def test_groups_resume_at_the_exact_record_whatever_was_masked_and_dropped(flow:
             Record(b"drop" if number % 3 == 0 else b"value %d" % number, timestamp=NOW + number)
             for number in range(first, first + 40)
         ]
-        produce(flow.source.bootstrap, topic, records, linger_ms=50)
+        produce(flow.source.bootstrap, topic, records, linger_ms=ONE_BATCH)
         caught_up(flow)
     kept = [each for each in flow.original(topic) if each.value != b"drop"]
     copies = flow.copies(topic)
@@ -367,7 +369,7 @@ def test_groups_resume_in_the_topic_that_their_connectors_policy_names(flow: Cop
     topic = flow.topic()
     other = create_topic(flow.target.bootstrap, f"{flow.alias}_audit_{topic}")
     flow.also, flow.transforms = [other], [own("routes", to=other)._replace(to=(other,))]
-    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=50)
+    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=ONE_BATCH)
     caught_up(flow)
     produce(flow.source.bootstrap, topic, [Record(b"ours, and it ends", timestamp=NOW)] * 5)
     caught_up(flow)
@@ -413,7 +415,7 @@ def test_report_leaves_out_what_a_transform_fails_with(flow: CopyFlow, function:
     topic = flow.topic()
     poisoned = POISONED if function == "raises" else POISONED[10:14]
     offsets = [at for at, each in enumerate(poisoned) if each.value == b"poison"]
-    produce(flow.source.bootstrap, topic, poisoned, linger_ms=50)
+    produce(flow.source.bootstrap, topic, poisoned, linger_ms=ONE_BATCH)
     status = flow.copy()
     assert status.state is PipelineState.CAUGHT_UP
     assert [each.value for each in flow.copies(topic)] == [
@@ -430,7 +432,7 @@ def test_report_leaves_out_what_a_transform_fails_with(flow: CopyFlow, function:
 def test_fail_stops_right_before_the_record_and_names_it(flow: CopyFlow) -> None:
     flow.transforms = [own("raises")]
     topic = flow.topic()
-    produce(flow.source.bootstrap, topic, POISONED, linger_ms=50)
+    produce(flow.source.bootstrap, topic, POISONED, linger_ms=ONE_BATCH)
     status = flow.copy()
     assert status.state is PipelineState.FAILED
     assert status.failure is not None
@@ -462,7 +464,7 @@ def test_what_the_target_refuses_of_what_a_transform_returns_is_left_out(flow: C
     flow.transforms = [own("even"), own("without_key", at="20")]
     flow.settings = {"fail_on_refused_record": False}
     topic = flow.topic(remote={"cleanup.policy": "compact"})
-    produce(flow.source.bootstrap, topic, numbered(60, timestamp=NOW), linger_ms=50)
+    produce(flow.source.bootstrap, topic, numbered(60, timestamp=NOW), linger_ms=ONE_BATCH)
     status = flow.copy()
     assert status.state is PipelineState.CAUGHT_UP
     kept = [each for each in flow.original(topic) if each.offset % 2 == 0 and each.offset != 20]
@@ -477,7 +479,7 @@ def test_what_a_slow_transform_has_made_is_committed_before_the_rest_is_there(fl
     flow.settings = {"transform_timeout": 1.0}
     topic = flow.topic()
     place = TopicPartition(topic, 0)
-    produce(flow.source.bootstrap, topic, numbered(200, timestamp=NOW), linger_ms=50)
+    produce(flow.source.bootstrap, topic, numbered(200, timestamp=NOW), linger_ms=ONE_BATCH)
     with flow.pipeline() as running:
 
         def under_way() -> None:

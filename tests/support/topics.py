@@ -15,6 +15,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from bridge.local import eventually
+from tests.support.names import unique
 from tests.support.records import Record, produce, read
 from tests.support.waiting import once_back
 
@@ -185,16 +186,17 @@ def has_rule(client: AdminClient, rule: AclBinding) -> bool:
 def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:
     """Compacts a partition now and answers the offsets that are left.
 
-    Only closed segments are compacted, and one closes when a record arrives after `segment.ms`: so fillers of
-    one key are appended until every other key stands once. Some fillers stay, at the end of the log.
+    Only closed segments are compacted, and one closes when a record arrives after `segment.ms`: so fillers are
+    appended until every other key stands once. Each filler has a key of its own: none is compacted away later, while a
+    test reads the log a second time.
     """
     eager = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0"}
     set_topic_config(bootstrap, name, {**eager, "delete.retention.ms": "0"})
 
     def compacted() -> list[int] | bool:
-        produce(bootstrap, name, [Record(b"filler", key=b"filler", partition=partition)])
+        produce(bootstrap, name, [Record(b"filler", key=unique("filler").encode(), partition=partition)])
         left = read(bootstrap, name, partition)
-        keys = [record.key for record in left if record.key != b"filler"]
+        keys = [record.key for record in left if record.value != b"filler"]
         return [record.offset for record in left] if len(keys) == len(set(keys)) else False
 
     offsets = eventually(compacted, 60.0, what=f"{name}-{partition} is compacted")
