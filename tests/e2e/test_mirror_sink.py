@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from bridge.cli import app
 from bridge.local import ConnectFailed, ConnectWorker, LocalStack
 from bridge.local.stack import SOURCE
 from tests.e2e.control import aliased, our_control
@@ -16,12 +18,14 @@ from tests.e2e.flow import WAIT, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.e2e.test_copy_again import wait_copies
 from tests.e2e.test_source import COPIED, fill, wait_copied
+from tests.e2e.test_source_take_over import Mirror
 from tests.support import (
     bounds,
     connector,
     create_topic,
     eventually,
     numbered,
+    produce,
     produce_transaction,
     unique,
 )
@@ -178,3 +182,35 @@ def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(
         sinks.worker.rest.wait_running(name)
         copies = read_all(sinks.target, sinks.remote(topic))
         assert {len(records) for records in copies.values()} == {60}
+
+
+def test_by_a_connector_at_the_target_it_is_handed_back_to_stock(sinks: Flow, flow: Flow) -> None:
+    """As hand-back says when it is asked for a sink connector. Every record is on the target once, and in order."""
+    mirror, rest = Mirror(replace(sinks, worker=flow.worker)), sinks.worker.rest
+
+    def more(start: int) -> None:
+        for partition in bounds(sinks.source.bootstrap, mirror.topic):
+            records = numbered(50, start=start, partition=partition)
+            produce(sinks.source.bootstrap, mirror.topic, records)
+
+    more(0)
+    try:
+        with connector(sinks.worker, sink_config(sinks, topics=mirror.topic), mirror.name) as name:
+            mirror.copies_on()
+            rest.stop(name)
+            rest.wait_state(name, "STOPPED", tasks=0)
+            asked = CliRunner().invoke(app, ["hand-back", name, "--connect-url", sinks.worker.rest.url])
+            assert (asked.exit_code, "stock has no sink that could go on" in asked.output) == (1, True), asked
+
+            more(50)
+            mirror.ours()
+            mirror.copies_on()
+            mirror.stop()
+            assert {row["position"] for row in mirror.handed_back()} == {100}
+        more(100)
+        mirror.stock()
+        mirror.copies_on()
+        for partition in bounds(sinks.source.bootstrap, mirror.topic):
+            assert mirror.copies(partition) == mirror.originals(partition)
+    finally:
+        mirror.delete()
