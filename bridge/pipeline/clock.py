@@ -9,11 +9,12 @@ from bridge.pipeline.throttle import backlog_seconds, longest_transaction
 
 _IDLE = 0.25
 """Seconds that a slice without an open transaction waits for records before it looks around."""
-_SHORTEST = 0.01
+_SHORTEST = 0.005
 """Seconds from a transaction's first batch to its commit at least."""
-_COMMITS = 4
-"""Times as long as the last commit took a transaction lasts at least, where `transaction.interval.ms` allows it: a
-commit costs round trips, markers and runs, and nothing is sent meanwhile."""
+_COMMITS = 2
+"""Times as long as the quicker of the last two commits took a transaction lasts at least, where
+`transaction.interval.ms` allows it: a commit costs round trips, markers and runs, and nothing is sent meanwhile. One
+commit that a busy broker delays makes no long transaction after it."""
 _POSITIONS_AFTER = 10.0
 """Seconds after which positions are committed that moved over nothing but control records and aborted ones."""
 
@@ -35,8 +36,8 @@ class TransactionClock:
         self._interval, self._target = interval, target
         self._began: float | None = None
         self._moved: float | None = None
-        self._took = 0.0
-        """Seconds of the last commit."""
+        self._took = (0.0, 0.0)
+        """Seconds of the last commit, and of the one before."""
         self.backlog = False
         """Whether there is more than the open transaction holds."""
 
@@ -55,7 +56,7 @@ class TransactionClock:
 
     def end(self, took: float) -> None:
         """Notes that all is committed; `took`: seconds of the commit."""
-        self._took = took
+        self._took = (took, self._took[0])
         self._began, self._moved, self.backlog = None, None, False
 
     def patience(self) -> float:
@@ -79,7 +80,6 @@ class TransactionClock:
     def _length(self) -> float:
         target = self._target
         if not self.backlog:
-            return min(
-                self._interval, max(_SHORTEST, _COMMITS * self._took), longest_transaction(target.timeout)
-            )
+            least = max(_SHORTEST, _COMMITS * min(self._took))
+            return min(self._interval, least, longest_transaction(target.timeout))
         return backlog_seconds(self._interval, target.round_trip, target.timeout)
