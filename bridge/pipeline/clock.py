@@ -67,15 +67,18 @@ class TransactionClock:
 
     def due(self) -> bool:
         """Whether to commit before more records are waited for."""
-        now = time.monotonic()
         if self._began is not None:
-            return now >= self._began + self._length()
-        return self._moved is not None and now >= self._moved + _POSITIONS_AFTER
+            return time.monotonic() >= self._began + self._length()
+        return self._positions_due()
 
     def overdue(self) -> bool:
-        """Whether to commit before records are sent that are there."""
-        longest = longest_transaction(self._target.timeout)
-        return self._began is not None and time.monotonic() >= self._began + longest
+        """Whether to commit although there is more that belongs into the transaction."""
+        if self._began is not None:
+            return time.monotonic() >= self._began + longest_transaction(self._target.timeout)
+        return self._positions_due()
+
+    def _positions_due(self) -> bool:
+        return self._moved is not None and time.monotonic() >= self._moved + _POSITIONS_AFTER
 
     def _length(self) -> float:
         target = self._target

@@ -256,7 +256,8 @@ class Copier:
 
     async def _follow(self, tp: TopicPartition, step: Step) -> None:
         """Sends what transforms have made of a part of a fetch. They may take their time: it is committed when that is
-        due, and what stands before a record that stops the copy in any case."""
+        due, and what stands before a record that stops the copy in any case. A commit would part a record that is left
+        out from its neighbours, which are one entry of the ledger with it."""
         if step.gap is not None and self._spec.fail_on_refused_record:
             await self._commit()
             raise PolicySaysFail(step.failure)
@@ -266,7 +267,7 @@ class Copier:
             pieces = self._refusals.without(tp, made, self._positions[tp], topic)
             await self._put(self._copies[CopyId(tp, topic)], pieces)
         self._come_to(tp, step.end)
-        if self._clock.due():
+        if self._clock.due() if step.gap is None else self._clock.overdue():
             await self._commit()
 
     async def _send(self, copied: Copied, chunk: Chunk) -> None:

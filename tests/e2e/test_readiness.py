@@ -212,8 +212,11 @@ def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: 
     flow, other = mirrored_flow.flow, unique("deleted")
     with mirrored_flow.group_offsets(group) as name:
         eventually(lambda: flow.service.report(group, name)["ready"], WAIT, what="both say yes")
-    report = _until_not_ready(flow, group, name)
-    assert f"DELETE /v1/connectors/{name}" in report["reasons"][0]["detail"]
+    eventually(
+        lambda: f"DELETE /v1/connectors/{name}" in _not_ready(flow, group, name)["reasons"][0]["detail"],
+        PROMISED,
+        what=f"the service says how to forget {name}",
+    )
     assert httpx.delete(f"{flow.process.url}/v1/connectors/{name}", timeout=60).status_code == 204
     assert flow.service.report(group)["connector"] != name
     assert name not in httpx.get(f"{flow.process.url}/metrics", timeout=60, verify=NO_AUTHORITIES).text
@@ -221,13 +224,10 @@ def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: 
     assert httpx.delete(f"{flow.process.url}/v1/connectors/{other}", timeout=60).status_code == 404
 
 
-def _until_not_ready(flow: Flow, group: str, name: str) -> Json:
-    def reported() -> Json:
-        report = flow.service.report(group, name)
-        assert report["readiness"] == "cannot_tell", report
-        return report
-
-    return eventually(reported, PROMISED, what=f"the groups of {name} are not ready")
+def _not_ready(flow: Flow, group: str, name: str) -> Json:
+    report = flow.service.report(group, name)
+    assert report["readiness"] == "cannot_tell", report
+    return report
 
 
 def test_a_dead_target_is_not_green_and_says_since_when(

@@ -6,6 +6,7 @@ import pytest
 
 from bridge.pipeline import clock
 from bridge.pipeline.clock import TransactionClock
+from bridge.pipeline.throttle import longest_transaction
 
 
 class Near:
@@ -68,3 +69,24 @@ def test_a_backlog_is_committed_at_the_interval_and_seldom_over_a_distance(
     open_transaction.begin()
     open_transaction.backlog = True
     assert open_transaction.patience() == pytest.approx(length)
+
+
+def test_what_belongs_together_waits_for_the_longest_transaction(now: list[float]) -> None:
+    open_transaction = TransactionClock(0.1, Near())
+    open_transaction.begin()
+    now[0] += longest_transaction(Near.timeout) - 0.1
+    assert open_transaction.due()
+    assert not open_transaction.overdue()
+    now[0] += 0.2
+    assert open_transaction.overdue()
+
+
+def test_positions_alone_are_committed_after_ten_seconds(now: list[float]) -> None:
+    open_transaction = TransactionClock(0.1, Near())
+    open_transaction.move()
+    now[0] += 9.9
+    assert not open_transaction.due()
+    assert not open_transaction.overdue()
+    now[0] += 0.2
+    assert open_transaction.due()
+    assert open_transaction.overdue()
