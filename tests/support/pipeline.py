@@ -167,7 +167,8 @@ class CopyFlow:
             for partition in bounds(self.source.bootstrap, topic):
                 here = self.original(topic, partition, committed_only=committed_only)
                 there = self.copies(topic, partition)
-                runs = known[TopicPartition(topic, partition)]
+                # A partition without records has runs only once its position was committed.
+                runs = known.get(TopicPartition(topic, partition), PartitionRuns([]))
                 for one, other in zip(here, there, strict=True):
                     (held,) = [
                         run for run in runs.runs if run.upstream_start <= one.offset < run.upstream_end
