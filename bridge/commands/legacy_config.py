@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from connectors.config.keys import Type, Unparsable, parse
 from connectors.config.mirror_options import STOCK
+from connectors.config.validators import Range, invalid
 
 HANDLER = "handler"
 """The name that the message handler has among transforms."""
@@ -25,8 +27,13 @@ _OLD_PROPERTIES = {
 }
 _OLD_RESETS = {"smallest": "earliest", "largest": "latest"}
 _BYTES = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
+_REFRESH = "metadata.max.age.ms"
+"""By which MirrorMaker 1 finds new topics."""
 _REFRESH_MS = "300000"
-"""Java's default of metadata.max.age.ms, by which MirrorMaker 1 finds new topics."""
+"""Java's default of it."""
+_OF_CONSUMER = ("group.id", "enable.auto.commit", _REFRESH)
+_OF_PRODUCER = ("producer.type", _REFRESH)
+"""Properties that reach no client: they say something else here, or are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,15 @@ def _of_clients(clients: Clients) -> Iterator[str]:
     reset = clients.consumer.get("auto.offset.reset", "")
     if reset in _OLD_RESETS:
         yield f"--consumer.config has auto.offset.reset={reset}: it is called {_OLD_RESETS[reset]}"
+    if (problem := _refresh_problem(clients.consumer.get(_REFRESH, _REFRESH_MS))) is not None:
+        yield f"--consumer.config: {problem}"
+
+
+def _refresh_problem(text: str) -> str | None:
+    try:
+        return Range(0).check(_REFRESH, parse(Type.LONG, text))
+    except Unparsable as problem:
+        return invalid(_REFRESH, text, str(problem))
 
 
 def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
@@ -106,6 +122,8 @@ def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
         yield "--whitelist is ignored: --include is given" if ignored else "--whitelist is called --include"
     if "producer.type" in clients.producer:
         yield "producer.type does nothing: records are written in transactions"
+    if _REFRESH in clients.producer:
+        yield f"{_REFRESH} of --producer.config does nothing: new topics are looked for by that of --consumer.config"
     if clients.consumer.get("enable.auto.commit", "false").strip().lower() == "true":
         yield "enable.auto.commit does nothing: offsets are committed every --offset.commit.interval.ms"
     yield from (
@@ -125,7 +143,7 @@ def connector_config(
 ) -> dict[str, str]:
     """Returns the configuration for options without problems. The clusters' ids are their aliases: MirrorMaker 1 has
     none, and two of it that mirror in opposite directions see by them that they do."""
-    refresh_ms = int(clients.consumer.get("metadata.max.age.ms", _REFRESH_MS))
+    refresh_ms = int(clients.consumer.get(_REFRESH, _REFRESH_MS))
     abort = options.abort_on_send_failure.lower() == "true"
     config = {
         "name": clients.consumer["group.id"],
@@ -144,8 +162,7 @@ def connector_config(
         "source.consumer.auto.offset.reset": "latest",
         "source.record.policy": "fail" if abort else "report",
         "spark.master": f"local[{options.num_streams}]",
-        **dict(_properties(clients.consumer, "source", "consumer", ("group.id", "enable.auto.commit"))),
-        **dict(_properties(clients.producer, "target", "producer", ("producer.type",))),
+        **_properties(clients),
     }
     dotted = [alias for alias in (source_id, target_id) if "." in alias]
     if dotted:
@@ -162,8 +179,7 @@ def connector_config(
 
 def connection(clients: Clients) -> dict[str, str]:
     """Returns what is needed to connect to both clusters."""
-    consumer = _properties(clients.consumer, "source", "consumer")
-    return dict((*consumer, *_properties(clients.producer, "target", "producer")))
+    return _properties(clients)
 
 
 def pattern(text: str) -> str:
@@ -171,9 +187,15 @@ def pattern(text: str) -> str:
     return text.strip().replace(",", "|").replace(" ", "").strip("\"'")
 
 
-def _properties(
-    props: Mapping[str, str], side: str, role: str, left_out: tuple[str, ...] = ()
-) -> Iterator[tuple[str, str]]:
-    for key, value in props.items():
-        if key not in (*left_out, *_BYTES, "producer.type", "metadata.max.age.ms"):
-            yield f"{side}.{'cluster' if _CONNECTION.fullmatch(key) else role}.{key}", value
+def _properties(clients: Clients) -> dict[str, str]:
+    """Returns the properties of both files, as a connector has them."""
+    sides = (
+        (clients.consumer, "source", "consumer", _OF_CONSUMER),
+        (clients.producer, "target", "producer", _OF_PRODUCER),
+    )
+    return {
+        f"{side}.{'cluster' if _CONNECTION.fullmatch(key) else role}.{key}": value
+        for props, side, role, left_out in sides
+        for key, value in props.items()
+        if key not in (*left_out, *_BYTES)
+    }

@@ -179,6 +179,16 @@ RENAMED = {
             "smallest",
             "--consumer.config has auto.offset.reset=smallest: it is called earliest",
         ),
+        (
+            "metadata.max.age.ms",
+            "abc",
+            "--consumer.config: Invalid value abc for configuration metadata.max.age.ms: Not a number of type LONG",
+        ),
+        (
+            "metadata.max.age.ms",
+            "-1",
+            "--consumer.config: Invalid value -1 for configuration metadata.max.age.ms: Value must be at least 0",
+        ),
     ],
 )
 def test_a_property_that_is_missing_or_has_another_name_is_said(key: str, value: str, why: str) -> None:
@@ -193,6 +203,12 @@ def test_a_property_that_is_missing_or_has_another_name_is_said(key: str, value:
         ({"whitelist": "x"}, {}, {}, "--whitelist is ignored: --include is given"),
         ({"whitelist": "x", "include": None}, {}, {}, "--whitelist is called --include"),
         ({}, {}, {"producer.type": "sync"}, "producer.type does nothing"),
+        (
+            {},
+            {},
+            {"metadata.max.age.ms": "abc"},
+            "metadata.max.age.ms of --producer.config does nothing: new topics are looked for by that of --consumer.c",
+        ),
         ({}, {"enable.auto.commit": "true"}, {}, "enable.auto.commit does nothing"),
         ({}, {"key.deserializer": "a.B"}, {}, "key.deserializer does nothing: records are copied as bytes"),
     ],
@@ -212,12 +228,19 @@ def test_the_default_of_new_topics_is_said() -> None:
 
 def test_no_property_of_a_file_is_ignored_in_silence() -> None:
     """What no client here has is an error or a named setting, as with any connector."""
-    props = config(given=clients({"exclude.internal.topics": "false", "no.such": "1"}, {"retries": "3"}))
+    given = clients(
+        {"exclude.internal.topics": "false", "no.such": "1", "producer.type": "sync"},
+        {"retries": "3", "group.id": "writers", "enable.auto.commit": "true"},
+    )
+    props = config(given=given)
     result = KIND.validate(props, StaticClientCheck())
     named = {each.key for each in result.ignored} | {error.key for error in result.errors}
     assert {
         "source.consumer.exclude.internal.topics",
         "source.consumer.no.such",
+        "source.consumer.producer.type",
+        "target.producer.group.id",
+        "target.producer.enable.auto.commit",
         "target.producer.retries",
     } <= named
 
