@@ -44,11 +44,18 @@ def opposite_refusals(opposite: Mapping[TopicPair, str], connector: str) -> list
 
 def _opposite(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
     named = _named(pairs, lambda pair: f"{pair[1]} to {pair[0]}")
+    return opposite_refusal(
+        named, owner, connector, f"stop {owner} (in good order: one that was killed counts as running), or "
+    )
+
+
+def opposite_refusal(named: str, owner: str, connector: str, stop: str = "") -> str:
+    """Returns the sentence for a connector that would copy back what another one copies. `named`: what that one copies;
+    `stop`: that it may be stopped, where that is a way out."""
     return (
         f"connector {owner} copies {named} in the opposite direction, and {connector} would send each record round and "
         "round: with LegacyReplicationPolicy no name tells what was copied before. Mirror in one direction only, or "
-        f"stop {owner} (in good order: one that was killed counts as running), or exclude the topics with "
-        "topics.exclude, or give both DefaultReplicationPolicy"
+        f"{stop}exclude the topics with topics.exclude, or give both DefaultReplicationPolicy"
     )
 
 

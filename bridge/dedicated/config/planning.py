@@ -9,7 +9,8 @@ from bridge.dedicated.config import names, stock
 from bridge.dedicated.config.checking import errors, of_file, secrets, without
 from bridge.dedicated.config.meaning import KINDS, OWN_NAMES, OWN_PREFIXES, Keys
 from bridge.dedicated.config.old_names import renamed
-from bridge.dedicated.config.plan import ClusterPlan, ConnectorPlan, Doubt, FlowPlan, MirrorPlan
+from bridge.dedicated.config.plan import ClusterPlan, ConnectorPlan, Doubt, FlowPlan, MirrorPlan, Properties
+from bridge.dedicated.config.round_trips import round_trips
 from bridge.dedicated.config.stock import File, Setting, Settings
 from bridge.dedicated.config.worker_settings import worker_errors
 from bridge.errors import ConfigError, ConfigRejected
@@ -19,6 +20,7 @@ from connectors.ports import ClientCheck
 
 NO_FLOWS = "No source->target replication flows."
 """Stock's words."""
+_SOURCE = "MirrorSourceConnector"
 _SLICES = "spark.default.parallelism"
 _EVIDENCE = "translation.evidence"
 
@@ -93,6 +95,8 @@ class _Planning:
         self._file, self._aliases, self._keys, self._clients = file, aliases, keys, clients
         self.errors: list[ConfigError] = []
         self.doubts: list[Doubt] = []
+        self._copies: dict[tuple[str, str], Properties] = {}
+        """Configurations of the source connectors without errors, by source and target."""
 
     def flows(self) -> list[FlowPlan]:
         flows = []
@@ -100,6 +104,7 @@ class _Planning:
             for target in self._aliases:
                 if source != target and (flow := self._flow(source, target)) is not None:
                     flows.append(flow)
+        self.errors += round_trips(self._copies, self._clients)
         return flows
 
     def _flow(self, source: str, target: str) -> FlowPlan | None:
@@ -109,7 +114,7 @@ class _Planning:
         if own.strip().lower() == "false" and not heartbeats:
             return None
         copies = not _off(settings, names.ENABLED, "false")
-        connectors = ["MirrorSourceConnector", *self._of_groups(source, target, settings)] if copies else []
+        connectors = [_SOURCE, *self._of_groups(source, target, settings)] if copies else []
         if heartbeats:
             connectors.append("MirrorHeartbeatConnector")
         if copies and names.TASKS_MAX in settings:
@@ -139,13 +144,17 @@ class _Planning:
     def _connector(self, name: str, source: str, target: str) -> ConnectorPlan:
         kind = KINDS[name]
         settings = self._settings(name, source, target)
-        self.errors += errors(kind, settings, (source, target), self._clients)
-        return ConnectorPlan(name, kind.kind, stock.values(settings))
+        config = stock.values(settings)
+        wrong = list(errors(kind, settings, (source, target), self._clients))
+        self.errors += wrong
+        if name == _SOURCE and not wrong:
+            self._copies[source, target] = config
+        return ConnectorPlan(name, kind.kind, config)
 
     def _settings(self, name: str, source: str, target: str) -> Settings:
         """Returns what a connector is given, without what reaches nothing."""
         settings = self._given(source, target, name)
-        if name == "MirrorSourceConnector" and names.TASKS_MAX in settings:
+        if name == _SOURCE and names.TASKS_MAX in settings:
             # Slices copy side by side as stock's tasks do; the connector itself has one task.
             settings.setdefault(_SLICES, settings[names.TASKS_MAX])
             del settings[names.TASKS_MAX]

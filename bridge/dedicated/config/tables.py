@@ -14,6 +14,7 @@ _OWN_NAMES = "each connector of a flow has its own name and class, as in MirrorM
 _ONCE = "records are copied exactly once without it"
 _SHIM = "it is for the shim in a Connect worker, and there is none"
 _METRICS = "the service's metrics have names of their own, at /metrics"
+_NO_MBEANS = "there is no Connect worker with MBeans: metrics are at /metrics (docs/operations.md)"
 
 MEMBERSHIP = ("group.id", "session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
 """Keys of a cluster's workers that are kept: nodes share the flows into the cluster by them."""
@@ -51,6 +52,7 @@ OF_DRIVER = (
     *_all("no Java plugin is loaded: there is no JVM", "plugin.path", "plugin.discovery"),
     *_all(_ONCE, "exactly.once.source.support"),
     *_all(_METRICS, "metrics.context.*", "metrics.reporter"),
+    *_all(_NO_MBEANS, "metric.reporters", "metric.names.formats", "metrics.jmx.*"),
     *_all("topics have the retention of their cluster", "heartbeat.retention.ms", "checkpoint.retention.ms"),
     *_all("how much is read ahead is the pipeline's own affair", "readahead.queue.capacity"),
     *_all("it is what happens anyway", "rename.topics"),

@@ -180,6 +180,74 @@ def test_a_flow_without_offset_syncs_has_no_checkpoints_and_says_so() -> None:
     ]
 
 
+LEGACY = {
+    **BOTH,
+    "B->A.enabled": "true",
+    "replication.policy.class": "org.apache.kafka.connect.mirror.LegacyReplicationPolicy",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "topic"),
+    [
+        ({}, "orders"),
+        ({"A->B.topics": "bills,a.*", "B->A.topics": "bills"}, "bills"),
+        ({"A->B.topics": "b-.*|c.*", "B->A.topics": "c.*,x.*"}, "c"),
+        # One of them is enough: it has no name that tells.
+        (
+            {
+                "B->A.replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+                "topics": "bills",
+            },
+            "bills",
+        ),
+    ],
+)
+def test_both_directions_under_names_that_stay_are_an_error(changes: Mapping[str, str], topic: str) -> None:
+    """In the sentence that the second of two connectors gets at run time."""
+    messages = errors({**LEGACY, **changes})
+    assert list(messages) == ["B->A.enabled"]
+    assert messages["B->A.enabled"].startswith(
+        "Invalid value true for configuration B->A.enabled: connector A->B.MirrorSourceConnector copies topics such as "
+        f"{topic} in the opposite direction, and B->A.MirrorSourceConnector would send each record round and round"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"B->A.enabled": "false"},
+        {"A->B.topics": "a-.*", "B->A.topics": "b-.*"},
+        {"A->B.topics.exclude": "b-.*", "B->A.topics": "b-.*"},
+        {"replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"},
+        # Copies of B get another name on A, and both names go no further.
+        {"B->A.replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"},
+        # Nobody can say of look-ahead what it has in common with others: the claims of the flows decide.
+        {"A->B.topics": "(?!b).*x", "B->A.topics": "b.*"},
+    ],
+)
+def test_both_directions_without_a_topic_in_common_are_planned(changes: Mapping[str, str]) -> None:
+    copies = {flow.name for flow in planned({**LEGACY, **changes}).flows if flow.copies}
+    assert copies == ({"A->B"} if "B->A.enabled" in changes else {"A->B", "B->A"})
+
+
+def test_aliases_with_the_separator_reach_every_flow_from_the_top_level() -> None:
+    file = {
+        "clusters": "us.west, us.east",
+        "us.west.bootstrap.servers": "west:9092",
+        "us.east.bootstrap.servers": "east:9092",
+        "us.west->us.east.enabled": "true",
+        "us.east->us.west.enabled": "true",
+    }
+    assert "replication.policy.aliases" in str(errors(file))
+    aliases = "us.west,us.east"
+    plan = planned({**file, "replication.policy.aliases": aliases})
+    assert (plan.unused, plan.doubts) == ((), ())
+    for flow in plan.flows:
+        assert flow.copies
+        assert {each.config["replication.policy.aliases"] for each in flow.connectors} == {aliases}
+
+
 def test_own_keys_and_tasks_reach_every_flow() -> None:
     file = {**BOTH, "tasks.max": "3", "source.gap.policy": "fail", "spark.master": "local[2]"}
     props = config(planned(file), "A->B")
