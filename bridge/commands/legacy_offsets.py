@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 
+from bridge.backoff import Backoff
 from bridge.commands.views import Copying
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Committed, GroupState, Side, TopicPartition
@@ -13,6 +15,8 @@ from connectors.ports import Cluster, Clusters
 
 log = logging.getLogger(__name__)
 
+_FIRST_PAUSE, _MOST_PAUSE = 0.1, 5.0
+_ANSWER_SECONDS = 60.0
 _FREE = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
 
 
@@ -31,17 +35,35 @@ class GroupOffsets(Copying):
         """Reads what the group has committed. Raises KafkaFailure, also for a group that has members: they copy."""
         self._clusters, source = clusters, clusters.open(Side.SOURCE, props)
         self._cluster = source
-        state = (await source.group_states([self._group]))[self._group]
+        state, offsets = await self._answered(source)
         if state not in _FREE:
             text = (
                 f"group {self._group} is {state} on the source: another mirror uses it. Stop kafka-mirror-maker first, "
                 "or give another group.id"
             )
             raise KafkaFailure(KafkaFault.FENCED, text, retriable=False)
-        offsets = (await source.committed([self._group]))[self._group]
-        if isinstance(offsets, KafkaFailure):
-            raise offsets
         self._committed = {tp: each.offset for tp, each in offsets.items()}
+
+    async def _answered(self, source: Cluster) -> tuple[GroupState, Mapping[TopicPartition, Committed]]:
+        """Returns the group's state and offsets, once its coordinator says them: a cluster that has had no group yet
+        makes the coordinators' topic when it is first asked, and a broker that has just started reads it first. Raises
+        KafkaFailure."""
+        backoff, until = Backoff(_FIRST_PAUSE, _MOST_PAUSE), time.monotonic() + _ANSWER_SECONDS
+        while True:
+            state = (await source.group_states([self._group]))[self._group]
+            offsets = (await source.committed([self._group]))[self._group]
+            if not isinstance(offsets, KafkaFailure):
+                if state is not GroupState.UNKNOWN:
+                    return state, offsets
+            elif not offsets.retriable or time.monotonic() > until:
+                raise offsets
+            if time.monotonic() > until:
+                text = (
+                    f"group {self._group} can't be described on the source: whether another mirror uses it is not "
+                    "known. See that the broker that coordinates it runs, and start again"
+                )
+                raise KafkaFailure(KafkaFault.TIMEOUT, text, retriable=False)
+            await asyncio.sleep(backoff.next())
 
     async def stored_offsets(
         self, partitions: Sequence[Mapping[str, str | int]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
+from bridge.commands import legacy_offsets
 from bridge.commands.legacy_config import (
     Clients,
     LegacyOptions,
@@ -308,3 +309,29 @@ def test_a_group_that_has_members_is_refused() -> None:
     clusters = FakeClusters(source, FakeCluster())
     with pytest.raises(KafkaFailure, match="Stop kafka-mirror-maker first"):
         asyncio.run(GroupOffsets("mirror", 60.0).begin(clusters, {}))
+
+
+class Beginning(FakeCluster):
+    """The group's coordinator answers the third question."""
+
+    async def group_states(self, groups: Sequence[str]) -> dict[str, GroupState]:
+        states = await super().group_states(groups)
+        asked = self.calls["group_states"]
+        return states if asked > 2 else dict.fromkeys(states, GroupState.UNKNOWN)
+
+
+def test_a_group_that_nobody_knows_yet_is_waited_for() -> None:
+    """On a cluster that has had no group: its coordinators are made by the first question."""
+    source = Beginning()
+    source.states = {"mirror": GroupState.EMPTY}
+    asyncio.run(GroupOffsets("mirror", 60.0).begin(FakeClusters(source, FakeCluster()), {}))
+    assert source.calls["group_states"] == 3
+
+
+def test_a_group_that_stays_unknown_is_not_said_to_be_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legacy_offsets, "_ANSWER_SECONDS", 0.05)
+    source = FakeCluster()
+    source.states = {"mirror": GroupState.UNKNOWN}
+    with pytest.raises(KafkaFailure, match="group mirror can't be described on the source") as failed:
+        asyncio.run(GroupOffsets("mirror", 60.0).begin(FakeClusters(source, FakeCluster()), {}))
+    assert "another mirror uses it. Stop" not in str(failed.value)
