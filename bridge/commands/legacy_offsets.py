@@ -16,7 +16,7 @@ from connectors.ports import Cluster, Clusters
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.1, 5.0
-_ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 60.0
 _FREE = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
 
 
@@ -48,7 +48,7 @@ class GroupOffsets(Copying):
         """Returns the group's state and offsets, once its coordinator says them: a cluster that has had no group yet
         makes the coordinators' topic when it is first asked, and a broker that has just started reads it first. Raises
         KafkaFailure."""
-        backoff, until = Backoff(_FIRST_PAUSE, _MOST_PAUSE), time.monotonic() + _ANSWER_SECONDS
+        backoff, until = Backoff(_FIRST_PAUSE, _MOST_PAUSE), time.monotonic() + ANSWER_SECONDS
         while True:
             state = (await source.group_states([self._group]))[self._group]
             offsets = (await source.committed([self._group]))[self._group]

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from bridge.client import heartbeat_consumer
 from bridge.local import Broker, Cluster, LocalStack, MirrorNode
 from tests.support import Record, eventually, numbered, read, unique
 
@@ -116,6 +117,27 @@ def wait_values(
     if isinstance(cluster, Broker):
         watched.append(cluster.process)
     eventually(there, WAIT, what=f"{len(expected)} records in {topic}", watched=watched)
+
+
+def heartbeats(cluster: Cluster, topic: str, flow: tuple[str, str]) -> list[int]:
+    """Timestamps of a flow's heartbeats in that topic of the cluster, in their order. `flow`: source and target."""
+    consumed = heartbeat_consumer({"bootstrap.servers": cluster.bootstrap}, idle_s=0.5)
+    values = [each.value for each in consumed if each.topic == topic and each.value is not None]
+    return [each.timestamp for each in values if (each.source_alias, each.target_alias) == flow]
+
+
+def wait_heartbeats(cluster: Cluster, topic: str, flow: tuple[str, str], *nodes: MirrorNode) -> list[int]:
+    """Until the flow has two there, the second one later; returns their timestamps, which rise."""
+
+    def beats() -> list[int]:
+        found = heartbeats(cluster, topic, flow)
+        assert len({*found}) > 1, f"{topic} has {found} of {flow}"
+        assert found == sorted(found), f"{topic} has {found} of {flow}"
+        return found
+
+    return eventually(
+        beats, WAIT, what=f"heartbeats of {flow} in {topic}", watched=[node.process for node in nodes]
+    )
 
 
 def some(count: int, *, start: int = 0) -> list[Record]:

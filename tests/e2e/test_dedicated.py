@@ -9,9 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from bridge.client import heartbeat_topics, upstream_clusters
+from bridge.client import heartbeat_topics, translate_offsets, upstream_clusters
 from bridge.local import Cluster, MirrorNode
-from tests.e2e.dedicated import WAIT, dedicated_stack, health, mm2, running, some, wait_values
+from bridge.model.values import TopicPartition
+from tests.e2e.dedicated import (
+    WAIT,
+    dedicated_stack,
+    health,
+    mm2,
+    running,
+    some,
+    wait_heartbeats,
+    wait_values,
+)
 from tests.e2e.flow import committed_offsets
 from tests.support import admin, commit, create_topic, eventually, produce, unique
 
@@ -57,6 +67,16 @@ class Running:
             assert current == expected, f"{group} stands at {current}"
 
         eventually(stands, WAIT, what=f"{group} at {expected} on {alias}", watched=[self.node.process])
+
+    def wait_checkpoint(self, alias: str, source: str, group: str, topic: str, offset: int) -> None:
+        """Until the checkpoints of `source` say this of the group, whatever is committed for it."""
+        props, expected = {"bootstrap.servers": self.bootstrap(alias)}, {TopicPartition(topic, 0): offset}
+
+        def stands() -> None:
+            found = translate_offsets(props, source, group, 30.0)
+            assert {tp: each.offset for tp, each in found.items()} == expected, found
+
+        eventually(stands, WAIT, what=f"checkpoints of {group}", watched=[self.node.process])
 
 
 RING = ("A->B", "B->C", "C->A")
@@ -138,6 +158,8 @@ class TestWeb:
         commit(mirror.bootstrap("B"), groups["B"], {(back, 0): 30})
         mirror.wait_group("B", groups["A"], {(f"A.{there}", 0): 70})
         mirror.wait_group("A", groups["B"], {(f"B.{back}", 0): 30})
+        mirror.wait_checkpoint("B", "A", groups["A"], f"A.{there}", 70)
+        mirror.wait_checkpoint("A", "B", groups["B"], f"B.{back}", 30)
 
     def test_fan_out(self, mirror: Running) -> None:
         topic = mirror.filled("A", "web-out")
@@ -160,6 +182,11 @@ class TestWeb:
             assert {"A", "B"} <= set(upstream_clusters(props))
 
         eventually(arrive, WAIT, what="heartbeats", watched=[mirror.node.process])
+        # Written into A itself by the flow B->A, and copied from there.
+        written = wait_heartbeats(mirror.clusters["A"], "heartbeats", ("B", "A"), mirror.node)
+        copied = wait_heartbeats(mirror.clusters["B"], "A.heartbeats", ("B", "A"), mirror.node)
+        both = min(len(written), len(copied))
+        assert copied[:both] == written[:both]
 
 
 class TestDiamond:
@@ -178,7 +205,12 @@ class TestDiamond:
 def test_one_cluster_only(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
     """--clusters: flows into it, and the heartbeats of their sources. SIGTERM drains, and ends with 0."""
     aliases = {"near": clusters["B"], "far": clusters["A"]}
-    properties = {"topics": "only-.*,heartbeats", "heartbeats.replication.enabled": "false"}
+    properties = {
+        "topics": "only-.*,heartbeats",
+        "heartbeats.replication.enabled": "false",
+        "plugin.path": "/plugins",
+        "near.bootstrap.server": "elsewhere:9092",
+    }
     file = mm2(tmp_path / "mm2.properties", aliases, ["far->near", "near->far"], properties)
     with running(tmp_path, file, "--clusters", "near") as node:
         there = Running(node, aliases)
@@ -199,3 +231,8 @@ def test_one_cluster_only(clusters: Mapping[str, Cluster], tmp_path: Path) -> No
         log = node.process.log.read_text()
         assert "Traceback" not in log
         assert "shutdown complete" in log
+        # Once each, and from the start.
+        unused = [line for line in log.splitlines() if "without a meaning here: " in line]
+        assert len([line for line in unused if "plugin.path" in line]) == 1, unused
+        (doubt,) = [line for line in log.splitlines() if "did you mean" in line]
+        assert "'near.bootstrap.server': did you mean 'near.bootstrap.servers'?" in doubt

@@ -20,13 +20,16 @@ from tests.e2e.dedicated import (
     runs,
     some,
     states,
+    values,
     wait_values,
 )
 from tests.support import create_topic, eventually, produce, unique
 
 FLOWS = ("A->B", "B->A")
-BUSY = 20.0
-"""Seconds that a busy machine may add."""
+TAKEN_OVER = (SESSION_MS + 2 * HEARTBEAT_MS) / 1000 + 3.0
+"""Seconds: members that are left hear of a loss with their next heartbeat."""
+COPIED = TAKEN_OVER + 30.0
+"""Seconds: the other node's Spark driver starts, reads where the copy stands, and shuts the killed one out."""
 TOPICS = "shared-.*"
 APART = {"heartbeats.replication.enabled": "false"}
 """B->A has nothing to copy then, and needs no Spark driver, of which each takeover would start another one."""
@@ -97,22 +100,40 @@ def test_nodes_share_the_flows(clusters: Mapping[str, Cluster], nodes: tuple[Mir
 def test_a_killed_node_is_taken_over_from(
     clusters: Mapping[str, Cluster], nodes: tuple[MirrorNode, MirrorNode]
 ) -> None:
-    """Within the session timeout, with nothing lost and nothing doubled. Later the flows are shared again."""
-    wait_shared(nodes)
-    topic = filled(clusters, "killed", 1000)
-    here, other = owner(nodes, "A->B")
-    here.kill()
-    began = time.monotonic()
-    produce(clusters["A"].bootstrap, topic, some(1000, start=1000))
-    wait_both(other)
-    took = time.monotonic() - began
-    # The members that are left hear of it with their next heartbeat.
-    assert took < (SESSION_MS + 2 * HEARTBEAT_MS) / 1000 + BUSY
-    expected = [each.value for each in some(2000)]
-    wait_values(clusters["B"], f"A.{topic}", expected, other)
-    here.start()
-    wait_shared(nodes)
-    wait_values(clusters["B"], f"A.{topic}", expected, *nodes)
+    """Within the session timeout, with nothing lost and nothing doubled. Later the flows are shared again.
+
+    A second node is killed where the first one took longer: a busy machine may hold up one of them."""
+    kills: list[tuple[float, float]] = []
+    for number in range(2):
+        wait_shared(nodes)
+        topic = filled(clusters, f"killed-{number}", 1000)
+        wait_values(clusters["B"], f"A.{topic}", [each.value for each in some(1000)], *nodes)
+        here, other = owner(nodes, "A->B")
+        here.kill()
+        began = time.monotonic()
+        produce(clusters["A"].bootstrap, topic, some(1000, start=1000))
+        wait_both(other)
+        took = time.monotonic() - began
+        eventually(
+            lambda topic=topic: len(values(clusters["B"], f"A.{topic}")) > 1000,  # type: ignore[misc]
+            WAIT,
+            what="the first record after the kill",
+            watched=[other.process],
+        )
+        kills.append((took, time.monotonic() - began))
+        expected = [each.value for each in some(2000)]
+        wait_values(clusters["B"], f"A.{topic}", expected, other)
+        here.start()
+        wait_shared(nodes)
+        wait_values(clusters["B"], f"A.{topic}", expected, *nodes)
+        if took < TAKEN_OVER and kills[-1][1] < COPIED:
+            break
+    print(
+        "taken over, and the first record copied, after",
+        ", ".join(f"{a:.1f} and {b:.1f} s" for a, b in kills),
+    )
+    assert min(took for took, _ in kills) < TAKEN_OVER, kills
+    assert min(copied for _, copied in kills) < COPIED, kills
 
 
 def test_a_paused_node_writes_nothing_twice(

@@ -103,8 +103,11 @@ def test_cluster_with_emit_offset_disabled(clusters: Mapping[str, Cluster], tmp_
         assert "mm2-offset-syncs.nosync.internal" not in topics
 
 
-def written(file: Path, clusters: Mapping[str, Cluster], target: str, mark: str, refresh: str) -> Path:
-    """The file of testMultiNodeCluster; `refresh` is what changes."""
+def written(
+    file: Path, clusters: Mapping[str, Cluster], target: str, mark: str, refresh: str, more: str = ""
+) -> Path:
+    """The file of testMultiNodeCluster; `refresh` is what changes, and here the topics too: `more` beside `mark`. The
+    effect of a second more or less could not be told."""
     flow, aliases = f"A->{target}", {"A": clusters["A"], target: clusters["B"]}
     given = {
         "dedicated.mode.enable.internal.rest": "true",
@@ -116,7 +119,8 @@ def written(file: Path, clusters: Mapping[str, Cluster], target: str, mark: str,
         f"{target}.scheduled.rebalance.max.delay.ms": "1000",
         "refresh.topics.interval.seconds": refresh,
     }
-    return mm2(file, aliases, [flow], properties("A", target, mark) | given)
+    topics = {f"{flow}.topics": f"^{mark}.*,^{more}.*"} if more else {}
+    return mm2(file, aliases, [flow], properties("A", target, mark) | given | topics)
 
 
 def test_multi_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
@@ -143,7 +147,8 @@ def test_multi_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> 
         )
         for number in range(3):
             replicate(clusters, f"{mark}-{number}", *nodes)
-        written(file, clusters, PLAIN, mark, "2")
+        later = unique("later")
+        written(file, clusters, PLAIN, mark, "2", later)
         for node in nodes:
             node.stop()
             others = [each for each in nodes if each is not node]
@@ -155,3 +160,5 @@ def test_multi_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> 
             )
             node.start()
         replicate(clusters, f"{mark}-later", *nodes)
+        # No copy of this one but with the new file.
+        replicate(clusters, f"{later}-1", *nodes)

@@ -329,7 +329,7 @@ def test_a_group_that_nobody_knows_yet_is_waited_for() -> None:
 
 
 def test_a_group_that_stays_unknown_is_not_said_to_be_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legacy_offsets, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(legacy_offsets, "ANSWER_SECONDS", 0.05)
     source = FakeCluster()
     source.states = {"mirror": GroupState.UNKNOWN}
     with pytest.raises(KafkaFailure, match="group mirror can't be described on the source") as failed:
