@@ -24,7 +24,7 @@ class SettingsRejected(Exception):
 
 
 _NO_AUTH = (
-    "host {host} is not loopback, and nobody would have to show a token or a certificate: set auth_token_file "
+    "host {host} is not loopback, and anyone who reaches the port would have access: set auth_token_file "
     f"({ENV_PREFIX}AUTH_TOKEN_FILE) or tls_client_ca ({ENV_PREFIX}TLS_CLIENT_CA); insecure_no_auth "
     f"({ENV_PREFIX}INSECURE_NO_AUTH=true) lets everybody in"
 )
@@ -49,7 +49,8 @@ class Settings(PolicySettings, LimitSettings):
         None, description="File with the token that may only read, as auth_token_file."
     )
     insecure_no_auth: bool = Field(
-        False, description="Listen beyond loopback although nobody has to show a token or a certificate."
+        False,
+        description="Listen beyond loopback without authentication: anyone who reaches the port has access.",
     )
     allowed_hosts: Annotated[tuple[str, ...] | None, NoDecode] = Field(
         None,
@@ -64,7 +65,9 @@ class Settings(PolicySettings, LimitSettings):
         ("/health", "/metrics"), description="Paths, with all below them, that need no token."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
-    log_format: Literal["text", "json"] = Field("text", description="One line each: text, or a JSON object.")
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Format of the log's lines: text or json."
+    )
     oauth_http_hosts: str = Field(
         "", description="Hosts whose token endpoints may be asked over http, with commas between them."
     )

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 ROUND = "round"
 _CLUSTERS = Changes(log, "does not answer", "answers again")
-_ROUNDS = Changes(log, "fails and is tried again", "goes well again")
+_ROUNDS = Changes(log, "failed, retrying", "recovered")
 
 
 class Outages:

@@ -57,7 +57,7 @@ def failover(
     all_: AllOption = False,
     dry_run: DryRunOption = False,
     accept_as_of: AsOfOption = False,
-    back: Annotated[bool, typer.Option("--back", help="Take moved groups home to the source.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Fail moved groups back to the source.")] = False,
     url: UrlOption = URL,
     timeout: TimeoutOption = SECONDS,
     auth_token_file: TokenFileOption = None,

@@ -106,7 +106,7 @@ def _serve(plan: MirrorPlan, workers: Mapping[str, WorkerSettings], settings: Se
     def beside(service: Service, url: str) -> Node:
         for unused in plan.unused:
             keys = ", ".join(unused.keys)
-            log.warning("without a meaning here: %s (%s)", keys, unused.reason)
+            log.warning("ignored in dedicated mode: %s (%s)", keys, unused.reason)
         for doubt in plan.doubts:
             log.warning("%s: %s", doubt.key, doubt.message)
         return Node(service, url, plan, workers)

@@ -19,7 +19,7 @@ _COLUMNS = ("topic", "partition", "position", "source end", "lag", "records/s", 
 
 
 def progress(
-    name: Annotated[str, typer.Argument(help="Of the connector.")],
+    name: Annotated[str, typer.Argument(help="Name of the connector.")],
     url: UrlOption = URL,
     topic: Annotated[str | None, typer.Option(help="Partitions of this source topic only.")] = None,
     min_lag: Annotated[int | None, typer.Option(min=0, help="Partitions with at least so much lag.")] = None,

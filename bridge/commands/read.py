@@ -22,17 +22,20 @@ TopicOf = Callable[[ReplicationPolicy], str]
 """The topic to read, which may depend on the replication policy."""
 Topic = Annotated[str | None, typer.Option(help="Name of the topic, where no alias is given.")]
 FromBeginning = Annotated[
-    bool, typer.Option("--from-beginning", help="Begin with what is there, not with what comes next.")
+    bool, typer.Option("--from-beginning", help="Read from the beginning instead of new records only.")
 ]
-MaxMessages = Annotated[int | None, typer.Option(min=1, help="End after so many records.")]
-TimeoutMs = Annotated[int | None, typer.Option(min=0, help="End when no record came for so long.")]
+MaxMessages = Annotated[int | None, typer.Option(min=1, help="Exit after this many records.")]
+TimeoutMs = Annotated[
+    int | None, typer.Option(min=0, help="Exit after this many milliseconds without a record.")
+]
 
 
 @app.command()
 def heartbeats(
     topic: Topic = None,
     source_alias: Annotated[
-        str | None, typer.Option(help="Those mirrored from there, not the cluster's own.")
+        str | None,
+        typer.Option(help="Read the heartbeats mirrored from this cluster instead of the cluster's own."),
     ] = None,
     from_beginning: FromBeginning = False,
     max_messages: MaxMessages = None,

@@ -76,7 +76,7 @@ def replicate(
         ),
     ] = None,
     log_format: Annotated[
-        Literal["text", "json"], typer.Option(help="One line each: text, or a JSON object.")
+        Literal["text", "json"], typer.Option(help="Format of the log's lines: text or json.")
     ] = "text",
 ) -> None:
     """Copy topics from one cluster to another, exactly once, without Connect and without the service.

@@ -109,8 +109,11 @@ class ServiceClient:
                 raise typer.Exit(self._statuses.get(error.error_code, self._failed))
             return message.model_validate_json(response.content)
         except ValidationError:
-            text = f"{self._url} answers {response.status_code}, and not as a Mirror Bridge service does"
-            end(text, self._failed)
+            status = response.status_code
+            end(
+                f"{self._url} returned HTTP {status}, but no Mirror Bridge response: check --url",
+                self._failed,
+            )
 
 
 def _headers(token_file: Path | None) -> dict[str, str]:

@@ -29,7 +29,7 @@ def _java() -> int | Unknown:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Unknown(f"{java} can't be run: {getattr(error, 'strerror', None) or 'no answer'}")
     version = major_version(ran.stderr + ran.stdout)
-    return Unknown(f"{java} -version names no version") if version is None else version
+    return Unknown(f"the output of `{java} -version` could not be read") if version is None else version
 
 
 def _spark() -> str | Unknown:

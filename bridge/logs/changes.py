@@ -23,9 +23,9 @@ class _Outage:
 
 
 class Changes:
-    """Outages by what fails, a cluster for example. `begins` and `ends` are the verbs of the lines: does not answer,
-    answers again. Failures of several callers are one outage, which is over when all of them succeed again. `calm`:
-    seconds without a failure before the end is logged."""
+    """Outages by what fails, a cluster for example. `begins` and `ends` are the predicates of the lines: does not
+    answer, answers again. Failures of several callers are one outage, which is over when all of them succeed again.
+    `calm`: seconds without a failure before the end is logged."""
 
     def __init__(
         self,

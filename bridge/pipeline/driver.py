@@ -51,7 +51,7 @@ _CALM = 5.0
 """Seconds for which copying has to go well before the log says so: a layout that is made may break at once."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two attempts to reach a server of Spark."""
-_COPYING = Changes(log, "is interrupted and tried again", "goes on", calm=_CALM)
+_COPYING = Changes(log, "interrupted, retrying", "resumed", calm=_CALM)
 
 
 async def drive(reader: asyncio.StreamReader, output: int) -> None:

@@ -56,7 +56,11 @@ async def mixed(
             except KafkaFailure as failure:
                 if failure.fault not in _HIDDEN:
                     raise
-                log.info("can't see what is copied by the connectors of topic %s: %s", name, failure)
+                log.info(
+                    "can't read layout topic %s, so its connectors are not checked for copies of the same topics: %s",
+                    name,
+                    failure,
+                )
                 return ()
 
     others = [name for name in names if name != spec.layout_topic]
@@ -78,7 +82,7 @@ async def decided(
         if time.monotonic() >= end:
             named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
             log.warning(
-                "waited %.0f s for %s to settle or withdraw a claim to the same copies: %s does not copy them now",
+                "waited %.0f s for %s to settle or withdraw its claim: %s does not copy these topics now",
                 DECIDED_SECONDS,
                 named,
                 spec.name,

@@ -53,7 +53,7 @@ def java_problem(environment: Mapping[str, str]) -> str | None:
         return f"there is no Java for Spark: {java} can't be run ({why}); {where}; {remedy}"
     version = major_version(output.stderr + output.stdout)
     if version is None:
-        return f"there is no Java for Spark: {java} names no version; {where}; {remedy}"
+        return f"there is no Java for Spark: the output of `{java} -version` could not be read; {where}; {remedy}"
     if version < LEAST:
         return f"the Java for Spark is too old: {java} is Java {version}; {where}; {remedy}"
     return None

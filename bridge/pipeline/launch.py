@@ -149,7 +149,7 @@ class DriverPipeline:
             return True
         state = PipelineState.FAILED
         self._status = replace(self._status, state=state, failure=problem, failure_code=NO_JAVA)
-        log.error("copying can't begin: %s", problem, extra={"connector": self._spec.name})
+        log.error("copying cannot start: %s", problem, extra={"connector": self._spec.name})
         return False
 
     def _started(self) -> None:

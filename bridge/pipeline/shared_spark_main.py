@@ -57,7 +57,7 @@ def _cancel(context: SparkContext, tag: str) -> None:
     try:
         context.cancelJobsWithTag(tag)
     except Exception as error:  # the JVM is ending, and its jobs with it
-        log.warning("jobs of %s could not be ended: %s", tag, type(error).__name__)
+        log.warning("could not cancel the Spark jobs of %s: %s", tag, type(error).__name__)
 
 
 def _end_with(process: Any) -> None:

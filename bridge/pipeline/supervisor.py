@@ -261,7 +261,7 @@ class Supervisor:
         await self._leading.write(spec.layout_topic, records)
         watcher.join(new)
         self._copied = copied
-        log.info("layout %d: %d more partitions", self._layout.layout, len(new))
+        log.info("layout %d: %d partitions added", self._layout.layout, len(new))
         return assigned
 
     async def _assign_current_ids(self, watcher: Watcher) -> None:
@@ -341,7 +341,7 @@ class Supervisor:
             except KafkaFailure as error:
                 if error.fault is KafkaFault.FENCED:
                     raise
-                log.info("shares of the limit stay as they are: %s", error)
+                log.info("the rate limit was not redistributed between slices: %s", error)
             else:
                 self._layout = layout
 

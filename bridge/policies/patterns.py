@@ -19,7 +19,7 @@ _MEANING = frozenset("*+?{}()[]|^$\\")
 
 
 class Unprovable(ValueError):
-    """Raised for a pattern that is none, or none of these; the text says why."""
+    """Raised for a pattern that is invalid or outside this subset; the text says why."""
 
 
 class Pattern(NamedTuple):
@@ -108,10 +108,10 @@ class _Reader:
         inside = self._until("}", "a '{' without a '}'")
         low, comma, high = inside.partition(",")
         if not _number(low) or (high and not _number(high)):
-            raise Unprovable(f"{{{inside}}} is no quantifier")
+            raise Unprovable(f"{{{inside}}} is not a valid quantifier")
         least, most = int(low), int(high) if high else None if comma else int(low)
         if most is not None and most < least:
-            raise Unprovable(f"{{{inside}}} is no quantifier")
+            raise Unprovable(f"{{{inside}}} is not a valid quantifier")
         return least, most
 
     def _atom(self) -> _Item:
@@ -167,7 +167,7 @@ class _Reader:
                     raise Unprovable("it has a character class that is not supported")
                 high = self._class_character()
                 if len(low) > 1 or len(high) > 1 or min(high) < min(low):
-                    raise Unprovable("it has a range of characters that is none")
+                    raise Unprovable("it has an invalid range of characters")
                 low = frozenset(map(chr, range(ord(min(low)), ord(min(high)) + 1)))
             characters |= low
             first = False

@@ -203,9 +203,9 @@ def batch_limit(group: str) -> Key:
         str(MOST_BYTES),
         _LOW,
         "How many bytes a batch of records may have when it is decompressed, and a 32nd of it how many records. "
-        "More than an eighth of it may become of a batch only where that is at most 1,000 times what it has "
-        "compressed. What has more counts as a batch that nobody can decode. A quarter of all that holds where "
-        "single records are looked up, and internal topics read.",
+        "A batch may exceed an eighth of this limit only if it decompresses to at most 1,000 times its size. "
+        "A larger one counts as undecodable. Look-ups of single records and reads of internal topics have a quarter "
+        "of these limits.",
         group,
         validator=Range(1_048_576, 2_147_483_647),
     )

@@ -190,8 +190,8 @@ _OURS = (
         Type.LONG,
         "0",
         _MEDIUM,
-        "How many bytes the connector copies per second at most, all slices together; 0: as many as it can. Counted "
-        "are batches of records as they are sent, so compressed ones as they are compressed.",
+        "How many bytes the connector copies per second at most, all slices together; 0: as many as it can. Counts "
+        "the compressed size of batches as they are sent.",
         _PIPELINE,
         validator=Range(0),
     ),
@@ -200,9 +200,9 @@ _OURS = (
         Type.LIST,
         "",
         _LOW,
-        "Names of source connectors that copy topics of this one to the same target topics, and whose place this one "
-        "takes: they are shut out, and copying goes on where they stopped. Without it, what another connector copies "
-        "is refused.",
+        "Names of source connectors that copy topics of this one to the same target topics, and that this one "
+        "replaces: they are fenced, and copying continues where they stopped. Without it, what another connector "
+        "copies is refused.",
         _PIPELINE,
     ),
     Key(
@@ -210,9 +210,8 @@ _OURS = (
         Type.LIST,
         "",
         _LOW,
-        "Names of source connectors of other source aliases that copy to the same target topics as this one, and are "
-        "meant to: these topics then hold the records of several sources. Without it, whichever comes second is "
-        "refused.",
+        "Names of source connectors with another source alias that may share target topics with this one: these "
+        "topics then hold the records of several sources. Without it, the second connector is refused.",
         _PIPELINE,
     ),
     Key(
@@ -235,7 +234,7 @@ _OURS = (
         "5000",
         _LOW,
         "How long one call of a transform may take, for a batch of 16,384 records at most. Batches for which it takes "
-        "longer are made smaller; for a record with which it does alone, source.record.policy says what happens.",
+        "longer are made smaller; where a single record takes longer, source.record.policy applies.",
         _PIPELINE,
         validator=Range(1, 10_000),
     ),
@@ -244,7 +243,7 @@ _OURS = (
         Type.LONG,
         "268435456",
         _LOW,
-        "How many bytes the transforms of one slice may take beside what they took when they were loaded (on Linux). "
+        "How many bytes the transforms of one slice may take in addition to what they use after loading (on Linux). "
         "What takes more is treated as what takes too long.",
         _PIPELINE,
         validator=Range(16_777_216),
@@ -252,10 +251,10 @@ _OURS = (
     _policy(
         GAP_POLICY,
         "report",
-        "What happens when records of the source are gone before they were copied, when a topic was made anew or cut "
-        "back, when the target holds records of which no offset run tells (target_not_empty), and when an offset run "
-        "tells of more than the logs hold and no record bears it out (run_contradicted). report: it is written to the "
-        "gap ledger and shown in health for a day, and copying goes on; in the last two cases records may be there "
+        "What happens when records of the source are gone before they were copied, when a topic was recreated or "
+        "truncated, when the target holds records that no offset run covers (target_not_empty), and when an offset "
+        "run goes beyond the logs and no record confirms it (run_contradicted). report: it is written to the gap "
+        "ledger and shown in health for a day, and copying continues; in the last two cases records may be there "
         "twice. fail: the task fails, saying what to do, and nothing is copied.",
     ),
     _policy(
@@ -287,8 +286,8 @@ _OURS = (
     flag(
         SHARED,
         "false",
-        "Whether this connector has one Spark of a local master with the others of its service that have true "
-        "here and the same other spark.* keys. Each has as many slices as it would have alone.",
+        "Whether this connector shares one local Spark with the other connectors of its service that set this to true "
+        "and have the same other spark.* keys. Each has as many slices as it would have alone.",
         _PIPELINE,
     ),
     flag(

@@ -61,7 +61,7 @@ def test_without_java_the_task_fails_in_connect_and_health_does_not_flap(
             assert flow.service.health()["status"] not in ("ok", "starting")
             time.sleep(0.1)
     log = flow.process.process.log.read_text()
-    assert log.count("copying can't begin: ") == 1
+    assert log.count("copying cannot start: ") == 1
     assert "the driver ended" not in log
 
 

@@ -103,7 +103,7 @@ def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
             ):  # without the target Connect stops the tasks: a new driver
                 assert sum(f"({address}) answers again after " in each for each in messages) == 1, messages
             if process == "driver" and side == "source":
-                assert sum(each.startswith("copying goes on after ") for each in messages) == 1, messages
+                assert sum(each.startswith("copying resumed after ") for each in messages) == 1, messages
 
     eventually(over, WAIT, what="the log says that it is over")
     result = lines()

@@ -151,7 +151,7 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
 
             eventually(ended, 60.0, what="the library ends its process twice", watched=watched)
             text = service.process.log.read_text()
-            assert f"administers {proxied.address} by librdkafka" in text
+            assert f"librdkafka admin client created for {proxied.address}" in text
             assert "rd_malloc" in text
             assert client.get("/health/live").is_success
             doctor = client.get("/v1/connectors/beats/doctor", timeout=60.0).json()["findings"]

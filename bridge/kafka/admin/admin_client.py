@@ -93,7 +93,7 @@ class AsyncAdminClient:
         async with self._making:
             if self._client is None:
                 # Should a broker's answer end this process (decision 0040), the last such line tells which cluster's.
-                log.info("administers %s by librdkafka", self._settings.get("bootstrap.servers"))
+                log.info("librdkafka admin client created for %s", self._settings.get("bootstrap.servers"))
                 if "oauth_cb" in self._settings:  # its constructor waits for a token, in steps of a second
                     try:
                         self._client = await asyncio.to_thread(self._make_logged_in)

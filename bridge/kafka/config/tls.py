@@ -68,7 +68,7 @@ def _check_protocols(props: ClientProps) -> None:
         why = "must allow TLSv1.2 and TLSv1.3; librdkafka negotiates the higher one that both sides have"
         props.reject("ssl.enabled.protocols", why)
     elif unknown := given - set(_PROTOCOLS):
-        props.reject("ssl.enabled.protocols", f"{', '.join(sorted(unknown))} can't be had, remove it")
+        props.reject("ssl.enabled.protocols", f"{', '.join(sorted(unknown))} is not supported; remove it")
 
 
 def _trusted(props: ClientProps) -> str | None:

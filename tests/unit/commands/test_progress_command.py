@@ -140,4 +140,4 @@ def test_nobody_there_and_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None
     serve(monkeypatch, lambda _: httpx.Response(200, text="<html>"))
     code, out, err = run("c", "--url", "http://example")
     assert (code, out) == (1, "")
-    assert "answers 200, and not as a Mirror Bridge service does" in err
+    assert "returned HTTP 200, but no Mirror Bridge response: check --url" in err

@@ -156,10 +156,10 @@ def test_another_fault_is_a_line_of_its_own_for_each_connector(kept: Kept) -> No
     one.well()
     other.well("sync of topic configs")
     assert kept.messages == [
-        "round of one fails and is tried again: target cluster target: denied",
-        "sync of topic configs of other fails and is tried again: no such topic",
-        "round of one goes well again after 0 s",
-        "sync of topic configs of other goes well again after 0 s",
+        "round of one failed, retrying: target cluster target: denied",
+        "sync of topic configs of other failed, retrying: no such topic",
+        "round of one recovered after 0 s",
+        "sync of topic configs of other recovered after 0 s",
     ]
 
 

@@ -37,7 +37,7 @@ def java(folder: Path, text: str, status: int = 0) -> Path:
         ('openjdk version "21" 2023-09-19', None),
         ('java version "1.8.0_392"', "is Java 8"),
         ('openjdk version "11.0.21" 2023-10-17', "is Java 11"),
-        ("cannot open shared object file", "names no version"),
+        ("cannot open shared object file", "-version` could not be read"),
     ],
 )
 def test_a_java_that_is_too_old_is_named_with_where_it_was_found(
