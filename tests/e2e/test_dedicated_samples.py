@@ -143,7 +143,7 @@ def test_stocks_sample(clusters: tuple[Cluster, Cluster], tmp_path: Path) -> Non
             internal = (f"mm2-configs.{alias}.internal", f"{alias}.checkpoints.internal")
             assert {*internal, f"mm2-offset-syncs.{alias}.internal"} <= {*names(cluster)}
         log = node.process.log.read_text()
-        unused = [line for line in log.splitlines() if "without a meaning here" in line]
+        unused = [line for line in log.splitlines() if "ignored in dedicated mode" in line]
         assert len(unused) == 1, unused
         assert "offset.storage.replication.factor, status.storage.replication.factor" in unused[0]
         assert "did you mean" not in log
