@@ -18,7 +18,8 @@ final class PluginRegistry implements MetricRegistry {
     private final Method sensor;
     private final Method removeSensor;
 
-    private PluginRegistry(Object metrics, Class<?> type) throws NoSuchMethodException {
+    /** {@code type}: of Kafka's {@code PluginMetrics}, in which the methods are looked up. */
+    PluginRegistry(Object metrics, Class<?> type) throws NoSuchMethodException {
         this.metrics = metrics;
         this.name = method(type, "metricName");
         this.sensor = method(type, "addSensor");

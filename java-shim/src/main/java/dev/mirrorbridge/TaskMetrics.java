@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.metrics.JmxReporter;
 import org.apache.kafka.common.metrics.Sensor;
@@ -53,11 +54,14 @@ final class TaskMetrics implements AutoCloseable {
     }
 
     static TaskMetrics of(String kind, Map<String, String> config, Object context) {
-        return of(kind, config, context, MOST);
+        return of(kind, config, () -> PluginRegistry.of(context), MOST);
     }
 
-    /** Says what could not be done in the log: no metric is worth a task. */
-    static TaskMetrics of(String kind, Map<String, String> config, Object context, int most) {
+    /**
+     * {@code workers}: the worker's own registry, null for none. Says what could not be done in the log: no metric is
+     * worth a task.
+     */
+    static TaskMetrics of(String kind, Map<String, String> config, Supplier<MetricRegistry> workers, int most) {
         List<MetricRegistry> registries = new ArrayList<>();
         List<String> formats = list(config.getOrDefault(FORMATS, "legacy"));
         boolean jmx = list(config.getOrDefault(REPORTERS, JmxReporter.class.getName()))
@@ -67,7 +71,7 @@ final class TaskMetrics implements AutoCloseable {
             registries.add(new JmxRegistry(type, config));
         }
         if (type != null && formats.contains("new")) {
-            MetricRegistry plugins = PluginRegistry.of(context);
+            MetricRegistry plugins = workers.get();
             if (plugins == null) {
                 LOG.warn("Connector {} has no metrics by the new names ({}=new): the worker is older than Kafka 4.1, "
                     + "and offers plugins none", config.get("name"), FORMATS);

@@ -10,6 +10,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -19,9 +20,16 @@ import java.util.stream.Collectors;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
+import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.metrics.JmxReporter;
+import org.apache.kafka.common.metrics.KafkaMetricsContext;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** MBeans by stock's names; those of a real worker, beside stock's own: tests/e2e/test_mbeans.py. */
 class TaskMetricsTest {
@@ -29,12 +37,18 @@ class TaskMetricsTest {
     private static final String COPIED = "kafka.connect.mirror:type=MirrorSourceConnector,source=A,target=B,topic=A.orders,";
     private static final String CHECKPOINT = "kafka.connect.mirror:type=MirrorCheckpointConnector,source=A,target=B,";
 
+    private static final String WORKERS = "kafka.connect:type=plugins,connector=c,task=0,source=A,target=B,";
+
     private TaskMetrics metrics;
+    private WorkersMetrics workers;
 
     @AfterEach
     void close() {
         if (metrics != null) {
             metrics.close();
+        }
+        if (workers != null) {
+            workers.metrics.close();
         }
         assertEquals(Set.of(), beans(), "what is closed leaves nothing behind");
     }
@@ -95,28 +109,36 @@ class TaskMetricsTest {
         assertEquals(4L, metrics.seen());
     }
 
-    /** B40 and B41 of docs/known-defects.md. */
-    @Test
-    void eachGroupHasItsOwnCheckpointLatency() throws Exception {
-        start("checkpoint", Map.of());
+    /** B40 and B41 of docs/known-defects.md: with stock and the new names the second group's sensor is refused. */
+    @ParameterizedTest
+    @ValueSource(strings = {"legacy", "new", "legacy,new"})
+    void eachGroupHasItsOwnCheckpointLatency(String formats) throws Exception {
+        workers = new WorkersMetrics();
+        Map<String, String> config = Tasks.props("http://127.0.0.1:1");
+        config.put(TaskMetrics.FORMATS, formats);
+        metrics = TaskMetrics.of("checkpoint", config, this::workersRegistry, TaskMetrics.MOST);
         long now = System.currentTimeMillis();
         metrics.written(checkpoint("g1", now - 1_000));
         metrics.written(checkpoint("g2", now - 5));
+        metrics.written(checkpoint("g1", now - 1_000));
         assertNull(metrics.seen(), "the service is asked for nothing");
-        assertEquals(Set.of(CHECKPOINT + "group=g1,topic=A.orders,partition=0",
-            CHECKPOINT + "group=g2,topic=A.orders,partition=0"), beans());
-        for (String kind : List.of("", "-min", "-max", "-avg")) {
-            double g1 = latency("g1", kind);
-            double g2 = latency("g2", kind);
-            assertTrue(g1 >= 1_000 && g1 < 60_000, kind + " of g1 is " + g1);
-            assertTrue(g2 >= 5 && g2 < g1, kind + " of g2 is " + g2);
+        for (String format : formats.split(",")) {
+            String prefix = "legacy".equals(format) ? CHECKPOINT : WORKERS;
+            assertEquals(Set.of(prefix + "group=g1,topic=A.orders,partition=0",
+                prefix + "group=g2,topic=A.orders,partition=0"), beans(prefix + "*"));
+            for (String kind : List.of("", "-min", "-max", "-avg")) {
+                double g1 = latency(prefix, "g1", kind);
+                double g2 = latency(prefix, "g2", kind);
+                assertTrue(g1 >= 1_000 && g1 < 60_000, kind + " of g1 is " + g1);
+                assertTrue(g2 >= 5 && g2 < g1, kind + " of g2 is " + g2);
+            }
         }
     }
 
     @Test
     void theirNumberIsBoundedAndTheBoundShows() throws Exception {
         close();
-        metrics = TaskMetrics.of("source", Tasks.props("http://127.0.0.1:1"), null, 1);
+        metrics = TaskMetrics.of("source", Tasks.props("http://127.0.0.1:1"), () -> null, 1);
         try (LogLines log = new LogLines()) {
             metrics.read(measured(1, partition(3, 5, "null") + "," + partition(4, 5, "null")));
             metrics.read(measured(2, partition(4, 5, "null")));
@@ -203,17 +225,58 @@ class TaskMetricsTest {
         return (Double) SERVER.getAttribute(new ObjectName(COPIED + "partition=3"), attribute);
     }
 
-    private static double latency(String group, String kind) throws Exception {
-        ObjectName name = new ObjectName(CHECKPOINT + "group=" + group + ",topic=A.orders,partition=0");
+    private MetricRegistry workersRegistry() {
+        try {
+            return new PluginRegistry(workers, WorkersMetrics.class);
+        } catch (NoSuchMethodException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static double latency(String prefix, String group, String kind) throws Exception {
+        ObjectName name = new ObjectName(prefix + "group=" + group + ",topic=A.orders,partition=0");
         return (Double) SERVER.getAttribute(name, "checkpoint-latency-ms" + kind);
     }
 
     private static Set<String> beans() {
+        return beans("kafka.connect.mirror:type=Mirror*,*");
+    }
+
+    private static Set<String> beans(String pattern) {
         try {
-            return SERVER.queryNames(new ObjectName("kafka.connect.mirror:type=Mirror*,*"), null).stream()
+            return SERVER.queryNames(new ObjectName(pattern), null).stream()
                 .map(ObjectName::toString).collect(Collectors.toSet());
         } catch (javax.management.MalformedObjectNameException e) {
             throw new AssertionError(e);
+        }
+    }
+
+    /** As {@code PluginMetrics} of a worker of Kafka 4.1, which the shim is not compiled against. */
+    private static final class WorkersMetrics {
+        private final Metrics metrics = new Metrics();
+
+        WorkersMetrics() {
+            JmxReporter reporter = new JmxReporter();
+            reporter.contextChange(new KafkaMetricsContext("kafka.connect"));
+            metrics.addReporter(reporter);
+        }
+
+        public MetricName metricName(String name, String description, LinkedHashMap<String, String> tags) {
+            LinkedHashMap<String, String> all = new LinkedHashMap<>(Map.of("connector", "c"));
+            all.put("task", "0");
+            all.putAll(tags);
+            return new MetricName(name, "plugins", description, all);
+        }
+
+        public Sensor addSensor(String name) {
+            if (metrics.getSensor(name) != null) {
+                throw new IllegalArgumentException("Sensor " + name + " already exists");
+            }
+            return metrics.sensor(name);
+        }
+
+        public void removeSensor(String name) {
+            metrics.removeSensor(name);
         }
     }
 }
