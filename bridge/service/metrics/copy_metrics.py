@@ -16,14 +16,17 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from bridge.model.copying import GapKind, Progress
 from bridge.protocol.messages import CopyTotals
+from bridge.service.answers.readiness import flow
 from bridge.service.metrics.naming import PREFIX, family, totals
 from bridge.service.state.copy_progress import CopySnapshot
 from bridge.service.state.copy_samples import MOST_TOPICS
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
+from connectors.base import COPYING_KINDS
 
 MOST_PARTITIONS = 1_000
-_LABELS = ("connector", "source", "target", "topic", "partition")
+_FLOW = ("connector", "source", "target")
+_LABELS = (*_FLOW, "topic", "partition")
 _COUNTERS = {
     "record_count": ("records", "Records copied"),
     "byte_count": ("bytes", "Bytes of the batches copied, as they are compressed"),
@@ -58,6 +61,7 @@ class CopyCollector:
         self._now_ms = now_ms
 
     def collect(self) -> Iterator[Metric]:
+        yield self._heartbeats_known()
         copying = {
             connector.name: snapshot
             for connector in self._table
@@ -89,31 +93,43 @@ class CopyCollector:
                     now.add_metric(labels, value)
             yield now
 
+    def _heartbeats_known(self) -> Metric:
+        """Also of a connector that has reported nothing: where the source is away from the start, all other series of
+        the copy are missing, and an alert on them would say nothing."""
+        known = family(
+            "heartbeat_known",
+            "1 once a heartbeat was copied since the service was started, 0 before: its age is not known",
+            *_FLOW,
+        )
+        for connector in self._table:
+            if connector.kind in COPYING_KINDS:
+                source, target = flow(connector)
+                heartbeat = self._snapshots.connector(connector.name).copying.samples.heartbeat
+                known.add_metric([connector.name, source or "", target or ""], float(heartbeat is not None))
+        return known
+
 
 def _lags(copying: Mapping[str, CopySnapshot], now_ms: int) -> Iterator[Metric]:
     """The metrics of KIP-382 that stock has not."""
-    labels = ("connector", "source", "target")
-    age = family("heartbeat_age_ms", "Since the newest heartbeat that was copied was made", *labels)
-    lag = family(
-        "heartbeat_lag_ms", "From when that heartbeat was made until its copy was committed", *labels
-    )
+    age = family("heartbeat_age_ms", "Since the newest heartbeat that was copied was made", *_FLOW)
+    lag = family("heartbeat_lag_ms", "From when that heartbeat was made until its copy was committed", *_FLOW)
     replication = family(
         "replication_lag_ms",
         "From fetch to commit, on average of the records that were copied last",
-        *labels,
+        *_FLOW,
     )
     for name, snapshot in copying.items():
-        samples, flow = snapshot.samples, _flow(name, snapshot)
+        samples, labels = snapshot.samples, _flow(name, snapshot)
         if samples.heartbeat is not None:
-            age.add_metric(flow, max(0, now_ms - samples.heartbeat.made_ms))
-            lag.add_metric(flow, samples.heartbeat.lag_ms)
+            age.add_metric(labels, max(0, now_ms - samples.heartbeat.made_ms))
+            lag.add_metric(labels, samples.heartbeat.lag_ms)
         if samples.replication_lag_ms is not None:
-            replication.add_metric(flow, round(samples.replication_lag_ms, 1))
+            replication.add_metric(labels, round(samples.replication_lag_ms, 1))
     yield from (age, lag, replication)
 
 
 def _histograms(copying: Mapping[str, CopySnapshot]) -> Iterator[Metric]:
-    labels = ("connector", "source", "target", "topic")
+    labels = (*_FLOW, "topic")
     age = HistogramMetricFamily(
         f"{PREFIX}_topic_record_age_ms", "Age of records when they were fetched", labels=labels
     )
@@ -129,10 +145,11 @@ def _histograms(copying: Mapping[str, CopySnapshot]) -> Iterator[Metric]:
     )
     room = MOST_TOPICS
     for name, snapshot in copying.items():
-        flow, shown = _flow(name, snapshot), 0
+        shown = 0
         for topic, histograms in islice(snapshot.samples.histograms.items(), room):
-            age.add_metric([*flow, topic], histograms.age.buckets(), histograms.age.sum)
-            latency.add_metric([*flow, topic], histograms.latency.buckets(), histograms.latency.sum)
+            of_topic = [*_flow(name, snapshot), topic]
+            age.add_metric(of_topic, histograms.age.buckets(), histograms.age.sum)
+            latency.add_metric(of_topic, histograms.latency.buckets(), histograms.latency.sum)
             shown += 1
         room -= shown
         left_out.add_metric(

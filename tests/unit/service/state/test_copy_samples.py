@@ -207,6 +207,29 @@ def test_topics_have_histograms_and_the_flow_the_lags_of_the_kip() -> None:
     run(test)
 
 
+def test_a_source_that_is_away_from_the_start_has_no_age_and_a_series_that_says_so() -> None:
+    async def test(at: ServiceHarness) -> None:
+        config = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
+        at.service.table.start_task("c", 0, session(1), "source", 1, config)
+        known = 'mirror_bridge_heartbeat_known{connector="c",source="A",target="B"}'
+
+        async def said() -> list[str]:
+            text = (await at.client.get("/metrics")).text
+            return [line for line in text.splitlines() if line.startswith("mirror_bridge_heartbeat_")]
+
+        assert await said() == [f"{known} 0.0"], "nothing was reported of the copy yet"
+        generation = at.service.table.connector("c").generation
+        records = sample(0, 10, Latencies(10, 1_000, 50, 200, 80))
+        at.service.snapshots.progress("c", generation, report(0, samples=(records,), whole=True))
+        assert await said() == [f"{known} 0.0"], "records alone tell nothing of heartbeats"
+        beat = sample(0, 1, Latencies(1, 30, 30, 30, 30), topic="heartbeats")
+        at.service.snapshots.progress("c", generation, report(0, samples=(beat,)))
+        assert f"{known} 1.0" in await said()
+        assert len(await said()) == 3
+
+    run(test)
+
+
 def test_histograms_are_bounded_over_all_connectors_and_the_bound_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
