@@ -1,5 +1,5 @@
-"""`python -m bridge.local check` checks that there are a JDK and Maven; `fetch` also downloads Kafka's jars, once, and
-archives the classes that its servers and Spark's drivers load."""
+"""`python -m bridge.local check` checks that there are a JDK and Maven; `fetch` also downloads Kafka's jars and the JMX
+exporter's, once, and archives the classes that its servers and Spark's drivers load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from bridge.local.archives import make_archives
 from bridge.local.errors import LocalStackError
-from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
+from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, exporter_jar, kafka_jars
 from bridge.local.java import find_java, find_maven
 from bridge.local.spark_classes import make_spark_archive
 
@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
         if arguments == ["fetch"]:
             for version in (DEFAULT_KAFKA, OLDEST_WORKER):
                 kafka_jars(version)
+            exporter_jar()
             make_archives()
             make_spark_archive()
     except LocalStackError as error:

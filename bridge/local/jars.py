@@ -1,6 +1,7 @@
-"""Kafka's own jars of one version, resolved by Maven once and kept in a cache directory.
+"""Kafka's own jars of one version, and the JMX exporter's, resolved by Maven once and kept in a cache directory.
 
     $MIRROR_BRIDGE_CACHE/kafka-4.3.1-<digest of the pom>/*.jar
+    $MIRROR_BRIDGE_CACHE/jmx-exporter-1.0.1/*.jar
 
 The directory appears by one rename, so it is either whole or not there; a lock file makes the second of two
 processes wait for the first instead of resolving again.
@@ -28,6 +29,8 @@ OLDEST_WORKER = "3.9.1"
 
 _HERE = Path(__file__).parent
 _POM = _HERE / "jars.pom.xml"
+_EXPORTER = "1.0.1"
+_EXPORTER_POM = _HERE / "exporter.pom.xml"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
@@ -113,18 +116,33 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def exporter_jar() -> Path:
+    """The Prometheus JMX exporter, by which users read the worker's MBeans; downloaded when the cache has none."""
+    directory = cache_directory() / f"jmx-exporter-{_EXPORTER}"
+    if not directory.is_dir():
+        with locked(directory):
+            if not directory.is_dir():
+                options = (f"-Dexporter.version={_EXPORTER}",)
+                _copy(_EXPORTER_POM, directory, options, "fetch the Prometheus JMX exporter")
+    (jar,) = directory.glob("*.jar")
+    return jar
+
+
 def _resolve(version: str, directory: Path) -> None:
     unwanted = (
         "log4j-slf4j-impl,log4j-api,log4j-core" if uses_reload4j(version) else "slf4j-reload4j,reload4j"
     )
+    options = (f"-Dkafka.version={version}", "-DincludeScope=runtime", f"-DexcludeArtifactIds={unwanted}")
+    _copy(_POM, directory, options, f"fetch the jars of Kafka {version}")
+
+
+def _copy(pom: Path, directory: Path, options: tuple[str, ...], purpose: str) -> None:
+    """What a pom depends on, into a directory that is not there yet."""
     staging = Path(tempfile.mkdtemp(prefix=directory.name + ".", dir=directory.parent))
     try:
         run_maven(
-            [
-                *("-f", str(_POM), f"-Dkafka.version={version}", _COPY, "-DincludeScope=runtime"),
-                *(f"-DoutputDirectory={staging}", f"-DexcludeArtifactIds={unwanted}"),
-            ],
-            purpose=f"fetch the jars of Kafka {version}",
+            ["-f", str(pom), _COPY, *options, f"-DoutputDirectory={staging}"],
+            purpose=purpose,
         )
         staging.rename(directory)
     finally:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import FetchPartition
-from bridge.kafka.record.batch import CODEC, CONTROL, parse
+from bridge.kafka.record.batch import CODEC
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
-from bridge.model.values import Side, TopicPartition
 from tests.integration.test_copying import varied
 from tests.support import produce
+from tests.support.batches import data_batches
 from tests.support.pipeline import CopyFlow
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -23,23 +17,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 def arrived(bootstrap: str, topic: str) -> set[str]:
     """Codecs of the batches with data in partition 0."""
-
-    async def asking() -> bytes:
-        client = NetworkClient(
-            client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap}).raw
-        )
-        try:
-            meta = (await client.metadata([topic]))[topic]
-            part = FetchPartition(meta.topic_id, 0, 1 << 24)
-            call = log_requests.fetch({TopicPartition(topic, 0): part}, committed_only=True)
-            answer = await client.send(meta.partitions[0].leader, call, "read batches")
-            result = log_requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})
-            return bytes(result[TopicPartition(topic, 0)].records)
-        finally:
-            await client.close()
-
-    batches = list(parse(asyncio.run(asking())))
-    return {CODECS[each.attributes & CODEC] for each in batches if not each.attributes & CONTROL}
+    return {CODECS[each.attributes & CODEC] for each in data_batches(bootstrap, topic)}
 
 
 @pytest.mark.parametrize(("requested", "level"), [("", None), ("zstd", 9), ("lz4", None), ("none", None)])

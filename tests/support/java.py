@@ -19,17 +19,19 @@ SHORT_LIVED = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def kafka_class(main: str, *before: Path, version: str = "4.3.1") -> list[str]:
-    """The command that runs a class of Kafka's own jars, or of the directories `before` them; its log is off."""
+    """The command that runs a class of Kafka's own jars, or of the jars and directories `before` them; its log is
+    off."""
     classpath = ":".join([*map(str, before), f"{kafka_jars(version).directory}/*"])
     return ["java", *SHORT_LIVED, "-Dlog4j2.level=OFF", "-cp", classpath, main]
 
 
-def compiled(source: Path, classes: Path, main: str) -> list[str]:
-    """The command that runs `main`. The class is of Kafka's own package where it needs what is private to that."""
-    jars = f"{kafka_jars('4.3.1').directory}/*"
+def compiled(source: Path, classes: Path, main: str, *more: Path) -> list[str]:
+    """The command that runs `main`. The class is of Kafka's own package where it needs what is private to that. `more`:
+    other jars."""
+    jars = ":".join([*map(str, more), f"{kafka_jars('4.3.1').directory}/*"])
     strict = ("-Xlint:all", "-Werror")
     subprocess.run(["javac", *COMPILER, *strict, "-cp", jars, "-d", str(classes), str(source)], check=True)
-    return kafka_class(main, classes)
+    return kafka_class(main, classes, *more)
 
 
 def asking(command: Sequence[str]) -> Ask:
