@@ -73,7 +73,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """None while no process runs."""
+        """The process id; None while no process runs."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:

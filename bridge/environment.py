@@ -16,8 +16,8 @@ def forget_secrets(environment: MutableMapping[str, str]) -> None:
 
 
 def for_child() -> dict[str, str]:
-    """What a child process of ours gets: everything but the secrets, and our module search path, since it and its own
-    children (Python workers of Spark) have to find our modules where we found them."""
+    """Returns the environment of a child process of ours: everything but the secrets, and our module search path, since
+    it and its own children (Python workers of Spark) have to find our modules where we found them."""
     environment = dict(os.environ)
     forget_secrets(environment)
     return environment | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

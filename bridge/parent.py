@@ -1,4 +1,4 @@
-"""For child processes that hold a channel to their parent: they end when the parent does."""
+"""Ends child processes, which hold a channel to their parent, when the parent ends."""
 
 from __future__ import annotations
 

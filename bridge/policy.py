@@ -1,4 +1,4 @@
-"""What the operator of the service allows connector configurations to name (docs/security.md)."""
+"""Holds what the operator of the service allows connector configurations to name (docs/security.md)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class Settings(PolicySettings, LimitSettings):
         return context
 
     def exposed(self) -> str | None:
-        """What an operator should know about the address, or None."""
+        """Returns what an operator should know about the address, or None."""
         if _is_loopback(self.host):
             return None
         lacking = [

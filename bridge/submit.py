@@ -1,4 +1,4 @@
-"""What spark-submit runs, in client mode (docs/spark.md):
+"""Runs a copy by spark-submit, in client mode (docs/spark.md):
 
     spark-submit --master … bridge/submit.py --config mirror.properties
 

@@ -84,7 +84,7 @@ class Cluster(Protocol):
     async def topics(
         self, names: Sequence[str], *, right: str = "READ"
     ) -> Mapping[str, TopicInfo | KafkaFailure]:
-        """`right` as above, of a refused topic."""
+        """Describes topics. `right` as above, of a refused topic."""
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
@@ -122,7 +122,7 @@ class Cluster(Protocol):
         key."""
 
     def tail(self, topic: str, *, committed_only: bool = False) -> Tail:
-        """`committed_only`: without records of open and aborted transactions."""
+        """Opens a topic to be followed. `committed_only`: without records of open and aborted transactions."""
 
     @property
     def topic_admin(self) -> TopicAdmin: ...
@@ -132,8 +132,8 @@ class Clusters(Protocol):
     """Opens clusters; equal settings share clients."""
 
     def open(self, side: Side, props: Mapping[str, str]) -> Cluster:
-        """`props` is the connector's whole configuration; the side's prefixes are resolved as stock does (stock
-        §1.1)."""
+        """Opens a cluster. `props` is the connector's whole configuration; the side's prefixes are resolved as stock
+        does (stock §1.1)."""
 
     async def release(self, cluster: Cluster) -> None: ...
 

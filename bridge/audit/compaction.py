@@ -1,4 +1,4 @@
-"""What compaction may have taken: a record of whose key a later one is there."""
+"""Finds what compaction may have taken: records whose key has a later record."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def compared(stretch: Stretch, source: Numbers, target: Numbers, rules: Rules) -
 
 
 class _Comparison:
-    """`mate`: of each record on the source the index of its copy on the target, -1 without one; `original` the other
-    way round."""
+    """The pairs found so far in one stretch. `mate`: for each source record the index of its copy, -1 for none;
+    `original`: the other way round."""
 
     def __init__(self, stretch: Stretch, source: Numbers, target: Numbers, rules: Rules) -> None:
         self._stretch, self._rules = stretch, rules
@@ -223,7 +223,7 @@ class _Comparison:
                 self._differ(Kind.EXTRA, None, index)
 
     def _first_with_digest(self, others: Numbers) -> dict[int, int]:
-        """By digest the first record of the source that has it."""
+        """Returns by digest the first record of the source that has it."""
         wanted = np.flatnonzero(np.isin(self._source[DIGEST], self._target[DIGEST, others]))[::-1]
         return dict(zip(self._source[DIGEST, wanted].tolist(), wanted.tolist(), strict=True))
 

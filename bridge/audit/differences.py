@@ -86,8 +86,8 @@ NO_WINDOW = -1
 
 @dataclass(slots=True)
 class Findings:
-    """Of one stretch or of several: counts by window, of all differences; the first differences themselves; and what
-    was not compared, by why."""
+    """What the comparison of one stretch, or of several, has found: counts by window, of all differences; the first
+    differences themselves; and what was not compared, by why."""
 
     windows: dict[int, Window] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)

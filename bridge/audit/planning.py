@@ -37,7 +37,7 @@ class Logs:
 
 @dataclass(slots=True)
 class Plan:
-    """`left`: offsets or records that are not compared, by why."""
+    """What an audit compares of one partition. `left`: offsets or records that are not compared, by reason."""
 
     stretches: list[Stretch] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)
@@ -154,7 +154,7 @@ def _by_runs(logs: Logs, plan: Plan) -> Iterator[_Part]:
 def _uncovered(
     logs: Logs, plan: Plan, upstream: int, covered: int, downstream: int, start: int, is_first: bool
 ) -> Iterator[_Part]:
-    """What no run covers: copied by another mirror, lost, or never copied."""
+    """Plans what no run covers: copied by another mirror, lost, or never copied."""
     source = _clipped(logs, Offsets(upstream, max(upstream, covered)))
     target = Offsets(downstream, max(downstream, start))
     if is_first and not target.size:
@@ -216,7 +216,7 @@ def _run(logs: Logs, plan: Plan, run: OffsetRun, source: Offsets, target: Offset
 
 
 def _clipped(logs: Logs, source: Offsets) -> Offsets:
-    """What of these offsets is there, and wanted."""
+    """Returns what of these offsets is there, and wanted."""
     wanted = logs.wanted or Offsets(logs.source.start, logs.source.end)
     start = max(source.start, wanted.start, logs.source.start)
     return Offsets(start, max(start, min(source.end, wanted.end, logs.source.end)))

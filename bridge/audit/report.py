@@ -21,7 +21,8 @@ class Verdict(StrEnum):
 
 @dataclass(slots=True)
 class PartitionReport:
-    """`by_runs`: whether runs told which records belong together. `failures`: why something could not be compared."""
+    """The result for one partition. `by_runs`: whether runs told which records belong together. `failures`: why
+    something could not be compared."""
 
     source: TopicPartition
     target: TopicPartition
@@ -38,8 +39,8 @@ class PartitionReport:
 
 @dataclass(slots=True)
 class Report:
-    """`failures`: of topics as a whole. `sample`: share of the stretches that were compared, None for all.
-    `window_ms`: of a time window."""
+    """The result of an audit. `failures`: of topics as a whole. `sample`: share of the stretches that were compared,
+    None for all. `window_ms`: of a time window."""
 
     partitions: list[PartitionReport]
     failures: list[str]

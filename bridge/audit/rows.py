@@ -101,7 +101,7 @@ def not_compared(report: Report) -> dict[str, int]:
 
 
 def time_of(at_ms: int) -> datetime | None:
-    """None for a time that no calendar has."""
+    """Converts ms since the epoch; None for a time that no calendar has."""
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
     except OverflowError:

@@ -23,9 +23,9 @@ _NOTHING = TailPart((), restarted=False, at_end=True)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What to print. `topic`: its name by the replication policy; `decode`: makes of key and value an object whose
-    `str` is the formatter's line, or raises SchemaError; `max_messages`: end after so many; `idle`: end after so many
-    seconds without a record. None is no limit."""
+    """The topic to print, and how much of it. `topic`: its name by the replication policy; `decode`: makes of key and
+    value an object whose `str` is the formatter's line, or raises SchemaError; `max_messages`: end after so many;
+    `idle`: end after so many seconds without a record. None is no limit."""
 
     topic: Callable[[ReplicationPolicy], str]
     decode: Decode

@@ -22,7 +22,7 @@ Pattern = re.Pattern[str] | JavaPattern
 
 
 class MirrorClient:
-    """For use in one event loop; close it, or use it as `async with`. Calls raise KafkaFailure.
+    """Stock's MirrorClient. For use in one event loop; close it, or use it as `async with`. Calls raise KafkaFailure.
 
     `props` are those of stock's MirrorClientConfig (`bootstrap.servers`, `replication.policy.*`, Kafka's client
     properties, overridden under `admin.` and `consumer.`); with a `side`, those of a connector. Raises ConfigRejected.

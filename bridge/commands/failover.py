@@ -124,7 +124,7 @@ def _undo(
 
 
 def as_csv(groups: list[MovedGroup]) -> str:
-    """`topic,partition,offset` of one group, `group,topic,partition,offset` of several."""
+    """Returns lines of `topic,partition,offset` for one group, `group,topic,partition,offset` for several."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for each in groups:

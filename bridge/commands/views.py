@@ -54,7 +54,7 @@ class Copying:
     async def stored_offsets(
         self, partitions: Sequence[Mapping[str, str | int]]
     ) -> Sequence[Mapping[str, int] | None]:
-        """None for all: without Connect nothing has stored any."""
+        """Returns None for all: without Connect nothing has stored any."""
         return [None] * len(partitions)
 
     async def begin(self, clusters: Clusters, props: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class View(Protocol):
 
 
 class Lines:
-    """For logs and pipes: a line every few seconds on standard output, and errors at once on standard error."""
+    """Writes for logs and pipes: a line every few seconds on standard output, and errors at once on standard error."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + LINE_SECONDS
@@ -102,7 +102,7 @@ class Lines:
 
 
 class LiveTable:
-    """For terminals: a table that is redrawn in place."""
+    """Draws a table for terminals, and redraws it in place."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

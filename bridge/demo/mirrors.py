@@ -17,7 +17,7 @@ Config = dict[str, str]
 
 
 def mirror(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
-    """connectors/source/connector.json for all topics, with a single replica."""
+    """Returns connectors/source/connector.json for all topics, with a single replica."""
     name, config = _shipped("source", source, target, service)
     return name, config | {
         "topics": ",".join(TOPICS),
@@ -42,7 +42,7 @@ def checkpoints(source: Cluster, target: Cluster) -> Config:
 
 
 def ours(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
-    """connectors/group_offset/connector.json, with shorter intervals."""
+    """Returns connectors/group_offset/connector.json, with shorter intervals."""
     name, config = _shipped("group_offset", source, target, service)
     return name, config | {
         "sync.group.offsets.interval.seconds": INTERVAL_SECONDS,

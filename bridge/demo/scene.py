@@ -36,7 +36,7 @@ class Played(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What both logs hold, by source partition."""
+    """The truth: what both logs hold, by source partition."""
 
     target: Mapping[Tp, PartitionLog]
     alignments: Mapping[Tp, Alignment]

@@ -160,7 +160,7 @@ async def _hidden(connected: Connected, names: Sequence[str], listed: Sequence[s
 
 
 async def _ids(props: Mapping[str, str], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    """By transactional id, the operations that the user of the producers may do."""
+    """Returns by transactional id the operations that the user of the producers may do."""
     if not names:
         return {}
     inspection = Inspection(producer_settings(Side.TARGET, props))

@@ -202,7 +202,8 @@ class KafkaCluster:
         return results
 
     async def _append_time(self, topics: Mapping[str, str]) -> dict[str, bool]:
-        """By name, for topics with their ids. Topics whose configs could not be described are left out."""
+        """Returns by topic name whether brokers set its timestamps, for topics with their ids. Topics whose configs
+        could not be described are left out."""
         now = time.monotonic()
         ask = [
             name

@@ -23,8 +23,9 @@ _PAUSE = 0.02
 
 
 async def verify_compacted(client: NetworkClient, topics: Mapping[str, str]) -> None:
-    """`topics`: names, with what they hold. As Connect it goes on where configs may not be described, and says so in
-    the log. Raises KafkaFailure, TOPIC_CONFIG for a topic that would lose what it holds."""
+    """Verifies that topics are compacted. `topics`: names, with what they hold. As Connect it goes on where configs may
+    not be described, and says so in the log. Raises KafkaFailure, TOPIC_CONFIG for a topic that would lose what it
+    holds."""
     described = await describe_configs(client, list(topics))
     for topic, holds in topics.items():
         configs = described[topic]

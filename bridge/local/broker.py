@@ -98,7 +98,7 @@ class Broker(Server):
         return self.address("PLAINTEXT")
 
     def address(self, listener: str) -> str:
-        """host:port of PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
+        """Returns host:port of a listener: PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
         return self._ports[listener].address
 
     @property

@@ -82,7 +82,7 @@ class ContainerCluster:
             ) from error
 
     def wait_ready(self) -> None:
-        """`launch` has waited for it."""
+        """Does nothing: `launch` has waited for it."""
 
     def close(self) -> None:
         if self._container is not None:

@@ -16,7 +16,7 @@ START_SECONDS = 120.0
 
 
 class MirrorNode(Server):
-    """`mirror-bridge mirror FILE` on a port of its own; `environment` carries MIRROR_BRIDGE_… settings."""
+    """Runs `mirror-bridge mirror FILE` on a port of its own; `environment` carries MIRROR_BRIDGE_… settings."""
 
     def __init__(
         self,

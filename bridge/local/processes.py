@@ -52,7 +52,7 @@ class ManagedProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """None while running and before the first start; negative for a signal."""
+        """The process's exit status: None while it runs and before the first start, negative for a signal."""
         return None if self._popen is None else self._popen.poll()
 
     def start(self) -> None:

@@ -18,7 +18,7 @@ START_SECONDS = 120.0
 
 
 class BridgeService(Server):
-    """`mirror-bridge serve` on a port of its own; `environment` carries MIRROR_BRIDGE_… settings."""
+    """Runs `mirror-bridge serve` on a port of its own; `environment` carries MIRROR_BRIDGE_… settings."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ our own lines say what changed."""
 
 
 def set_up_logs(process: str, level: str, style: str, output: TextIO | None = None) -> logging.Handler:
-    """`style` is `text` or `json`; `output` is standard error if not given."""
+    """Sets up the logs of this process. `style` is `text` or `json`; `output` is standard error if not given."""
     handler = logging.StreamHandler(output or sys.stderr)
     lines: Lines = JsonLines(process) if style == "json" else TextLines(process)
     handler.setFormatter(lines)

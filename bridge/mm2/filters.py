@@ -73,7 +73,7 @@ class PatternList:
 
 
 class DefaultTopicFilter:
-    """`topics`, or `topics.regex` where it is given, and not `topics.exclude`."""
+    """Chooses what `topics` names, or `topics.regex` where it is given, and not `topics.exclude`."""
 
     def __init__(self) -> None:
         self._include = self._exclude = PatternList()
@@ -89,7 +89,7 @@ class DefaultTopicFilter:
 
 
 class DefaultGroupFilter:
-    """`groups` and not `groups.exclude`."""
+    """Chooses what `groups` names, and not `groups.exclude`."""
 
     def __init__(self) -> None:
         self._include = self._exclude = PatternList()

@@ -70,7 +70,7 @@ class Scanner:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """What one escape stands for: `inside` a class, and `alone`; `char` when it is a single character."""
+    """The meaning of one escape: `inside` a class, and `alone`; `char` when it is a single character."""
 
     inside: str
     alone: str

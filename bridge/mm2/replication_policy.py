@@ -79,8 +79,8 @@ class ReplicationPolicy(ABC):
 
 
 class DefaultReplicationPolicy(ReplicationPolicy):
-    """`<alias><separator><topic>`. A name is read up to its first separator, or, where it begins with one of the
-    aliases that are said to contain separators, up to the end of the longest of them."""
+    """Names remote topics `<alias><separator><topic>`. A name is read up to its first separator, or, where it begins
+    with one of the aliases that are said to contain separators, up to the end of the longest of them."""
 
     def __init__(self) -> None:
         self.separator = "."
@@ -234,7 +234,7 @@ def counterpart(
 
 
 def java_split(text: str, separator: str) -> list[str]:
-    """`Pattern.compile(Pattern.quote(separator)).split(text)`: trailing empty parts are dropped."""
+    """Splits as `Pattern.compile(Pattern.quote(separator)).split(text)` does: trailing empty parts are dropped."""
     parts = text.split(separator) if separator else list(text) or [""]
     if len(parts) == 1:
         return parts

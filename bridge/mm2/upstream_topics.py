@@ -1,4 +1,5 @@
-"""What names of topics say of the clusters upstream (MirrorClient, stock §1.9). `topics`: all names on one cluster."""
+"""Reads from names of topics which clusters are upstream (MirrorClient, stock §1.9). `topics`: all names on one
+cluster."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
 def problem(address: str) -> str | None:
-    """What is wrong with an address: passwords would go to another machine in the open, or a token be shown."""
+    """Returns what is wrong with an address: passwords would go to another machine in the open, or a token be shown."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
         return "it must be sc://HOST or sc://HOST:PORT, with parameters behind it as in sc://HOST:15002/;use_ssl=true"
@@ -33,7 +33,7 @@ def problem(address: str) -> str | None:
 
 
 def shown(address: str) -> str:
-    """Without its parameters."""
+    """Returns the address without its parameters."""
     match = _ADDRESS.fullmatch(address)
     return "a server that has no address" if match is None else f"sc://{match['host']}:{endpoint(address)[1]}"
 

@@ -162,8 +162,8 @@ class PipelineState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """`errors` are those that time may heal; `failure` is the permanent one. `gaps` are the newest entries of the gap
-    ledger, `gap_counts` counts all of them by kind."""
+    """The state of a pipeline. `errors`: those that time may heal; `failure` is the permanent one. `gaps` are the
+    newest entries of the gap ledger, `gap_counts` counts all of them by kind."""
 
     state: PipelineState = PipelineState.STARTING
     layout: int = 0

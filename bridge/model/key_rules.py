@@ -17,9 +17,9 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """`why` is for an operator: how the key is honoured, why ignoring it changes no copied record, or why it is
-    refused and what to use instead. `same`: values that ask for what happens anyway, so that nothing is ignored, and
-    nothing refused."""
+    """The rule for a key. `why` is for an operator: how the key is honoured, why ignoring it changes no copied record,
+    or why it is refused and what to use instead. `same`: values that ask for what happens anyway, so that nothing is
+    ignored, and nothing refused."""
 
     effect: Effect
     why: str

@@ -86,7 +86,7 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """`topic_id` is the broker's UUID as text ("" from brokers before 3.1)."""
+    """A topic. `topic_id` is the broker's UUID as text ("" from brokers before 3.1)."""
 
     name: str
     topic_id: str

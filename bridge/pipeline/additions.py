@@ -53,7 +53,8 @@ def encode(work: Slice, additions: Sequence[Addition]) -> bytes:
 
 
 def decode(value: bytes | None, work: Slice) -> Sequence[Addition] | None:
-    """What was added to the slice; None for a record that is not of its layout, or that the driver has not signed."""
+    """Decodes what was added to the slice; None for a record that is not of its layout, or that the driver has not
+    signed."""
     try:
         fields = json.loads(value or b"null")
         content, mac = fields["content"], fields["mac"]

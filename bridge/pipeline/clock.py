@@ -20,7 +20,7 @@ _POSITIONS_AFTER = 10.0
 
 
 class Target(Protocol):
-    """What the producer knows of the target; in seconds."""
+    """The target as the producer knows it; in seconds."""
 
     @property
     def round_trip(self) -> float: ...

@@ -77,9 +77,9 @@ class Copier:
         again: bool = False,
         tally: Tally | None = None,
     ) -> None:
-        """`seen` is emptied once what it says is committed. `bucket`: None for no limit. `joining`: all that was added
-        to the slice by now. `again`: the slice may have copied some of that before, so that only the runs topic tells
-        how far. `tally` counts what is committed."""
+        """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `joining`: all that
+        was added to the slice by now. `again`: the slice may have copied some of that before, so that only the runs
+        topic tells how far. `tally` counts what is committed."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
@@ -161,7 +161,7 @@ class Copier:
     # -- where to go on --------------------------------------------------------------------------------------------
 
     async def _go_on(self) -> None:
-        """Positions from the committed runs; gaps and positions that no run has yet are committed at once."""
+        """Takes positions from the committed runs; gaps and positions that no run has yet are committed at once."""
         spec = self._spec
         opened = await open_partitions(
             self._source,
@@ -271,8 +271,8 @@ class Copier:
             await self._commit()
 
     async def _send(self, copied: Copied, chunk: Chunk) -> None:
-        """Once the target takes another batch; in the next transaction when this one has lasted too long by then.
-        What goes to several topics at once stays together: no position lies between its batches."""
+        """Sends a batch when the target has room; commits first if this transaction has lasted too long by then. What
+        goes to several topics at once stays together: no position lies between its batches."""
         if self._bucket is not None:
             await self._until_full(self._bucket)
             self._bucket.take(len(chunk.data))
@@ -395,5 +395,5 @@ class Copier:
 
 
 def _now_ms() -> int:
-    """By the clock of the day, as the records' timestamps are."""
+    """Returns the time of day in ms, as the records' timestamps are."""
     return int(time.time() * 1000)

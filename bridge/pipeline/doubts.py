@@ -1,8 +1,8 @@
 """Decides whether the newest run of a partition can be true, given the logs as they are. Pure.
 
-Copying goes on where the newest run ends. One that tells of more than the logs hold (a bug, or somebody who may write
-to the runs topic) would have all skipped that is not copied yet. It may be true all the same, where a log was cut back:
-then the other cluster still has the record that it ends with.
+Copying goes on where the newest run ends. One that goes beyond the logs (a bug, or somebody who may write to the runs
+topic) would have all skipped that is not copied yet. It may be true all the same, where a log was cut back: then the
+other cluster still has the record that it ends with.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def doubted(
     """Compares a run with the logs: None where nothing contradicts it; why it can't be true; or the record that would
     prove it. `others`: the runs of the partition that it contradicts.
 
-    A position beyond the source's end is no matter of this: nothing was copied between the run's records and it
+    A position beyond the source's end is not checked here: nothing was copied between the run's records and it
     (see gaps.resume).
     """
     rivals = any(_of_these(other, copied) for other in others)

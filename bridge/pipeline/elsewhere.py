@@ -71,7 +71,7 @@ async def mixed(
 async def decided(
     spec: PipelineSpec, look: Callable[[], Awaitable[dict[TopicPair, OtherCopy]]]
 ) -> dict[TopicPair, OtherCopy]:
-    """What `look` returns (`mixed`, `opposite`), once all connectors that come behind this one have settled their
+    """Returns what `look` does (`mixed`, `opposite`), once all connectors that come behind this one have settled their
     claims or withdrawn them, or time is over. Raises KafkaFailure."""
     end = time.monotonic() + DECIDED_SECONDS
     while True:

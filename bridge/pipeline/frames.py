@@ -1,4 +1,4 @@
-"""What the launcher and the driver process say to each other: a JSON object a line, on standard input and output.
+"""The protocol between the launcher and the driver process: a JSON object a line, on standard input and output.
 
     to the driver      {"spec": …}  once, first; {"assign": [ … ]}; {"stop": true}
                        {"gateway": [port, secret]}  before the spec, where Spark runs already
@@ -177,7 +177,7 @@ def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
 
 
 def _packed_progress(progress: Iterable[Progress]) -> list[list[object]]:
-    """Without the rates, which the driver does not know."""
+    """Packs progress without the rates, which the driver does not know."""
     topics: dict[tuple[str, str], list[object]] = {}
     for topic, partition, target, at, end, records, size, _, _, age, latency in progress:
         rows = topics.setdefault((topic, target), [topic, target])

@@ -39,7 +39,7 @@ def resume(
     from_latest: bool,
     now_ms: int,
 ) -> Resume:
-    """Where to go on after the last of `runs`, the committed ones of the partition in their order; `source` and
+    """Returns where to go on after the last of `runs`, the committed ones of the partition in their order; `source` and
     `target` are the logs as they are now, under the topic ids in `copied`, as far as they are those that were copied
     from and to.
 
@@ -140,8 +140,8 @@ def refusal(gaps: Sequence[Gap]) -> str:
 
 
 def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resume:
-    """Where a stock mirror had come to. It keeps no topic ids: whether a log that ends before that was cut back or made
-    again nobody knows, so all of it is copied, as stock would do (auto.offset.reset)."""
+    """Returns where a stock mirror had come to. It keeps no topic ids: whether a log that ends before that was cut back
+    or made again nobody knows, so all of it is copied, as stock would do (auto.offset.reset)."""
     if start <= source.end:
         return _within(copied, start, source, now_ms)
     detail = (

@@ -50,7 +50,7 @@ class LayoutRecord(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes | None) -> LayoutRecord | None:
-        """None for what is no layout record; fields of later versions are passed over."""
+        """Decodes a layout record; None for another kind of record; fields of later versions are passed over."""
         fields = _object(value)
         layout, slots = fields.get("layout"), fields.get("slots")
         stop, copied = fields.get("stop", False), fields.get("copied", False)
@@ -86,7 +86,7 @@ class SliceReport(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes | None) -> SliceReport | None:
-        """None for what is no report."""
+        """Decodes a report; None for another kind of record."""
         fields = _object(value)
         layout, slot, moved = fields.get("layout"), fields.get("slot"), fields.get("moved", [])
         texts = [fields.get(name, "") for name in ("error", "failure", "ended")]
@@ -127,8 +127,8 @@ class Claim(NamedTuple):
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None = b"") -> Claim | None:
-        """None for what is no claim. Whatever can't be read in the value, the claim is settled then: nobody copies
-        beside it."""
+        """Decodes a claim; None for another kind of record. Whatever can't be read in the value, the claim is settled
+        then: nobody copies beside it."""
         fields = _object(key)
         names = [fields.get(name) for name in ("source", "target", "connector")]
         if len(fields) != len(names) or not all(isinstance(name, str) for name in names):
@@ -147,12 +147,12 @@ def report_key(spec: PipelineSpec, slot: int) -> bytes:
 
 
 def unversioned_layout_key(spec: PipelineSpec) -> bytes:
-    """Where version 0 keeps the newest layout."""
+    """Returns the key under which version 0 keeps the newest layout."""
     return spec.name.encode()
 
 
 class LayoutTopic(NamedTuple):
-    """What the layout topic holds for one connector."""
+    """The layout topic's content for one connector."""
 
     newest: LayoutRecord
     """Layout 0 when there was none."""
@@ -181,7 +181,7 @@ class LayoutTopic(NamedTuple):
 
 
 def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopic:
-    """`records` are the committed ones, in the order of the log.
+    """Reads the layout topic. `records` are the committed ones, in the order of the log.
 
     A layout record of this connector that nobody can read has replaced the true one, so that neither its number nor its
     slots are known. Every layout has at least one record in the log: its offset is above any number that was given. And

@@ -32,8 +32,8 @@ async def open_joining(
     *,
     again: bool,
 ) -> Joined:
-    """`again`: the slice may have copied some of them before, so that only the runs topic tells how far. Raises
-    KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    """Finds where partitions begin that join. `again`: the slice may have copied some of them before, so that only the
+    runs topic tells how far. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     partitions = [each.copied for each in additions]
     if again:
         records = await read_committed(target, spec.runs_topic)

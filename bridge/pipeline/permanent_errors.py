@@ -6,7 +6,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import PipelineSpec
 
 _PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.TOPIC_CONFIG}
-"""What no waiting heals."""
+"""Faults that waiting does not resolve."""
 
 
 def permanent(failure: KafkaFailure, spec: PipelineSpec) -> bool:

@@ -20,7 +20,7 @@ class _Entry:
 
 
 class ProgressTable:
-    """Progress of every copy in the runs topic, assigned or not: which are comes later."""
+    """Progress of every copy in the runs topic, of assigned and unassigned ones."""
 
     def __init__(self, began_ms: int) -> None:
         """`began_ms`: when the pipeline was started; what was committed before adds nothing to the counters."""
@@ -87,7 +87,7 @@ class ProgressTable:
         return [sample for copy, sample in samples.items() if copy in copies]
 
     def end(self, copy: CopyId, source_end: int) -> Progress | None:
-        """Sets the source's log end as it is now; None for a copy that has no run."""
+        """Sets the source's log end offset; None for a copy that has no run."""
         entry = self._entries.get(copy)
         if entry is None:
             return None

@@ -69,7 +69,7 @@ class Watcher:
         return self._unreadable.counts
 
     def new_layout(self, layout: int, partitions: Sequence[Copied], others: Set[CopyId]) -> None:
-        """`others`: what else the runs topic tells of."""
+        """Follows a new layout. `others`: what else the runs topic tells of."""
         self._layout, self._partitions, self._slice_reports = layout, partitions, {}
         self._ids = {each.id for each in partitions}
         self._copies.keep(self._ids | others)
@@ -82,11 +82,11 @@ class Watcher:
         self.progress |= {each.source: known for each in partitions if (known := self._copies.of(each.id))}
 
     def weights(self) -> Mapping[TopicPartition, float]:
-        """By partition, what it has cost so far; for the balance of the next layout."""
+        """Returns the cost of each partition so far, for the balance of the next layout."""
         return {tp: float(each.bytes) for tp, each in self.progress.items()}
 
     def drain_samples(self) -> list[CopySample]:
-        """What was copied of these partitions since the last call."""
+        """Returns and clears the samples of these partitions since the last call."""
         return self._copies.drain_samples(self._ids)
 
     @property

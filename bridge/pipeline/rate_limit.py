@@ -20,7 +20,7 @@ _GROWTH = 1.5
 _LEAST = 1 / 50
 """Part of an equal share that every slice keeps: what it begins with when records come."""
 _NEWS = 0.1
-"""Change of a share from which on slices are told."""
+"""Smallest relative change of a share that slices are told of."""
 
 
 class TokenBucket:
@@ -34,7 +34,7 @@ class TokenBucket:
         self._rate = rate
 
     def wait(self, now: float) -> float:
-        """Seconds until the next batch may be taken, 0 for at once."""
+        """Returns the seconds until the next batch may be taken, 0 for at once."""
         self._fill(now)
         return max(0.0, -self._tokens / self._rate)
 
@@ -42,7 +42,7 @@ class TokenBucket:
         self._tokens -= size
 
     def rest(self, now: float) -> None:
-        """Called when there was nothing to take."""
+        """Limits what the bucket keeps while there are no records."""
         self._fill(now)
         self._tokens = min(self._tokens, self._rate * BURST)
 
@@ -52,7 +52,7 @@ class TokenBucket:
 
 
 class Use(NamedTuple):
-    """What a slice has done with its share: bytes per second, and whether records wait."""
+    """A slice's use of its share: bytes per second, and whether records wait."""
 
     rate: float
     backlog: bool

@@ -103,7 +103,7 @@ async def reset(
 
 
 class _Planned(NamedTuple):
-    """`runs` of the connector's own copies, `committed` of all in the runs topic."""
+    """What a reset would change. `runs`: of the connector's own copies; `committed`: of all in the runs topic."""
 
     rows: list[PartitionReset]
     runs: Mapping[TopicPartition, PartitionRuns]

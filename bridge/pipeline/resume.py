@@ -102,8 +102,8 @@ class PolicySaysFail(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a slice has found out about logs while it copied, and no run holds yet. By source partition, up to where a
-    log that diverged is still what was copied; by copy, where a remote log had come to an end."""
+    """Facts about logs that a slice has found while it copied, and that no run holds yet. By source partition, up to
+    where a log that diverged is still what was copied; by copy, where a remote log had come to an end."""
 
     agreed: dict[TopicPartition, int] = field(default_factory=dict)
     target_ends: dict[CopyId, int] = field(default_factory=dict)
@@ -115,7 +115,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """`starts` by source partition; `ends`: where the source's log ended, as far as it may be copied."""
+    """Where partitions begin. `starts`: by source partition; `ends`: where the source's log ended, as far as it may be
+    copied."""
 
     starts: Mapping[TopicPartition, Resume]
     ends: Mapping[TopicPartition, int]

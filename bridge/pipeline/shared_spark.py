@@ -89,7 +89,7 @@ class SharedSpark:
         return self._process.pid
 
     async def gateway(self) -> Gateway:
-        """Where the JVM listens, once it does."""
+        """Returns where the JVM listens, once it does."""
         await self._ready.wait()
         assert self._gateway is not None
         return self._gateway

@@ -1,4 +1,4 @@
-"""Moves shares of a connector's limit between the slices of a layout, by what their partitions have copied. Pure."""
+"""Redistributes a connector's byte limit among the slices of a layout, by what their partitions have copied. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sharing:
     def shares(
         self, progress: Mapping[TopicPartition, Progress], shares: Sequence[int], now: float
     ) -> Sequence[int] | None:
-        """Returns new shares, None where those of before will do. `now` in seconds."""
+        """Returns new shares, None to keep the present ones. `now` in seconds."""
         known = [[progress.get(tp) for tp in held] for held in self._partitions]
         copied = [sum(each.bytes for each in held if each is not None) for held in known]
         last, self._last = self._last, (now, copied)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SparkProblem(Exception):
-    """`permanent`: nothing changes it but another configuration or installation."""
+    """Raised when Spark can't run. `permanent`: only another configuration or installation helps."""
 
     def __init__(self, line: str, *, permanent: bool = False) -> None:
         super().__init__(line)

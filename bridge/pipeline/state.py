@@ -21,7 +21,7 @@ from bridge.translation.runs.runs import decode_change
 
 
 def state_topics(spec: PipelineSpec) -> dict[str, str]:
-    """What each state topic holds."""
+    """Returns the names of the state topics, with what each holds."""
     return {spec.runs_topic: "offset runs", spec.layout_topic: "layouts", spec.gaps_topic: "the gap ledger"}
 
 
@@ -39,7 +39,7 @@ async def layout_topic(target: NetworkClient, spec: PipelineSpec) -> LayoutTopic
 
 
 class RunsTopic(NamedTuple):
-    """What a runs topic holds: the newest record of each key, without those that were dropped."""
+    """The content of a runs topic: the newest record of each key, without those that were dropped."""
 
     by_copy: Mapping[CopyId, Sequence[LogRecord]]
     others: Mapping[CopyId, Sequence[bytes]]

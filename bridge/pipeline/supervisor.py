@@ -103,7 +103,7 @@ class Supervisor:
         )
 
     def drain_samples(self) -> list[CopySample]:
-        """What was copied since the last call."""
+        """Returns and clears the samples of what was copied since the last call."""
         return self._watcher.drain_samples() if self._watcher is not None else []
 
     async def run(self, jobs: Jobs) -> None:

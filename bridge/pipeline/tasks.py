@@ -1,4 +1,4 @@
-"""What a task of Spark runs: the slices of a partition, with rows of progress or without."""
+"""Runs the slices of a Spark partition, with or without progress rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY = 1.0
 
 
 def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
-    """For RDD.mapPartitions, one slice a partition. Yields why each has ended."""
+    """Runs slices for RDD.mapPartitions, one slice a partition; yields why each has ended."""
     collect_seldom()
     again = is_again()
     for work in slices:

@@ -60,7 +60,7 @@ class Part:
 
 
 class WrittenPart(NamedTuple):
-    """What a partition's batches have become on the target, in the source's order."""
+    """A partition's batches as they were written on the target, in the source's order."""
 
     part: Part
     segments: Sequence[Segment]

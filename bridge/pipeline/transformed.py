@@ -14,9 +14,9 @@ from bridge.model.copying import Copied, Gap
 
 
 class Step(NamedTuple):
-    """What transforms made of the records up to `end`. `made`: by target topic, the batches of those that go on, from
-    an offset on. Or the `gap` that a record leaves which transforms fail with; `failure` then says so to whoever has to
-    mend it."""
+    """The result of transforms for the records up to `end`. `made`: by target topic, the batches of those that go on,
+    from an offset on. Or the `gap` that a record leaves which transforms fail with; `failure` then says so to whoever
+    has to mend it."""
 
     end: int
     made: Mapping[str, Callable[[int], Iterator[Chunk]]]

@@ -30,7 +30,7 @@ class Logs(NamedTuple):
 
 
 class PassedOver(NamedTuple):
-    """Runs of a partition that can't be true, the furthest first, and why."""
+    """Runs of a partition that are ignored because they can't be true, the furthest first, and why."""
 
     runs: list[OffsetRun]
     why: str
@@ -39,8 +39,8 @@ class PassedOver(NamedTuple):
 async def pass_over_untrue(
     source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[TopicPartition, PartitionRuns]
 ) -> dict[TopicPartition, PassedOver]:
-    """Passes over the newest runs of each partition as long as they can't be true; by source partition those that
-    were. Raises KafkaFailure."""
+    """Ignores the newest runs of each partition while they contradict the logs; returns those, by source partition.
+    Raises KafkaFailure."""
     passed_over: dict[TopicPartition, PassedOver] = {}
     sides = {Side.SOURCE: source, Side.TARGET: target}
     left = [each for each in partitions if each.source in runs]

@@ -144,7 +144,7 @@ class Languages:
         return self._nullable[self.after(language, text)]
 
     def after(self, language: int, text: str) -> int:
-        """What may follow this text in a word of the language."""
+        """Returns what may follow this text in a word of the language."""
         for character in text:
             if language == self.nothing or character not in ALPHABET:
                 return self.nothing
@@ -152,7 +152,7 @@ class Languages:
         return language
 
     def before(self, language: int, text: str) -> int:
-        """What may stand before this text in a word of the language."""
+        """Returns what may stand before this text in a word of the language."""
         return self._reversed(self.after(self._reversed(language), text[::-1]))
 
     def shortest(self, language: int) -> str | None:

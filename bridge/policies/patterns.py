@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bridge.policies.languages import ALPHABET, Languages
 
 LONGEST = 200
-"""Characters, classes and points that a pattern may have, repeated ones as often as they are repeated."""
+"""Limit of a pattern's length, in characters, classes and points, after repetitions are expanded."""
 _CLASSES = {"d": frozenset(string.digits), "w": ALPHABET - frozenset(".-")}
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _MEANING = frozenset("*+?{}()[]|^$\\")
@@ -23,8 +23,8 @@ class Unprovable(ValueError):
 
 
 class Pattern(NamedTuple):
-    """`whole`: what it matches. `group`: what its only capturing group matches, where all around that is fixed text,
-    `before` and `behind`; None otherwise."""
+    """A pattern's languages. `whole`: what it matches. `group`: what its only capturing group matches, where all around
+    that is fixed text, `before` and `behind`; None otherwise."""
 
     whole: int
     group: int | None
@@ -69,7 +69,7 @@ class _Reader:
         return self._at >= len(self._text)
 
     def branches(self) -> list[list[_Item]]:
-        """What stands between `|`, up to the end or a `)`."""
+        """Reads what stands between `|`, up to the end or a `)`."""
         choices: list[list[_Item]] = [[]]
         while not self.at_end and (character := self._text[self._at]) != ")":
             if character == "|":

@@ -24,7 +24,7 @@ _MOST_PATTERNS = 100
 
 
 class TopicMap(DefaultReplicationPolicy):
-    """`replication.policy.class=python:bridge.policies.TopicMap`."""
+    """Names remote topics by a table: `replication.policy.class=python:bridge.policies.TopicMap`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class TopicMap(DefaultReplicationPolicy):
 
     @property
     def _default_prefix(self) -> str:
-        """What names of topics without an entry begin with."""
+        """The prefix of remote topics without an entry."""
         return f"{self._alias or ''}{self.separator}"
 
     @property

@@ -1,4 +1,4 @@
-"""Answers as arrays: for each position a place on the target, a bound, and codes for the words of a verdict."""
+"""Answers as arrays: for each position an offset on the target, a bound, and codes for the words of a verdict."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _FLAG_BIT = {each: 1 << code for code, each in enumerate(Flag)}
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One element for each position. Codes are places in VERDICTS, EVIDENCES and REASONS, -1 for none; `flags` has a
-    bit for each of FLAGS."""
+    """Arrays with one element for each position. Codes are indices into VERDICTS, EVIDENCES and REASONS, -1 for none;
+    `flags` has a bit for each of FLAGS."""
 
     offset: Numbers
     bound: Numbers

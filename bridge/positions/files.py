@@ -102,7 +102,7 @@ def _write_json(table: pa.Table, file: IO[bytes]) -> None:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside the path that takes its place at the end; gone where that fails."""
+    """Opens a temporary file that replaces `path` on success and is deleted on failure."""
     file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
     try:
         with file:

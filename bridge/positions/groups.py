@@ -40,9 +40,9 @@ _ROUNDS = 16
 
 
 class GroupAnswer(NamedTuple):
-    """What is known of a group in one partition; `partition` is None for a group of which nothing can be told.
-    `reason`: why it is not synced, or not looked at on the source. `lag`: offsets from the committed one to the end of
-    the source's log, None where the source does not tell."""
+    """The answer for a group in one partition; `partition` is None for a group of which nothing can be told. `reason`:
+    why it is not synced, or not looked at on the source. `lag`: offsets from the committed one to the end of the
+    source's log, None where the source does not tell."""
 
     group: str
     state: str
@@ -53,8 +53,8 @@ class GroupAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupsLook:
-    """`fresh`: both clusters have answered, at `as_of_ms`. Else the source has not: groups are where the service has
-    seen them last, at `as_of_ms`, None for moved groups alone."""
+    """Groups as they are now. `fresh`: both clusters have answered, at `as_of_ms`. Else the source has not: groups are
+    where the service has seen them last, at `as_of_ms`, None for moved groups alone."""
 
     answers: Sequence[GroupAnswer]
     fresh: bool

@@ -1,4 +1,4 @@
-"""What is read of a flow once, before positions are translated: offset runs, offset syncs, and whether the source
+"""Holds what is read of a flow once, before positions are translated: offset runs, offset syncs, and whether the source
 answers. It can be sent to other processes."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _KEPT = 256
 
 @dataclass(frozen=True)
 class Knowledge:
-    """`runs`: of each copy. `syncs`: none where they are not asked. `source_fault` and `source_said`: why the source
-    did not answer, None where it did."""
+    """Everything read from a flow before its positions are translated. `runs`: of each copy. `syncs`: none where they
+    are not asked. `source_fault` and `source_error`: why the source did not answer, None where it did."""
 
     runs: Mapping[CopyId, tuple[OffsetRun, ...]]
     syncs: OffsetSyncStore

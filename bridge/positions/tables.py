@@ -36,7 +36,7 @@ class PositionsRejected(ValueError):
 
 
 def column_errors(names: Sequence[str]) -> list[str]:
-    """What is wrong with the columns of an input."""
+    """Returns what is wrong with the columns of an input."""
     errors = [
         f"no column {name}; there are: {', '.join(names) or 'none'}" for name in INPUT if name not in names
     ]

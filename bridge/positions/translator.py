@@ -112,7 +112,7 @@ class Translator:
     def _asked(
         self, topics: Sequence[str], number: Numbers, offset: Numbers, new: Mask, begins: Places
     ) -> tuple[list[PairOffsets | None], _Targets]:
-        """What is asked of each partition, None where the flow does not copy it; and its target topic."""
+        """Returns the questions for each partition, None where the flow does not copy it; and its target topic."""
         asked: list[PairOffsets | None] = []
         targets: dict[str, int] = {}
         of_partition = np.full(len(begins), -1, np.int32)

@@ -1,4 +1,5 @@
-"""What operators read of a pipeline that copies records: sums, partitions, gaps. Part of the contract; see messages."""
+"""Messages about a pipeline that copies records, for operators: sums, partitions, gaps. Part of the contract; see
+messages."""
 
 from __future__ import annotations
 
@@ -78,8 +79,9 @@ class MeasuredTopicPartition(Message):
 
 
 class Measured(Message):
-    """What stock's MBeans of a source connector are fed by. The first answer of a session names every partition.
-    `number`: to be repeated in the next poll. `gone`: partitions of target topics that are copied no more."""
+    """The measurements that feed stock's MBeans of a source connector. The first answer of a session names every
+    partition. `number`: to be repeated in the next poll. `gone`: partitions of target topics that are copied no
+    more."""
 
     number: int
     partitions: list[MeasuredPartition] = []
@@ -95,8 +97,8 @@ class Position(Message):
 
 
 class Positions(Message):
-    """What a sink connector's group is committed to. The first answer of a session names every partition that is
-    copied, later ones those that have moved. `number`: to be repeated in the next poll."""
+    """The positions that a sink connector's group is to commit. The first answer of a session names every partition
+    that is copied, later ones those that have moved. `number`: to be repeated in the next poll."""
 
     number: int
     partitions: list[Position] = []

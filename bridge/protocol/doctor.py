@@ -6,8 +6,8 @@ from bridge.protocol.base import Message
 
 
 class DoctorFinding(Message):
-    """`severity`: `problem`, `warning`, `not_checked` (it could not be), `skipped` (not requested) or `ok`;
-    `remedy`: what to do, "" for nothing."""
+    """One thing that doctor has looked at. `severity`: `problem`, `warning`, `not_checked` (it could not be), `skipped`
+    (not requested) or `ok`; `remedy`: what to do, "" for nothing."""
 
     check: str
     severity: str

@@ -6,14 +6,15 @@ from bridge.protocol.base import Message
 
 
 class ReplicationHops(Message):
-    """`hops` from the cluster `alias` to the one that was asked; -1 when nothing comes from there."""
+    """The distance of a cluster: `hops` from the cluster `alias` to the one that was asked, -1 when nothing comes from
+    there."""
 
     alias: str
     hops: int
 
 
 class Names(Message):
-    """Of topics or, where those are asked for, of clusters; in order."""
+    """Names of topics or, where those are asked for, of clusters; in order."""
 
     names: list[str]
 

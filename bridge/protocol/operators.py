@@ -1,4 +1,5 @@
-"""What operators read: verdicts on groups, states of connectors, health. Part of the contract; see messages."""
+"""Messages that operators read: verdicts on groups, states of connectors, health. Part of the contract; see
+messages."""
 
 from __future__ import annotations
 

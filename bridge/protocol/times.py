@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def iso_time(at_ms: int, timespec: str = "seconds") -> str:
-    """`timespec`: as of datetime.isoformat."""
+    """Formats a time as ISO 8601 has it. `timespec`: as of datetime.isoformat."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec=timespec)

@@ -18,7 +18,7 @@ _NEVER = 1_000_000_000
 
 
 def keep_what_exists() -> None:
-    """What exists now lives on: it is not looked at any more. From here on `collect` looks at all the rest."""
+    """Excludes all that exists now from garbage collection. From here on `collect` looks at all the rest."""
     gc.collect()
     gc.freeze()
     young, middle, _ = gc.get_threshold()

@@ -31,8 +31,8 @@ class _Job:
 
 
 class BoundedPool:
-    """`size` threads, and a queue of `queue` calls; a call times out after `seconds`, including its wait. `doing` names
-    the call in errors. For one event loop.
+    """Runs calls in `size` threads, with a queue of `queue` calls; a call times out after `seconds`, including its
+    wait. `doing` names the call in errors. For one event loop.
 
     The threads are daemons: the service exits even if some of them hang.
     """

@@ -55,7 +55,7 @@ HTTP_SHARE = 0.3
 
 
 class Beside(Protocol):
-    """What runs beside the service in its process, for as long as it does."""
+    """Something that runs beside the service in its process, for as long as it does."""
 
     async def start(self) -> None: ...
 
@@ -148,7 +148,7 @@ def run(
 
 
 class DrainingServer(uvicorn.Server):
-    """uvicorn's server, but it answers held polls before it waits for open requests, and exits with code 0."""
+    """A uvicorn server that answers held polls before it waits for open requests, and exits with code 0."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -228,7 +228,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 def _limits(settings: Settings) -> ConnectionLimits:
-    """ConnectionLimits connections to the open files that this process may have."""
+    """Limits connections to the number of files that this process may open."""
     most = min(settings.max_connections, _open_files() - RESERVED_FILES)
     if most < settings.max_connections:
         log.warning(

@@ -266,7 +266,7 @@ class Service:
     # -- can groups fail over? ---------------------------------------------------------------------
 
     def views(self) -> dict[str, ConnectorView]:
-        """By connector, what holds for all of its groups now."""
+        """Returns for each connector what holds for all of its groups now."""
         return connector_views(self.table, self.snapshots, self.rounds.state, int(time.time() * 1000))
 
     # -- steps -------------------------------------------------------------------------------------

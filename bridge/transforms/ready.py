@@ -77,7 +77,7 @@ def drop_where(
 
 
 class Compiled(Protocol):
-    """bridge.transforms.masks.masking.Masks."""
+    """The compiled form of a transform: bridge.transforms.masks.masking.Masks."""
 
     def apply(
         self, there: np.ndarray, ends: np.ndarray, data: np.ndarray, rows: int, /

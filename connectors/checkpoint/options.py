@@ -21,7 +21,7 @@ __all__ = ["DEFINITION", "CheckpointOptions", "Evidences", "validate"]
 
 
 class Evidences(StrEnum):
-    """What offsets are translated by (stock §3.1, decision 0010)."""
+    """The evidence by which offsets are translated (stock §3.1, decision 0010)."""
 
     SYNCS = "syncs"
     TIMESTAMPS = "timestamps"

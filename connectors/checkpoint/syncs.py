@@ -30,8 +30,8 @@ class FollowedSyncs:
         return self._log.remark
 
     async def follow(self, *, must_read_to_end: bool) -> None:
-        """`must_read_to_end` counts the first time: the checkpoints that were emitted before are not known. Raises
-        ClusterAway."""
+        """Follows the syncs. `must_read_to_end` counts the first time: the checkpoints that were emitted before are not
+        known. Raises ClusterAway."""
         if not self._begun:
             self._store = self._new(must_read_to_end=must_read_to_end)
         await self._log.follow()

@@ -114,7 +114,7 @@ _CLIENT = (
 
 
 def cluster_keys(side: str, group: str) -> list[Key]:
-    """`<side>.cluster.*`; `side` is source or target."""
+    """Returns the keys `<side>.cluster.*`; `side` is source or target."""
     servers = Key(
         name="bootstrap.servers",
         type=Type.LIST,

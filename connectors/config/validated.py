@@ -14,7 +14,7 @@ from connectors.config.validators import invalid
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """`value` is parsed (None: not given, or not to be parsed)."""
+    """A key with its value and errors. `value` is parsed (None: not given, or not to be parsed)."""
 
     key: Key
     value: object
@@ -113,7 +113,8 @@ class ValidatedConfig:
         return ValidatedConfig(tuple(kept), self.ignored).with_errors(errors)
 
     def with_ignored(self, ignored: Sequence[IgnoredSetting], unseen: Iterable[str]) -> ValidatedConfig:
-        """`unseen`: keys whose values are shown as not visible, as far as Connect can say that they do nothing."""
+        """Adds the keys that are ignored. `unseen`: keys whose values are shown as not visible, as far as Connect can
+        say that they do nothing."""
         entries = {entry.key.name: entry for entry in self.entries}
         for key in unseen:
             entry = entries.get(key) or KeyValue(undefined(key), None)

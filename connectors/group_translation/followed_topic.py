@@ -22,8 +22,8 @@ _OF_THE_TOPIC = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
 
 class Followed(Generic[R]):
     """Reads a topic to its end, again and again. `apply` gets every record in the log's order, `restart` is called
-    before the first one of a topic that was created again or is gone. A record that can't be read costs itself and no
-    other (stock loses the rest of the batch, and all that follows a null value)."""
+    before the first one of a topic that was created again or is gone. A record that can't be read is skipped alone
+    (stock loses the rest of the batch, and all that follows a null value)."""
 
     def __init__(
         self,

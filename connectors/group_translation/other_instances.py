@@ -1,4 +1,5 @@
-"""Publishes groups of tasks that other services run, or ran before this one began, from the readiness topic."""
+"""Publishes what the readiness topic has of groups whose task runs in another service, or ran before this one was
+started."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ class OtherInstances:
         rounds: Rounds,
         reason: Reason,
     ) -> None:
-        """Takes over the groups of these tasks, which this instance has not looked at, as the topic has them: rounds
+        """Restores the state of these tasks' groups, which this instance has not looked at, from the topic: rounds
         without the source go on from there."""
         store, count = self._records.store, assignment.task_count
         names = [name for name in store.names(GroupRecord) if task_of(name, count) in tasks]

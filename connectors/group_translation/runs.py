@@ -15,7 +15,7 @@ from connectors.ports import Cluster
 
 class FollowedRuns:
     """The offset runs of a flow, read to the end before each round. With stock's mirror there is no such topic, and no
-    run. A topic that we may not read is logged, and is no error in health: it may not exist either."""
+    run. A topic that we may not read is logged, but not an error in health: it may not exist at all."""
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._table = RunTable()

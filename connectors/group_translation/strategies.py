@@ -130,8 +130,8 @@ class ByBoth:
 
 
 class ByRuns:
-    """Offset runs, and another strategy where they leave a bound or say nothing (docs/offset-runs.md, decision 0010);
-    where that leaves one too, the target's batch headers may settle it.
+    """Translates by offset runs (docs/offset-runs.md, decision 0010); where these leave a bound or say nothing, by
+    another strategy; and where that leaves a bound too, by the target's batch headers.
 
     One look on either side at the record that the newest run ends with, whenever there is a newer one or a log may be
     another, shows whether the runs are of the logs that are there now. Copies that went through transforms differ from
@@ -241,7 +241,7 @@ class ByRuns:
 
     @property
     def scans(self) -> Mapping[OffsetRun, RunScan]:
-        """What headers have shown of each run so far."""
+        """The scans: what headers have shown of each run so far."""
         return self._scanning.scans
 
     @property
@@ -250,7 +250,7 @@ class ByRuns:
         return len(self._checked)
 
     def end_round(self, *, whole: bool = True) -> None:
-        """`whole`: the round did not break off."""
+        """Ends a round. `whole`: it did not break off."""
         self._scanning.end_round(whole=whole)
         self._checked = {
             copy: each for copy, each in self._checked.items() if self._runs.of(copy).last is not None

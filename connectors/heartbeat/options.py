@@ -20,7 +20,8 @@ Props = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOptions:
-    """`emit_interval` in seconds; a replication factor of -1 is the brokers' default."""
+    """The options of a heartbeat connector. `emit_interval` in seconds; a replication factor of -1 is the brokers'
+    default."""
 
     source_alias: str
     target_alias: str

@@ -33,7 +33,7 @@ class RemoteNames:
 
     @property
     def prefix(self) -> str:
-        """What all remote names begin with, before the source's name: "" where that is not how they are made, so that
+        """The prefix of all remote names, before the source's name: "" where that is not how they are made, so that
         nothing but its name tells a remote topic from one of the target's own."""
         probe = self.remote("a")
         prefix = probe.removesuffix("a")

@@ -73,7 +73,7 @@ def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
 def check(
     props: Props, clients: ClientCheck, definition: ConfigDef = DEFINITION
 ) -> tuple[ValidatedConfig, Chosen]:
-    """`definition`: the source connector's, or one that has all of its keys."""
+    """Checks a configuration. `definition`: the source connector's, or one that has all of its keys."""
     there = given(props)
     config = definition.validate(props).with_errors(clients.refused(there))
     loading = Plugins(there, config)

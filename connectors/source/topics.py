@@ -15,7 +15,8 @@ from bridge.model.values import TopicInfo, TopicPartition
 
 
 class TopicPlan(NamedTuple):
-    """`create`: partitions of new remote topics. `grow`: how many partitions remote topics are to have."""
+    """Remote topics that copying needs. `create`: partitions of new ones. `grow`: how many partitions existing ones are
+    to have."""
 
     create: Mapping[str, int]
     grow: Mapping[str, int]
@@ -32,9 +33,9 @@ def plan_topics(
     names: Mapping[str, str],
     also: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> TopicPlan:
-    """`sources` by name on the source, `remotes` by name on the target (None: no such topic; absent: not known now),
-    `names`: from the one to the other. `also`: other topics of the target that records of a topic may go to; of several
-    topics whose records may, the one with the most partitions counts."""
+    """Plans which remote topics to create and to grow. `sources` by name on the source, `remotes` by name on the target
+    (None: no such topic; absent: not known now), `names`: from the one to the other. `also`: other topics of the target
+    that records of a topic may go to; of several topics whose records may, the one with the most partitions counts."""
     create: dict[str, int] = {}
     grow: dict[str, int] = {}
     for topic, info in sources.items():

@@ -28,7 +28,7 @@ _OWN = ("type", "topics", "to")
 
 
 class ChosenTransform(NamedTuple):
-    """`topics`: of the source, whose records it is for."""
+    """A transform that a configuration names. `topics`: of the source, whose records it is for."""
 
     transform: Transform
     topics: PatternList
@@ -69,7 +69,8 @@ def _function(name: str, there: Mapping[str, str]) -> ChosenTransform | list[Con
 def _named(
     name: str, given: Mapping[str, str], there: Mapping[str, str], *, loaded: bool
 ) -> ChosenTransform | list[ConfigError]:
-    """`loaded`: whether its function may be; otherwise the configuration has an error that says why not."""
+    """Reads the transform of this name. `loaded`: whether its function may be; otherwise the configuration has an error
+    that says why not."""
     prefix = f"{TRANSFORMS}.{name}."
     own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
     parameters = {key: value for key, value in own.items() if key not in _OWN}

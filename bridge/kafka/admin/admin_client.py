@@ -1,4 +1,4 @@
-"""confluent_kafka's AdminClient for an event loop: its futures are awaited, its errors become KafkaFailure."""
+"""Wraps confluent_kafka's AdminClient for an event loop: its futures are awaited, its errors become KafkaFailure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster says of itself: its id, its brokers, and what the logged-in user may do with it."""
+"""Asks a cluster for its id, its brokers, and what the logged-in user may do with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPERATIONS: Mapping[int, str] = {
 
 
 def operations(bits: int) -> frozenset[str] | None:
-    """Of authorized operations as brokers send them; None where the broker does not say."""
+    """Decodes authorized operations from the bits that brokers send; None where the broker does not say."""
     if bits == _UNKNOWN:
         return None
     return frozenset(name for code, name in OPERATIONS.items() if bits & (1 << code))
@@ -98,7 +98,8 @@ def describe_topics(topics: Sequence[str]) -> Call:
 
 
 class DescribedTopic(NamedTuple):
-    """`error`: a protocol code; `allowed`: operations on it, None where the broker does not say."""
+    """A topic, as a broker describes it. `error`: a protocol code; `allowed`: operations on it, None where the broker
+    does not say."""
 
     error: int
     partitions: int
@@ -144,7 +145,7 @@ def describe_groups(groups: Sequence[str]) -> Call:
 
 
 def read_groups(response: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
-    """By group an error code, and the operations on it."""
+    """Returns for each group an error code, and the operations on it."""
     response.skip(4)
     groups = {}
     for _ in response.array():

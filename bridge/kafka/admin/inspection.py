@@ -1,4 +1,5 @@
-"""What doctor asks of a cluster: its brokers' versions, and what the user may do with topics and groups."""
+"""Asks for what doctor needs to know of a cluster: its brokers' versions, and what the user may do with topics and
+groups."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class Trouble:
 
 
 async def reach(settings: RawSettings, seconds: float) -> Description | list[Trouble]:
-    """What the cluster says of itself, or for each bootstrap server what is in the way. Never takes much longer than
-    `seconds`."""
+    """Returns what the cluster says of itself, or for each bootstrap server what is in the way. Never takes much longer
+    than `seconds`."""
     end = time.monotonic() + seconds
     servers = settings.bootstrap_servers[:MOST]
     tried = [asyncio.create_task(_trouble(server, settings, seconds)) for server in servers]

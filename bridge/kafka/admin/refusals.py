@@ -12,7 +12,8 @@ _USER = re.compile(r"Session\(([^,()]+),")
 
 
 def refusal(code: int, words: str, doing: str, right: str) -> KafkaFailure | None:
-    """None for no error. `words`: the broker's, "" for none; of a missing right only the user is taken from them."""
+    """Returns the failure for an error code, None for none. `words`: the broker's message, "" for none; for a missing
+    right only the user's name is taken from it."""
     failed = of_code(code, doing, right)
     if failed is None or not words:
         return failed

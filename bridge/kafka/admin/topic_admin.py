@@ -79,8 +79,8 @@ class KafkaTopicAdmin:
         return results
 
     async def acls(self) -> set[TopicAcl] | None:
-        """By a request of our own: librdkafka answers an error with no rules at all, and rules that the source has no
-        more are taken from the target (decision 0040)."""
+        """Lists the ACLs by a request of our own: librdkafka answers an error with no rules at all, and rules that the
+        source has no more are taken from the target (decision 0040)."""
         doing, right = "describe ACLs of topics", "DESCRIBE on the cluster"
         response = await self._network.send(None, acl_requests.describe_topic_acls(), doing)
         code, words, acls = acl_requests.read_described_acls(response)
@@ -123,7 +123,7 @@ def _on(topic: str, operation: str) -> str:
 
 
 def _changes(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
-    """None takes an override away."""
+    """Returns the changes to a topic's configs; None takes an override away."""
     entries = [
         LibraryEntry(
             key,

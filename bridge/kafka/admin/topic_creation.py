@@ -26,7 +26,7 @@ _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT}
 async def create(
     client: AsyncAdminClient, topics: Sequence[NewTopic], doing: str
 ) -> dict[str, KafkaError | None]:
-    """None for one that was made. Raises KafkaFailure."""
+    """Creates topics; returns by topic why it was not made, None for one that was. Raises KafkaFailure."""
     new_topics = [
         LibraryTopic(
             topic.name,

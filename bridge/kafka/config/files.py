@@ -18,7 +18,7 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """`folders`: files must lie below one of them, links followed; none: they may lie anywhere."""
+    """Where files may lie. `folders`: below one of them, links followed; none: anywhere."""
 
     folders: tuple[str, ...] = ()
     most: int = LIMIT

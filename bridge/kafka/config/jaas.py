@@ -20,7 +20,7 @@ _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 
 
 class JaasProblem(ValueError):
-    """What is wrong with the text; a sentence without its end and without any value."""
+    """Raised for a text that is no JAAS configuration. Its message has no full stop and no value of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """`module flag name="value" ... ;`"""
+    """Parses `module flag name="value" ... ;`."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][1]:
         raise JaasProblem(

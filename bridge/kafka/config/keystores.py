@@ -22,7 +22,7 @@ _PEM = serialization.Encoding.PEM
 
 
 class StoreProblem(ValueError):
-    """What is wrong with a store; `part` ends the property that is to blame (location, ...)."""
+    """Raised when something is wrong with a store; `part` ends the property that is to blame (location, ...)."""
 
     def __init__(self, part: str, why: str) -> None:
         super().__init__(why)

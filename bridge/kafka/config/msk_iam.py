@@ -103,7 +103,7 @@ def options_problem(options: Mapping[str, str]) -> str | None:
 
 
 def _no_token(error: Exception) -> NoToken:
-    """By class and code alone: AWS' texts may quote what was signed."""
+    """Describes an error by class and code alone: AWS' texts may quote what was signed."""
     name = type(error).__name__
     if name in ("AttributeError", "NoCredentialsError"):  # the signer takes no credentials for some
         where = "give them in the environment, a profile or an instance role"

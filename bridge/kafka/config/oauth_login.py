@@ -38,7 +38,7 @@ def needs_no_module(props: ClientProps) -> bool:
 
 
 def read_oauth(props: ClientProps, module: LoginModule) -> Login | None:
-    """None when something is wrong; `props.errors` has it then."""
+    """Reads the login of OAUTHBEARER; None when something is wrong, which is then in `props.errors`."""
     handler, url = props.get(_CALLBACKS), props.get(_URL)
     extensions = {
         name.removeprefix("extension_"): value
@@ -71,7 +71,7 @@ def read_oauth(props: ClientProps, module: LoginModule) -> Login | None:
 
 
 def read_msk_iam(props: ClientProps, module: LoginModule) -> Login | None:
-    """Of Java's mechanism AWS_MSK_IAM, which is carried out as OAUTHBEARER."""
+    """Reads the login of Java's mechanism AWS_MSK_IAM, which is carried out as OAUTHBEARER."""
     return _msk_iam(props, module.options, {})
 
 

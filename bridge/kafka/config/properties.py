@@ -33,9 +33,10 @@ _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a configuration a cluster's properties stand. `connection`: prefix of the names that stock takes for a
-    connection; `own`: what stands before a role (`admin.`) to mean this cluster only. Both are "" where it is the
-    only cluster: then names that no client knows are somebody else's. `writing`: what wins for who writes there."""
+    """The prefixes under which a configuration has a cluster's properties. `connection`: prefix of the names that stock
+    takes for a connection; `own`: what stands before a role (`admin.`) to mean this cluster only. Both are "" where it
+    is the only cluster: then names that no client knows are somebody else's. `writing`: what wins for who writes
+    there."""
 
     connection: str = ""
     own: str = ""

@@ -1,4 +1,4 @@
-"""What becomes of a client property, by what the client is for."""
+"""Says what becomes of a client property, by what the client is for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ISOLATION = ignored("the target is read as readers of committed data see it", "
 
 
 def rule(use: Use, name: str) -> KeyRule | None:
-    """What a client for this use makes of the property; None for a name that no Kafka client has."""
+    """Returns what a client for this use makes of the property; None for a name that no Kafka client has."""
     if name not in KNOWN:
         return None
     role = ROLES[use]

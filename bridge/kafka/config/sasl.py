@@ -41,7 +41,7 @@ _KEYTAB = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/@+=,-]{0,1022}")
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """`kerberos` are librdkafka's own settings, and empty for all mechanisms but GSSAPI."""
+    """SASL settings. `kerberos` are librdkafka's own, and empty for all mechanisms but GSSAPI."""
 
     mechanism: str
     username: str | None = None
@@ -68,7 +68,7 @@ class Sasl:
 
 
 def read_sasl(props: ClientProps) -> Sasl | None:
-    """None when something is wrong; `props.errors` has it then."""
+    """Reads the SASL settings; None when something is wrong, which is then in `props.errors`."""
     mechanism = props.get(_MECHANISM) or "GSSAPI"
     if mechanism not in _MODULES:
         props.reject(_MECHANISM, f"the service's clients have {', '.join(_MODULES)}")
@@ -134,7 +134,8 @@ def _module(props: ClientProps, mechanism: str) -> LoginModule | None:
 
 
 def _kerberos(props: ClientProps, module: LoginModule) -> Sasl | None:
-    """librdkafka hands keytab and principal to a shell, in which kinit runs: so both are plain words."""
+    """Reads the settings of GSSAPI. librdkafka hands keytab and principal to a shell, in which kinit runs: so both are
+    plain words."""
     options, before = module.options, len(props.errors)
     principal, keytab = options.get("principal", ""), options.get("keyTab", "")
     service = props.get(_SERVICE) or options.get("serviceName") or "kafka"
@@ -171,7 +172,7 @@ def _plain(signs: str) -> str:
 
 @cache
 def kerberos_lacking() -> str:
-    """What is missing for GSSAPI on this machine, "" when nothing is."""
+    """Returns what is missing for GSSAPI on this machine, "" when nothing is."""
     from confluent_kafka import Consumer, KafkaException  # loads the client
 
     lacking = []

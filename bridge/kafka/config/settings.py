@@ -101,7 +101,7 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What one role's properties say, before it is put into a dialect."""
+    """One role's properties as they were read, before they become settings of one library or another."""
 
     servers: tuple[str, ...]
     protocol: str
@@ -183,7 +183,8 @@ def producer_settings_at(place: Place, props: Mapping[str, str]) -> RawSettings:
 
 
 def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, Setting]:
-    """librdkafka's settings of a client of that role to one side; raises ConfigRejected with all errors at once."""
+    """Returns librdkafka's settings of a client of that role to one side. Raises ConfigRejected with all errors at
+    once."""
     given = ClientProps(Place.of(side), role, props)
     connection = _connection(given)
     if connection is None or given.errors:
@@ -237,7 +238,8 @@ def _read(
 
 
 def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
-    """None when key and certificates don't fit; the error is in `props` then."""
+    """Returns settings of the client's own protocol; None when key and certificates don't fit, which is then an error
+    in `props`."""
     try:
         return connection.aiokafka()
     except ssl.SSLError as error:

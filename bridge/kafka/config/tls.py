@@ -25,7 +25,7 @@ _IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """`trusted` is PEM text; None: the certificate authorities of the system."""
+    """TLS settings. `trusted`: PEM text; None: the certificate authorities of the system."""
 
     trusted: str | None
     own: KeyPair | None = field(repr=False)
@@ -49,7 +49,7 @@ class Tls:
 
 
 def read_tls(props: ClientProps) -> Tls | None:
-    """None when something is wrong; `props.errors` has it then."""
+    """Reads the TLS settings; None when something is wrong, which is then in `props.errors`."""
     before = len(props.errors)
     _check_protocols(props)
     identification = props.get(_IDENTIFICATION) if props.given(_IDENTIFICATION) else "https"

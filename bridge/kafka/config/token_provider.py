@@ -31,5 +31,5 @@ class SharedTokens(AbstractTokenProvider):
         return token.value
 
     def extensions(self) -> dict[str, str]:
-        """Of the last token: the client asks for both without a pause in between."""
+        """Returns the extensions of the last token: the client asks for both without a pause in between."""
         return dict(self._extensions)

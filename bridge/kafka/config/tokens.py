@@ -42,7 +42,7 @@ class NoToken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`expires_at`: in Unix seconds; `principal`: whom it is for, where that is known."""
+    """A bearer token. `expires_at`: in Unix seconds; `principal`: whom it is for, where that is known."""
 
     value: str = field(repr=False)
     expires_at: float
@@ -58,14 +58,14 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """For errors: `no token from NAME: why`."""
+        """The name in errors: `no token from NAME: why`."""
 
     @property
     def keeps(self) -> bool:
         """Whether a token is kept until it is to be refreshed; otherwise each login asks again."""
 
     def identity(self) -> object:
-        """What tells it from other sources, as JSON has it; with all secrets."""
+        """Returns what distinguishes this source from others, as JSON has it; with all secrets."""
 
 
 class TokenKeeper:
@@ -178,7 +178,7 @@ def keeper(source: Source) -> TokenKeeper:
 
 @dataclass(frozen=True, slots=True)
 class LibraryTokens:
-    """librdkafka's `oauth_cb`: it calls it in a thread of its own, at 80 % of the life of each token again."""
+    """librdkafka's `oauth_cb`, which it calls in a thread of its own, again at 80 % of the life of each token."""
 
     source: Source
 
@@ -196,7 +196,7 @@ def obtain_first(settings: Mapping[str, object]) -> None:
 
 
 def claims(token: str) -> Mapping[str, Any]:
-    """What a JWT says, unverified: that is the broker's part. Raises NoToken."""
+    """Reads the claims of a JWT without verifying it, which is the broker's part. Raises NoToken."""
     parts = token.split(".")
     if len(parts) != 3:
         raise NoToken("it is no JWT, which has three parts with dots between them")
@@ -210,7 +210,7 @@ def claims(token: str) -> Mapping[str, Any]:
 
 
 def expiry(said: Mapping[str, Any]) -> float:
-    """Of a JWT, by its claims. Raises NoToken."""
+    """Returns when a JWT with these claims expires. Raises NoToken."""
     expires_at = said.get("exp")
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
         raise NoToken("the JWT has no claim exp with the time when it expires")
@@ -218,6 +218,6 @@ def expiry(said: Mapping[str, Any]) -> float:
 
 
 def principal(said: Mapping[str, Any]) -> str:
-    """Of a JWT, by its claims; "" where it names nobody."""
+    """Returns whom a JWT with these claims names; "" where it names nobody."""
     subject = said.get("sub")
     return subject if isinstance(subject, str) else ""

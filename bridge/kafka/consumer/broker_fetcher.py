@@ -25,7 +25,7 @@ _TOPIC_IDS_FROM = 13
 
 
 class FetchConfig(NamedTuple):
-    """Of all fetches of a fetcher; sizes in bytes."""
+    """The settings of all fetches of a fetcher; sizes in bytes."""
 
     committed_only: bool
     max_wait_ms: int
@@ -89,8 +89,8 @@ class BrokerFetcher:
     async def fetch(
         self, room: int, rack: str, topic_names: Mapping[str, str]
     ) -> Mapping[TopicPartition, PartitionData]:
-        """What the broker sends, within `max_wait_ms`; nothing when it has lost the session. `topic_names`: by topic
-        id; empty where fetches go by name. Raises KafkaFailure."""
+        """Returns what the broker sends within `max_wait_ms`; nothing when it has lost the session. `topic_names`: by
+        topic id; empty where fetches go by name. Raises KafkaFailure."""
         config, doing = self._config, "fetch"
         plan = self._session.plan()
         most = min(room, self._window.size)

@@ -153,8 +153,8 @@ class Fetcher:
         self._wake(full)
 
     async def poll(self, seconds: float) -> list[CompletedFetch]:
-        """What has come: at once if anything has, else within `seconds`. Fetches without records say that the ends of
-        the log have moved. Raises KafkaFailure for what time does not heal."""
+        """Returns completed fetches, waiting up to `seconds` for the first. Fetches without records say that the ends
+        of the log have moved. Raises KafkaFailure for what time does not heal."""
         if not self._completed and self._fatal is None:
             self._completed_changed.clear()
             await happens(self._completed_changed, seconds)
@@ -164,8 +164,8 @@ class Fetcher:
         return completed
 
     def done(self, tp: TopicPartition, next_offset: int, leader_epoch: int) -> None:
-        """What came last is not needed any more: go on at `next_offset`. `leader_epoch`: of the last batch before it,
-        -1 for unknown. Does nothing for a partition that has nothing in hand."""
+        """Releases the last fetch and continues at `next_offset`. `leader_epoch`: of the last batch before it, -1 for
+        unknown. Does nothing for a partition that has nothing in hand."""
         partition = self._partitions.get(tp)
         if partition is None or not partition.in_hand:
             return
@@ -364,7 +364,7 @@ class Fetcher:
         self._leaderless_changed.set()
 
     def _stop(self, tp: TopicPartition, error: FetchError) -> None:
-        """Until the partition is assigned again."""
+        """Stops fetching until the partition is assigned again."""
         self._unassign_broker(tp)
         self._replicas.fail(tp)
         self.errors.pop(tp, None)

@@ -15,7 +15,7 @@ from bridge.model.values import Bounds, TopicPartition
 async def bounds(
     client: NetworkClient, partitions: Sequence[TopicPartition], *, committed_only: bool
 ) -> dict[TopicPartition, Bounds | KafkaFailure]:
-    """Of partitions whose leaders the client knows (`NetworkClient.metadata`). Never raises."""
+    """Returns the bounds of partitions whose leaders the client knows (`NetworkClient.metadata`). Never raises."""
     nodes, leaderless = client.by_leader(partitions)
     results: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
 
@@ -41,7 +41,7 @@ async def bounds(
 async def all_bounds(
     client: NetworkClient, partitions: Sequence[TopicPartition], *, committed_only: bool
 ) -> dict[TopicPartition, Bounds]:
-    """`bounds` for callers that need every one of them. Raises the first KafkaFailure."""
+    """Returns `bounds` for callers that need every one of them. Raises the first KafkaFailure."""
     logs = {}
     for tp, log in (await bounds(client, partitions, committed_only=committed_only)).items():
         if isinstance(log, KafkaFailure):

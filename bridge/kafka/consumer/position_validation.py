@@ -37,8 +37,8 @@ class FetchErrorKind(StrEnum):
 
 
 class FetchError(NamedTuple):
-    """`log_start`, `log_end`: of an OUT_OF_RANGE partition. `epoch`, `end_offset`: up to where a DIVERGED log agrees
-    with what was fetched. -1 for unknown."""
+    """Why a position can't be fetched from. `log_start`, `log_end`: of an OUT_OF_RANGE partition. `epoch`,
+    `end_offset`: up to where a DIVERGED log agrees with what was fetched. -1 for unknown."""
 
     kind: FetchErrorKind
     log_start: int = -1
@@ -48,7 +48,8 @@ class FetchError(NamedTuple):
 
 
 async def range_error(client: NetworkClient, tp: TopicPartition, offset: int) -> FetchError | None:
-    """None when the offset is in range by now: a new leader may be behind for a moment. Raises KafkaFailure."""
+    """Returns the error of an offset that is out of range; None when it is in range by now: a new leader may be behind
+    for a moment. Raises KafkaFailure."""
     log = (await bounds(client, [tp], committed_only=False))[tp]
     if isinstance(log, KafkaFailure):
         raise log
@@ -106,8 +107,8 @@ async def errors_by_name(
     before: Mapping[TopicPartition, FetchPosition],
     now: Mapping[TopicPartition, FetchPosition],
 ) -> dict[TopicPartition, FetchError]:
-    """What fetches by name do not notice. `before`: the positions at the last such validation; the epoch that they
-    have come to since may have begun below. Raises KafkaFailure."""
+    """Returns errors that fetches by name do not notice. `before`: the positions at the last such validation; the epoch
+    that they have come to since may have begun below. Raises KafkaFailure."""
     return (
         await topic_errors(client, now) or await log_errors(client, before) or await log_errors(client, now)
     )

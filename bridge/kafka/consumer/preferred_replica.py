@@ -34,7 +34,7 @@ class PreferredReplicas:
         self._failed.clear()
 
     def rack(self, node: int) -> str:
-        """What a fetch from the node carries as our rack."""
+        """Returns the rack that a fetch from the node carries."""
         return "" if self._now() < self._without_rack.get(node, 0.0) else self._rack
 
     def follow(self, tp: TopicPartition, node: int) -> None:

@@ -53,7 +53,7 @@ class NetworkClient:
 
     @property
     def rack(self) -> str:
-        """client.rack; "" for none."""
+        """The property client.rack; "" for none."""
         return self.settings.rack
 
     @property
@@ -63,7 +63,7 @@ class NetworkClient:
 
     @property
     def metadata_seconds(self) -> float:
-        """metadata.max.age.ms, in seconds."""
+        """The property metadata.max.age.ms, in seconds."""
         return (self.settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000
 
     async def close(self) -> None:
@@ -89,8 +89,8 @@ class NetworkClient:
             raise of_exception(error, doing) from error
 
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
-        """What `read` makes of a node's response, over a connection of its own for large ones: the response's bytes are
-        overwritten when `read` returns. Raises KafkaFailure."""
+        """Returns what `read` makes of a node's response, over a connection of its own for large ones: the response's
+        bytes are overwritten when `read` returns. Raises KafkaFailure."""
         try:
             connection = await self._bulk_to(await self._open(), node)
             return await connection.send(call, read)

@@ -121,8 +121,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         return self._transport.get_write_buffer_size()
 
     async def send(self, call: Call, read: Callable[[Reader], T]) -> T:
-        """What `read` makes of the response; its bytes are overwritten as soon as `read` returns. What `call` has by
-        reference must not change until then. Raises KafkaFailure for a version that the broker does not speak,
+        """Returns what `read` makes of the response; its bytes are overwritten as soon as `read` returns. What `call`
+        has by reference must not change until then. Raises KafkaFailure for a version that the broker does not speak,
         KafkaError, TimeoutError and what `read` raises."""
         if self.lost is not None:
             raise KafkaConnectionError(str(self.lost))

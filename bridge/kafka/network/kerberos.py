@@ -24,8 +24,8 @@ _FAILURE_BITS = 1 << 32
 
 
 class KerberosAuthenticator(SaslGSSAPIAuthenticator):
-    """`service`: as `kafka@HOST`; `principal`, `keytab`: of the client, None for what the user's cache has. Tickets of
-    a keytab are kept in memory, one cache for each, and renewed by MIT's library."""
+    """Logs in by GSSAPI. `service`: as `kafka@HOST`; `principal`, `keytab`: of the client, None for what the user's
+    cache has. Tickets of a keytab are kept in memory, one cache for each, and renewed by MIT's library."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, service: str, principal: str | None, keytab: str | None

@@ -89,7 +89,8 @@ class LibraryConnection(AIOKafkaConnection):
         return closed
 
     async def log_in(self, send: Send) -> LoggedIn:
-        """With the credentials of now, over `send`. Raises what the library raises, and what token providers do."""
+        """Logs in with the credentials of now, over `send`. Raises what the library raises, and what token providers
+        do."""
         return await log_in(self._sasl_mechanism, self._authenticator(), send)
 
     def _authenticator(self) -> Authenticator:
@@ -146,7 +147,7 @@ class LibraryConnection(AIOKafkaConnection):
 
 
 def _handled(connection: AIOKafkaConnection, response: bytes) -> str:
-    """What is wrong with a response; "" for nothing."""
+    """Returns what is wrong with a response; "" for nothing."""
     try:
         connection._handle_frame(response)
     except (
@@ -164,7 +165,7 @@ def _refuse(connection: AIOKafkaConnection, error: KafkaConnectionError) -> None
 
 
 async def _answer(sent: asyncio.Future[Coroutine[Any, Any, Any]]) -> Any:
-    """Of a request that had to wait before it was sent."""
+    """Returns the response to a request that had to wait before it was sent."""
     try:
         answered = await sent
     except asyncio.CancelledError:

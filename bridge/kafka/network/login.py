@@ -24,7 +24,8 @@ class Authenticator(Protocol):
 
 
 class LoggedIn(NamedTuple):
-    """`at`: no later than the broker counts from, in monotonic time; `seconds` that the login lasts, 0 for ever."""
+    """A login that a broker has accepted. `at`: no later than the broker counts from, in monotonic time; `seconds` that
+    the login lasts, 0 for ever."""
 
     at: float
     seconds: float

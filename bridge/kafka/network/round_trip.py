@@ -14,5 +14,6 @@ def quickest(so_far: float, took: float) -> float:
 
 
 def stretched(size: int, round_trip: float, most: int) -> int:
-    """`size` bytes near by, for a round trip of so many seconds: up to `most`, and never less than `size`."""
+    """Scales `size` bytes, right for a cluster near by, to a round trip of so many seconds: up to `most`, and never
+    less than `size`."""
     return max(size, min(most, int(size * round_trip / NEAR)))

@@ -37,7 +37,8 @@ class Held:
 
 
 class Session:
-    """Of one connection, in one event loop. It refers to the connection only while that logs in again."""
+    """The login session of one connection, in one event loop. It refers to the connection only while that logs in
+    again."""
 
     def __init__(self) -> None:
         self._due, self._began = math.inf, -math.inf
@@ -45,7 +46,7 @@ class Session:
         self._again: asyncio.Task[None] | None = None
 
     def lasts(self, login: LoggedIn) -> None:
-        """To be called after each login."""
+        """Sets how long the session lasts, after each login."""
         self._began = login.at
         part = random.uniform(_EARLIEST, _LATEST)  # noqa: S311  keeps no secret
         latest = max(login.seconds - _BEFORE, login.seconds / 2)

@@ -73,7 +73,7 @@ class TransactionalProducer:
 
     @property
     def bytes_in_flight(self) -> int:
-        """Of batches sent and not acknowledged yet."""
+        """Bytes of batches that are sent and not acknowledged yet."""
         return self._sender.bytes_in_flight
 
     @property
@@ -83,7 +83,7 @@ class TransactionalProducer:
 
     @property
     def throttled(self) -> float:
-        """For how many seconds brokers ask to send nothing."""
+        """Seconds for which brokers ask us to send nothing."""
         return max(0.0, self._sender.throttled_until - time.monotonic())
 
     @property
@@ -97,7 +97,7 @@ class TransactionalProducer:
         return self._timeout_ms / 1000
 
     def log_start(self, tp: TopicPartition) -> int:
-        """Where a partition's log began with its last response; 0 before the first."""
+        """Returns where a partition's log began with its last response; 0 before the first."""
         return max(0, self._sender.log_starts.get(tp, 0))
 
     async def start(self, tps: Sequence[TopicPartition] = (), always: TopicPartition | None = None) -> None:
@@ -124,13 +124,13 @@ class TransactionalProducer:
         return self._sender.send(tp, data, count)
 
     async def send_records(self, topic: str, records: Sequence[KeyValue]) -> None:
-        """Records of partition 0, with the time of now; `commit` waits for them."""
+        """Sends records to partition 0, with the time of now; `commit` waits for them."""
         for data, count in record_batches(records):
             self.send(TopicPartition(topic, 0), data, count)
 
     async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
-        """A transaction of these records and nothing else. Raises KafkaFailure; then none of them counts, unless it was
-        the commit that got no response."""
+        """Writes these records, and nothing else, in one transaction. Raises KafkaFailure; then none of them counts,
+        unless it was the commit that got no response."""
         await self.begin()
         try:
             await self.send_records(topic, records)
@@ -153,7 +153,8 @@ class TransactionalProducer:
         self._open = False
 
     async def abort(self) -> None:
-        """Nothing of the transaction counts when this returns. May be called again when it raises, but for FENCED."""
+        """Aborts the transaction: nothing of it counts when this returns. May be called again when it raises, but for
+        FENCED."""
         failed = self._sender.failed
         if failed is not None and failed.fault is KafkaFault.FENCED:
             raise failed
@@ -231,7 +232,7 @@ class SyncProducer:
             await self._sender.flush()
 
     async def close(self) -> None:
-        """What was sent and is not written within a moment is dropped."""
+        """Closes the connections: what was sent and is not written within a moment is dropped."""
         if self._sending is not None:
             await asyncio.wait([self._sending], timeout=_CLOSE_SECONDS)
             self._sending.cancel()

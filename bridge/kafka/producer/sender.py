@@ -293,8 +293,8 @@ class BatchSender:
 
 
 def aborted(cause: KafkaFailure) -> KafkaFailure:
-    """`__cause__` is what decides how to go on: where no batch was at fault (a partition could not be added to the
-    transaction, say, because somebody else has the id), nothing else says so."""
+    """Returns the failure of what was aborted. `__cause__` decides how to go on: where no batch was at fault (a
+    partition could not be added to the transaction, say, because somebody else has the id), nothing else says so."""
     not_written = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
     not_written.__cause__ = cause
     return not_written

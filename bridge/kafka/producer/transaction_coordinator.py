@@ -31,8 +31,8 @@ _MOST_TIMEOUT_MS = 240_000
 
 
 def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> int:
-    """transaction.timeout.ms for a cluster that is `round_trip` seconds away. An open transaction whose producer has
-    died hides what follows it from read_committed readers for so long: no longer than needed, then."""
+    """Returns transaction.timeout.ms for a cluster that is `round_trip` seconds away. An open transaction whose
+    producer has died hides what follows it from read_committed readers for so long: no longer than needed, then."""
     stretched = patience * (near_ms + _ROUND_TRIPS * 1000 * round_trip)
     return max(near_ms, min(_MOST_TIMEOUT_MS, int(stretched)))
 

@@ -46,7 +46,7 @@ _FAULTS: dict[int, KafkaFault] = {
     Errors.PRODUCER_FENCED: KafkaFault.FENCED,
     Errors.UNKNOWN_TOPIC_ID: KafkaFault.UNKNOWN_TOPIC,
 }
-"""Of error codes that we act on; OTHER for the rest."""
+"""The fault for each error code that is handled; OTHER for the rest."""
 
 _FENCED = "A newer producer has taken over the transactional id, or its transaction took too long"
 _TEXTS: dict[int, str] = {
@@ -78,9 +78,9 @@ _LIBRDKAFKA = {
     KafkaError._ALL_BROKERS_DOWN: KafkaFault.UNREACHABLE,
     KafkaError._TRANSPORT: KafkaFault.UNREACHABLE,
     KafkaError._RESOLVE: KafkaFault.UNREACHABLE,
-    # Of a call that was under way on a connection that is torn down.
+    # A call that was under way on a connection that is torn down.
     KafkaError._DESTROY: KafkaFault.UNREACHABLE,
-    # Of one to a broker that the library forgets: it begins again at the bootstrap servers, or is told of it no more.
+    # A call to a broker that librdkafka has dropped from its metadata.
     KafkaError._DESTROY_BROKER: KafkaFault.UNREACHABLE,
     KafkaError._TIMED_OUT: KafkaFault.TIMEOUT,
     KafkaError._TIMED_OUT_QUEUE: KafkaFault.TIMEOUT,
@@ -116,7 +116,8 @@ def _text(code: int) -> str:
 
 
 def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:
-    """Of topics for which a broker answers TOPIC_AUTHORIZATION_FAILED; it does not say which right is missing."""
+    """Returns the failure for topics for which a broker answers TOPIC_AUTHORIZATION_FAILED; it does not say which right
+    is missing."""
     names = ", ".join(sorted(set(topics)))
     return failure(KafkaFault.NOT_AUTHORIZED, doing, f"Not authorized to write to {names}: grant WRITE on it")
 

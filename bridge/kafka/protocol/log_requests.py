@@ -146,7 +146,7 @@ class PartitionData(NamedTuple):
 
 
 class FetchParams(NamedTuple):
-    """What a fetch has beside its partitions; by default it has no session. Sizes in bytes.
+    """The fields of a fetch beside its partitions; by default it has no session. Sizes in bytes.
 
     `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`:
     topic id and partition of what leaves the session. `rack`: ours, "" for none, so that no leader names a replica.
@@ -225,7 +225,7 @@ def fetch(
 
 
 class FetchResponse(NamedTuple):
-    """`error` and `session` are those of the whole response."""
+    """A response to Fetch. `error` and `session` are those of the whole response."""
 
     error: int
     session: int
@@ -233,7 +233,7 @@ class FetchResponse(NamedTuple):
 
 
 def read_fetch_response(response: Reader, version: int, names: Mapping[str, str]) -> FetchResponse:
-    """`names` maps topic ids to names, for v13."""
+    """Reads a response to Fetch. `names` maps topic ids to names, for v13."""
     response.skip(4)
     failed, session = response.int16(), response.int32()
     fetched = {}

@@ -1,7 +1,7 @@
 """Requests of a producer, encoding only: FindCoordinator, InitProducerId, AddPartitionsToTxn, Produce, EndTxn.
 
 Transactions as brokers have them from 2.5 on: InitProducerId takes the id and epoch that we had (KIP-360), so that
-going on after an error never fences a newer holder.
+continuing after an error never fences a newer producer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from bridge.model.values import TopicPartition
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What a broker knows a producer by; (-1, -1) before InitProducerId, and for a producer without one."""
+    """The producer id and epoch by which a broker knows a producer; (-1, -1) before InitProducerId, and for a producer
+    without one."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -40,8 +41,8 @@ def read_transaction_coordinator(response: Reader) -> tuple[int, int]:
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch: ProducerIdAndEpoch) -> Call:
-    """InitProducerId v3 to v4: aborts the id's open transaction and raises its epoch. With the `id_and_epoch` that we
-    have only if nobody else did that since (else it is fenced); without, whoever holds the id."""
+    """InitProducerId v3 to v4: aborts the id's open transaction and raises its epoch. If `id_and_epoch` is given, the
+    broker fences us when another producer has taken the id since; without it, this call fences whoever holds the id."""
 
     def write(writer: Writer, _version: int) -> None:
         writer.string(transactional_id)

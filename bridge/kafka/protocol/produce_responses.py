@@ -12,8 +12,8 @@ from bridge.model.values import TopicPartition
 
 
 class Produced(NamedTuple):
-    """`refused`: index within the batch and the broker's words, of records that spoilt it. `log_start`: where the
-    partition's log begins, -1 for unknown."""
+    """A partition's answer to Produce. `refused`: index within the batch and the broker's words, of records that spoilt
+    it. `log_start`: where the partition's log begins, -1 for unknown."""
 
     error: int
     offset: int
@@ -26,7 +26,8 @@ NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The response does 
 
 
 def read_produced(response: Reader) -> tuple[dict[TopicPartition, Produced], float]:
-    """By partition; and for how many seconds the broker asks to send nothing more, because of a quota (KIP-219)."""
+    """Reads the answers by partition, and for how many seconds the broker asks to send nothing more, because of a quota
+    (KIP-219)."""
     produced = {}
     for _ in response.array():
         topic = response.string()

@@ -99,7 +99,7 @@ class Reader:
         return bytearray(memoryview(self.data)[self.at - length : self.at])  # one copy, whatever the data are
 
     def _length(self) -> int:
-        """Of a blob; null is as good as empty."""
+        """Reads the length of a blob; null is as good as empty."""
         return max(0, self.varint() - 1 if self.flexible else self.int32())
 
     def uuid(self) -> str:

@@ -15,7 +15,8 @@ class Handshake(NamedTuple):
 
 
 class Authenticated(NamedTuple):
-    """`lifetime_ms`: how long the login lasts, with the last response of a login; 0 for ever."""
+    """A response to SaslAuthenticate. `lifetime_ms`: how long the login lasts, with the last response of a login; 0 for
+    ever."""
 
     error: int
     message: str

@@ -75,7 +75,7 @@ class Writer:
         self._parts += data or b""
 
     def blob(self, value: BytesLike) -> None:
-        """What is large is not copied."""
+        """Appends bytes; what is large is not copied."""
         if self.flexible:
             self.varint(len(value) + 1)
         else:
@@ -143,8 +143,8 @@ class Call:
 
     @property
     def RESPONSE_TYPE(self) -> Call:
-        """What the connection decodes the response by: one object is request and decoder. No attribute, because a call
-        that refers to itself keeps all that it sent until garbage is collected."""
+        """The type by which the connection decodes the response: one object is request and decoder. No attribute,
+        because a call that refers to itself keeps all that it sent until garbage is collected."""
         return self
 
     @property
@@ -187,7 +187,7 @@ class Call:
         return [b"".join((_INT32.pack(size), head, first)), *rest]
 
     def response(self, frame: BytesLike) -> Reader:
-        """For a whole response without its length."""
+        """Returns a reader of a whole response without its length."""
         reader = Reader(frame, flexible=self.flexible)
         reader.skip(4)  # the correlation id
         reader.tags()

@@ -32,7 +32,7 @@ class Texts(NamedTuple):
 
     @classmethod
     def empty(cls, rows: int, size: int) -> Texts:
-        """With room for rows of `size` bytes together."""
+        """Allocates columns with room for rows of `size` bytes together."""
         there, ends = np.zeros((rows + 7) // 8, np.uint8), np.zeros(rows + 1, np.int32)
         return cls(there, ends, np.empty(size, np.uint8))
 
@@ -116,8 +116,8 @@ def _copy(data: Bytes, begin: int, end: int, out: Bytes, at: int) -> int:
 
 @part
 def _text(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Where a byte string with its length in front begins and ends: -1 as its end when it does not fit; for null it
-    begins behind its end."""
+    """Returns where a byte string with its length in front begins and ends: -1 as its end when it does not fit; for
+    null it begins behind its end."""
     length, at = varint(data, at, end)
     if at < 0 or length < -1 or length > end - at:
         return 0, -1

@@ -37,7 +37,8 @@ _WRONG = {
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """`columns`: offset, timestamp in ms, and where in `data` key, value and headers begin and end; one record each."""
+    """Decoded records, as columns. `columns`: offset, timestamp in ms, and where in `data` key, value and headers begin
+    and end; one record each."""
 
     data: Bytes
     columns: Numbers

@@ -51,7 +51,8 @@ _CRC = _table()
 
 
 def _moves() -> NDArray[np.uint32]:
-    """By 2 to the power of the row bytes, by 0 to 255 in each of the four bytes of a checksum."""
+    """Returns tables that move a checksum by 2 to the power of the row bytes, by 0 to 255 in each of the four bytes of
+    a checksum."""
     moves = np.zeros((_LENGTHS, 4, 256), np.uint32)
     bytes_ = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
     moves[0] = _CRC[0, bytes_ & 0xFF] ^ bytes_ >> np.uint32(8)

@@ -1,4 +1,4 @@
-"""What the header of a batch tells of its records, where no more than the header may have come."""
+"""Reads what the header of a batch tells of its records, where no more than the header may have come."""
 
 from __future__ import annotations
 

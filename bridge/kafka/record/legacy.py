@@ -22,7 +22,7 @@ _LZ4, _KNOWN = NAMES.index("lz4"), NAMES.index("zstd")
 
 
 class Message(NamedTuple):
-    """`timestamp` in ms, -1 for none."""
+    """A message of formats 0 and 1. `timestamp` in ms, -1 for none."""
 
     offset: int
     timestamp: int

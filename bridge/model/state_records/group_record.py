@@ -114,7 +114,8 @@ class GroupRow(NamedTuple):
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """`detail` and `evidence` say why, and not what; `metadata` is committed with the offset."""
+        """The fields that decide whether a record has changed: `detail` and `evidence` say why, and not what;
+        `metadata` is committed with the offset."""
         return self[:8] + self[9:12]
 
 

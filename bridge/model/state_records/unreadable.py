@@ -22,7 +22,7 @@ class Unreadable:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """By topic, as they are now."""
+        """The counts by topic, as they are now."""
         return dict(self._counts)
 
     def add(self, topic: str, offset: int, why: str) -> None:

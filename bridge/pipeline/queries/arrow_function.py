@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def arrow_function(name: str, key: bytes, archive: str = "") -> Function:
-    """`name`: shown in plans of queries. `archive`: what our modules were unpacked to, below the job's files; "" where
-    they are on the search path."""
+    """Returns a function for DataFrame.mapInArrow. `name`: shown in plans of queries. `archive`: what our modules were
+    unpacked to, below the job's files; "" where they are on the search path."""
 
     def copy(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         # Whatever is named here has to be imported here: of this module a worker may have nothing else.

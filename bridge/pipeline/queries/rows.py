@@ -43,7 +43,7 @@ class RowJobs:
 
 
 class ClassicRowJobs(RowJobs):
-    """Of a context in this process."""
+    """Runs queries in a context of this process."""
 
     def __init__(self, context: SparkContext) -> None:
         from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""What a task of a query runs: sealed slices, which come and tell of what they copy in batches of Arrow."""
+"""Runs the sealed slices of a query's task, which come, and report what they copy, in batches of Arrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in ProgressRo
 
 
 def run_sealed(key: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For DataFrame.mapInArrow: batches of sealed slices to batches of one row each."""
+    """Runs batches of sealed slices for DataFrame.mapInArrow; yields batches of one row each."""
     collect_seldom()
     sealed = [each for batch in batches for each in batch.column(0).to_pylist()]
     for row in progress([unseal(each, key) for each in sealed], again=is_again()):

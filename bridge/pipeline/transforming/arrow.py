@@ -60,7 +60,8 @@ def by_topic(batch: pa.RecordBatch) -> dict[str, Records]:
 
 
 def as_records(batch: pa.RecordBatch) -> Records:
-    """Of a batch none of whose arrays begins inside of its buffers, as IPC and filters make them."""
+    """Converts a batch to records. None of its arrays begins inside of its buffers: IPC and filters make none that
+    does."""
     timestamps = batch.column("timestamp")
     lists = batch.column("headers")
     header = lists.values

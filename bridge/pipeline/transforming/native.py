@@ -22,7 +22,7 @@ class Native(NamedTuple):
 
 
 def native(transform: Transform) -> Native | None:
-    """None for one that takes a process."""
+    """Returns the transform's compiled form; None for one that takes a process."""
     parameters = transform.parameters
     column = parameters.get("column", "value")
     if transform.function != _MASKS or parameters.keys() - _PARAMETERS or column not in ("key", "value"):

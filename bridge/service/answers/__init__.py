@@ -1,1 +1,1 @@
-"""What the service answers about groups, flows and readiness, from snapshots. Pure."""
+"""Builds the service's answers about groups, flows and readiness, from snapshots. Pure."""

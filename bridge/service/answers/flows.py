@@ -26,7 +26,8 @@ def readiness_report(
     views: Mapping[str, ConnectorView],
     others: Iterable[FlowStatus] = (),
 ) -> ReadinessReport:
-    """`others`: flows that copy, and of which the connectors may run on other nodes."""
+    """Reports the readiness of all flows. `others`: flows that copy, and of which the connectors may run on other
+    nodes."""
     known = list(connectors)
     flows = [
         _flow(connector, snapshots.connector(connector.name), views[connector.name])
@@ -73,7 +74,7 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
 
 
 def _elsewhere(flow: FlowStatus) -> FlowReadiness:
-    """What this node can say of the groups of a flow whose group connector does not run here: nothing."""
+    """Reports a flow whose group connector does not run here: this node can say nothing of its groups."""
     detail = f"{REASONS['elsewhere']}: ask {flow.node}" if flow.node is not None else flow.detail
     reason = "elsewhere" if flow.node is not None else "connector_stopped"
     return FlowReadiness(

@@ -21,7 +21,7 @@ SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a request asks of groups; None matches every group."""
+    """A request's filter on groups; None matches every group."""
 
     connector: str | None = None
     group: str | None = None

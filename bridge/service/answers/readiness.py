@@ -61,7 +61,7 @@ class GroupAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorView:
-    """What holds for all groups of a connector now."""
+    """The state of a connector that holds for all of its groups now."""
 
     own_ms: int | None
     """When both clusters were last queried for the tasks that run on this service."""
@@ -88,8 +88,8 @@ class ConnectorView:
         committed: bool,
         outdated: bool = False,
     ) -> GroupAnswer:
-        """`committed`: each partition is translated, and committed on the target; `reason`: why not. `outdated`: an
-        earlier instance has reported the group, and the current one has not yet."""
+        """Decides the answer for a group. `committed`: each partition is translated, and committed on the target;
+        `reason`: why not. `outdated`: an earlier instance has reported the group, and the current one has not yet."""
         unknown = list(self.unknown)
         if not unknown and task not in self.running:
             unknown.append(self.tasks.get(task) or _reason("task_lapsed", f"task {task} is not running"))
@@ -184,7 +184,7 @@ def moved(since_ms: int, as_of_ms: int | None) -> GroupAnswer:
 def connector_views(
     table: TaskTable, snapshots: Snapshots, rounds: RoundsState, now_ms: int
 ) -> dict[str, ConnectorView]:
-    """By connector."""
+    """Returns the view of each connector."""
     now = _Now(now_ms, table.now_ms)
     there = [(each, snapshots.connector(each.name)) for each in table]
     copying = [(each, snapshot) for each, snapshot in there if each.kind in COPYING_KINDS]
@@ -204,7 +204,7 @@ def _view(
     now: _Now,
     table: TaskTable,
 ) -> ConnectorView:
-    """`copying`: the source connectors of the same flow that this service knows."""
+    """Builds the view of one connector. `copying`: the source connectors of the same flow that this service knows."""
     summary, unknown = snapshot.summary, _does_not_run(connector, snapshot, rounds)
     target_away, source_away = (summary.away_since_ms.get(side) for side in ("target", "source"))
     if target_away is not None:

@@ -88,7 +88,8 @@ def connector_status(
 
 
 def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState) -> list[str]:
-    """What a connector waits for before it can work; empty while it works, and after a failure, which says more."""
+    """Says what a connector waits for before it can work; empty while it works, and after a failure, which says
+    more."""
     if snapshot.summary.failure is not None:
         return []
     if not connector.active():
@@ -127,8 +128,9 @@ def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) 
 def overall(
     connectors: Iterable[ConnectorStatus], rounds: RoundsState, flows: Iterable[FlowStatus] = ()
 ) -> str:
-    """`down`: nothing is synced. `degraded`: something is not, on purpose or by an error. `starting`: something has
-    just started and does not work yet. `ok`: everything works. A flow that another node runs is well."""
+    """Sums up the state of the service. `down`: nothing is synced. `degraded`: something is not, on purpose or by an
+    error. `starting`: something has just started and does not work yet. `ok`: everything works. A flow that another
+    node runs is well."""
     connector = list(connectors)
     states = [status.state for status in connector]
     if rounds in (RoundsState.RESTARTING, RoundsState.STALLED, RoundsState.STOPPED):

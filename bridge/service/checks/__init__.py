@@ -1,1 +1,1 @@
-"""What is checked of a configuration before a connector runs."""
+"""Checks configurations before a connector runs."""

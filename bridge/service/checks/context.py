@@ -23,7 +23,7 @@ Props = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RoundsContext:
-    """What the rounds process is given: kinds of connector, their clusters and pipelines, and how to close all of
+    """The context of the rounds process: kinds of connector, their clusters and pipelines, and how to close all of
     it."""
 
     kinds: Mapping[str, Kind]
@@ -60,8 +60,8 @@ class Doctor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What the HTTP process needs to check configurations. `probe`: None tries to reach no cluster; `doctor`: None
-    examines none."""
+    """The context in which the HTTP process checks configurations. `probe`: None tries to reach no cluster; `doctor`:
+    None examines none."""
 
     kinds: Mapping[str, Kind]
     clients: ClientCheck

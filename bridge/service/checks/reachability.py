@@ -55,8 +55,8 @@ class Reachability:
         self._looking = set[asyncio.Task[None]]()
 
     async def errors(self, kind: Kind, config: Config) -> Mapping[Side, str]:
-        """By side, why the cluster can't be reached; of a configuration without errors. Raises Overloaded when all
-        threads are busy."""
+        """Returns by side why the cluster can't be reached, for a configuration without errors. Raises Overloaded when
+        all threads are busy."""
         probe = self._probe
         if probe is None or mode_of(config) == OFF:
             return {}

@@ -252,7 +252,7 @@ async def _moved(
 def _facts(
     service: Service, connector: str, selected: Mapping[str, Sequence[GroupOfConnector]]
 ) -> dict[str, Any]:
-    """By group, the facts that a move record keeps beside the group's own offsets."""
+    """Returns by group the facts that a move record keeps beside the group's own offsets."""
     rows = service.snapshots.connector(connector).missing
     facts = {}
     for group, some in selected.items():

@@ -47,7 +47,7 @@ def after_roll_back(done: RolledBack, source: str | None, target: str | None) ->
 
 
 def after_return(done: RolledBack, source: str | None, target: str | None, again: int) -> list[str]:
-    """`again`: records that may be read twice."""
+    """Says what to do after a return. `again`: records that may be read twice."""
     if not done.groups:
         return [f"{listed(done.unchanged)}: not moved; nothing was changed."]
     if done.dry_run:

@@ -1,4 +1,4 @@
-"""What the frames between the HTTP process and the rounds process hold, packed and unpacked.
+"""Packs and unpacks the frames between the HTTP process and the rounds process.
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field names: a
 report of one partition takes about 150 bytes instead of 330. It stays compressed until a request needs it.

@@ -12,7 +12,7 @@ from bridge.service.metrics.naming import family
 
 
 class FlowCollector:
-    """`flows`: those of the node's file; none where the service is no node of dedicated mode."""
+    """Metrics of flows. `flows`: those of the node's file; none where the service is no node of dedicated mode."""
 
     def __init__(self, flows: Callable[[], Iterable[FlowStatus]]) -> None:
         self._flows = flows

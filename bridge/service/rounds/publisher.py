@@ -195,7 +195,7 @@ def _row_size(row: tuple[TopicPartition, Missing | None]) -> int:
 
 
 class PipePublisher:
-    """`connectors.base.Publisher` of one instance."""
+    """The `connectors.base.Publisher` of one instance."""
 
     def __init__(self, pipe: PipeWriter, name: str, generation: int) -> None:
         self._pipe = pipe

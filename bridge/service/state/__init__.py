@@ -1,1 +1,1 @@
-"""What the HTTP process keeps: tasks, leases, the outbox, snapshots, operations."""
+"""The state of the HTTP process: tasks, leases, the outbox, snapshots, operations."""

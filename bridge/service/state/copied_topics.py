@@ -8,7 +8,7 @@ from connectors.base import COPYING_KINDS, CopiedTopics
 
 
 def copied_topics(table: TaskTable, snapshots: Snapshots) -> list[CopiedTopics]:
-    """What the connectors copy that have a running task: others may have handed their copies back."""
+    """Returns the topics of connectors that have a running task: others may have handed their copies back."""
     return [
         CopiedTopics(each.name, each.config, _topics(snapshots, each.name))
         for each in table

@@ -18,7 +18,7 @@ _Partition = tuple[str, int]
 
 @dataclass(slots=True)
 class _Reader:
-    """What a session of the shim has yet to read."""
+    """A session of the shim, with what it has yet to read."""
 
     answers: NumberedAnswers
     waiting: dict[_Partition, int]
@@ -35,7 +35,7 @@ class _Reader:
 
 @dataclass(slots=True)
 class CopyPositions:
-    """Of one connector."""
+    """The positions of one connector's copies."""
 
     known: dict[_Partition, int] = field(default_factory=dict)
     _reader: _Reader | None = None

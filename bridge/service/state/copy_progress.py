@@ -70,7 +70,7 @@ def portions(report: CopyReport) -> Iterator[CopyReport]:
 
 @dataclass(slots=True)
 class CopySnapshot:
-    """`order` has the keys of `rows`, sorted."""
+    """The progress of all partitions of one connector. `order`: the keys of `rows`, sorted."""
 
     totals: CopyTotals | None = None
     rows: dict[tuple[str, int], ProgressTuple] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class CopySnapshot:
         self.samples.begin(session, self.rows, _TARGET)
 
     def topics(self) -> set[str]:
-        """Of the source, that are copied."""
+        """Returns the topics of the source that are copied."""
         return {topic for topic, _ in self.rows}
 
     def target_topics(self) -> set[str]:

@@ -26,7 +26,7 @@ HEARTBEATS = "heartbeats"
 
 @dataclass(slots=True)
 class _Reader:
-    """What a session of the shim has yet to read."""
+    """A session of the shim, with what it has yet to read."""
 
     answers: NumberedAnswers
     waiting: dict[TopicPartition, CopySample] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Heartbeat(NamedTuple):
 
 
 class CopySamples:
-    """Of one connector."""
+    """The samples of one connector's copies."""
 
     def __init__(self) -> None:
         self._reader: _Reader | None = None

@@ -62,7 +62,7 @@ def _not_running_here(connector: Connector) -> NotRunning:
 
 
 def waits_for_start(connector: Connector) -> str:
-    """What a connector without a running task waits for, in short."""
+    """Says in short what a connector without a running task waits for."""
     runner = "this node" if connector.dedicated else "Connect"
     if connector.stopped:
         return f"a start: {runner} has stopped it"
@@ -79,7 +79,7 @@ def lapsed(connector: Connector, task: Task, age_ms: int) -> str:
 
 
 def check_polls(connector: Connector) -> str:
-    """What to check where no polls arrive."""
+    """Says what to check where no polls arrive."""
     return (
         "check the log of this node" if connector.dedicated else "check its status in Connect, and its worker"
     )
@@ -102,7 +102,7 @@ def not_started(connector: Connector, tasks: Sequence[int]) -> str:
 
 
 def not_written(connector: Connector) -> str:
-    """What to check where records are not polled or not acknowledged."""
+    """Says what to check where records are not polled or not acknowledged."""
     if connector.dedicated:
         return (
             "the node has not written them to the target: check the flow's detail in /health, and the log of this "

@@ -41,7 +41,7 @@ more it would drop the oldest acknowledgement, and that record would stay in fli
 
 
 class Batch(NamedTuple):
-    """What one poll delivers: JSON texts of records. The shim repeats `number` in its next poll when it has read
+    """The records that one poll delivers, as JSON texts. The shim repeats `number` in its next poll when it has read
     them."""
 
     number: int
@@ -49,8 +49,8 @@ class Batch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What an acknowledgement covers: `timestamp` is that of the record which it names, `records` counts it and those
-    before it."""
+    """The records that an acknowledgement covers: `timestamp` is that of the record which it names, `records` counts it
+    and those before it."""
 
     affinity: str
     timestamp: int
@@ -58,7 +58,8 @@ class Written(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """`since`: timestamp of the oldest waiting record, or of one of its key that it replaced (ms since the epoch)."""
+    """How many records wait and are in flight. `since`: timestamp of the oldest waiting record, or of one of its key
+    that it replaced (ms since the epoch)."""
 
     waiting: int
     in_flight: int

@@ -27,7 +27,7 @@ def running_clock() -> Callable[[], int]:
 
 
 class Sessions:
-    """`clock` gives microseconds that never go back."""
+    """The sessions that this service has issued. `clock` gives microseconds that never go back."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock

@@ -222,11 +222,11 @@ class TaskTable:
         return int(self._clock() - task.last_poll)
 
     def begun_ms(self, connector: Connector) -> int:
-        """For how long it has been running, since its last start or restart."""
+        """Returns for how many ms it has been running, since its last start or restart."""
         return int(self._clock() - connector.begun)
 
     def active_ms(self, task: Task) -> int:
-        """For how long an active task has been active."""
+        """Returns for how many ms an active task has been active."""
         return int(self._clock() - task.active_since)
 
     # -- steps -------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ _Texts = tuple[Bytes, Numbers]
 
 
 class Masks:
-    """`left`: by what a value is, the text that takes its place; None for what json_paths has to look at."""
+    """Masks these fields. `left`: by kind of value, the text that takes its place; None for what json_paths has to look
+    at."""
 
     def __init__(self, names: list[str], left: list[bytes | None]) -> None:
         self._names = _texts([name.encode() for name in names])

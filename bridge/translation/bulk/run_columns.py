@@ -23,8 +23,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class PartitionLogs(NamedTuple):
-    """What the clusters say about both logs of a copy: topic ids and bounds. `source_topic_id` and `source`: None while
-    the source does not answer. Ends are those of what may be read or copied."""
+    """Both logs of a copy, as the clusters describe them: topic ids and bounds. `source_topic_id` and `source`: None
+    while the source does not answer. Ends are those of what may be read or copied."""
 
     target_topic_id: str
     target: LogBounds
@@ -90,7 +90,7 @@ class RunColumns:
         return RunAnswers(known, answer, bound, to_come > 0, truncated)
 
     def _target_start(self, offsets: Numbers, target: LogBounds) -> Numbers:
-        """Where the copies begin that count for each offset: below stands what an operator had copied again."""
+        """Returns where the copies begin that count for each offset: below stands what an operator had copied again."""
         again = self._again_places[np.searchsorted(self._again_from, offsets, "right")]
         return np.where(again <= target.start, target.start, np.minimum(again, target.end))
 

@@ -53,7 +53,7 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class Paired:
-    """What a step has found. `segments`: in the order of both logs. `end`: where the next step begins, None where there
+    """The result of a step. `segments`: in the order of both logs. `end`: where the next step begins, None where there
     was nothing to begin with."""
 
     segments: list[Segment] = field(default_factory=list)
@@ -219,7 +219,7 @@ class _Found:
         self._append(record.offset, end.copy, 1, record.timestamp, size_of(record))
 
     def unknown(self) -> None:
-        """What comes next is not known."""
+        """Marks that what comes next is not known."""
         self._covered = None
 
     def _append(self, upstream: int, downstream: int, count: int, timestamp: int, size: int) -> None:

@@ -26,8 +26,8 @@ _BACK = 4 * AROUND
 
 
 class AlignedOffset(NamedTuple):
-    """Where on the target the first record at or after the offset stands, or the lowest offset where it can; the
-    target's end when the mirror has not come further than the record before the offset."""
+    """The offset on the target of the first record at or after the source offset, or the lowest offset where it can;
+    the target's end when the mirror has not come further than the record before the offset."""
 
     offset: int
     target_log: LogSection

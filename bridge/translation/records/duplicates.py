@@ -30,7 +30,8 @@ class _Passed:
         self._different: set[tuple[int, bytes | None, bytes | None]] = set()
 
     def settles(self, record: RecordView, gap: int) -> bool:
-        """`gap`: ms by which the record lies beyond `original` in the direction of the search."""
+        """Whether the record settles the search. `gap`: ms by which the record lies beyond `original` in the direction
+        of the search."""
         if gap <= 2 * self._memory.disorder:
             self._different.clear()
             return False

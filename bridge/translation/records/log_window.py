@@ -30,7 +30,8 @@ class CapReached(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """`end` is what may be read: the high watermark, or the last stable offset where only committed data counts."""
+    """The start and end offsets of a log. `end` is what may be read: the high watermark, or the last stable offset
+    where only committed data counts."""
 
     start: int
     end: int
@@ -38,8 +39,8 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """`read_bytes`: what one read asks for; a batch of the producers' default size fits in. `search_bytes`: what one
-    translation may read in all, both sides."""
+    """Limits of what is read. `read_bytes`: what one read asks for; a batch of the producers' default size fits in.
+    `search_bytes`: what one translation may read in all, both sides."""
 
     read_bytes: int = 20 * 1024
     search_bytes: int = 8 * 1024 * 1024

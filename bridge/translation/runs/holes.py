@@ -142,7 +142,8 @@ class Holes:
 
     @property
     def spans(self) -> tuple[array[int], array[int], array[int]]:
-        """Of each span of copies: its first offset of the source, of the target, and how many copies stand before."""
+        """The spans of copies: for each its first offset of the source, of the target, and how many copies stand
+        before."""
         return self._upstream, self._downstream, self._copies
 
     def copies_before(self, upstream: int) -> int:

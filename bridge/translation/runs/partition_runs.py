@@ -57,7 +57,7 @@ class PartitionRuns:
 
     @property
     def position(self) -> int | None:
-        """Where copying goes on; None without a run."""
+        """The position where copying goes on; None without a run."""
         return self._runs[-1].position if self._runs else None
 
     def pass_over(self) -> OffsetRun:

@@ -153,7 +153,7 @@ class OffsetRun(NamedTuple):
         return RunKey(self.source, self.target_topic, self.upstream_start).encode()
 
     def value(self, times: bytes = b"") -> bytes:
-        """`times`: of the commit that adds it; none where an older run is written again."""
+        """Encodes the record's value. `times`: of the commit that adds it; none where an older run is written again."""
         numbers = write_numbers(
             _VALUE,
             "coveredFrom, downstreamStart, upstreamCount, skipped, extra, position, leaderEpoch, lastTimestamp, size",
