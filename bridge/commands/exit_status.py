@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -24,13 +24,14 @@ def note(line: str) -> None:
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Turns errors of configurations and clusters into the end of the command."""
+def reported(word: Callable[[str], str] = str) -> Iterator[None]:
+    """Turns errors of configurations and clusters into the end of the command. `word` puts them into the words of its
+    own options."""
     try:
         yield
     except ConfigRejected as error:
-        end(str(error), BAD_SETTINGS)
+        end(word(str(error)), BAD_SETTINGS)
     except KafkaFailure as error:
-        end(str(error), CANNOT_START)
+        end(word(str(error)), CANNOT_START)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

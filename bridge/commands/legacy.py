@@ -12,7 +12,7 @@ import typer
 from bridge import VERSION
 from bridge.commands import legacy_config
 from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
-from bridge.commands.legacy_config import Clients, LegacyOptions
+from bridge.commands.legacy_config import Clients, LegacyOptions, in_own_words
 from bridge.commands.legacy_offsets import GroupOffsets
 from bridge.commands.replicate import copying_until_stopped, log_to, validated, view_of
 from bridge.java_properties import PropertiesProblem, load_properties
@@ -107,12 +107,13 @@ def legacy(
         end(wrong[-1], BAD_SETTINGS)
     for line in legacy_config.remarks(options, clients):
         note(line)
-    with reported():
+    with reported(in_own_words):
         ids = asyncio.run(_cluster_ids(legacy_config.connection(clients)))
-    config = validated(legacy_config.connector_config(options, clients, ids[Side.SOURCE], ids[Side.TARGET]))
+    made = legacy_config.connector_config(options, clients, ids[Side.SOURCE], ids[Side.TARGET])
+    config = validated(made, in_own_words)
     offsets = GroupOffsets(config["name"], offset_commit_interval_ms / 1000)
-    with log_to(log_file, "text"), reported():
-        code = asyncio.run(copying_until_stopped(config, view_of(), offsets))
+    with log_to(log_file, "text"), reported(in_own_words):
+        code = asyncio.run(copying_until_stopped(config, view_of(), offsets, in_own_words))
     raise typer.Exit(code)
 
 

@@ -27,6 +27,13 @@ _OLD_PROPERTIES = {
 }
 _OLD_RESETS = {"smallest": "earliest", "largest": "latest"}
 _BYTES = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
+_WORDS = {
+    "source.record.policy to report": "--abort.on.send.failure to false",
+    "exclude the topics with topics.exclude, or give both DefaultReplicationPolicy": (
+        "leave the topics out of --include"
+    ),
+}
+"""What a connector would have to be given, and what the command."""
 _REFRESH = "metadata.max.age.ms"
 """By which MirrorMaker 1 finds new topics."""
 _REFRESH_MS = "300000"
@@ -180,6 +187,18 @@ def connector_config(
 def connection(clients: Clients) -> dict[str, str]:
     """Returns what is needed to connect to both clusters."""
     return _properties(clients)
+
+
+def in_own_words(text: str) -> str:
+    """Returns an error or a remark about the connector with the names that the options and the files have."""
+    for side, option in (
+        ("source.(?:cluster|consumer)", "consumer"),
+        ("target.(?:cluster|producer)", "producer"),
+    ):
+        text = re.sub(rf"\b{side}\.(?!alias\b)([a-z][\w.-]*\w)", rf"\1 of --{option}.config", text)
+    for connectors, ours in _WORDS.items():
+        text = text.replace(connectors, ours)
+    return text
 
 
 def pattern(text: str) -> str:

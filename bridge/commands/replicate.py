@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -140,18 +140,19 @@ def _submitted(config: dict[str, str]) -> dict[str, str]:
     return merged(config, submitted)
 
 
-def validated(config: dict[str, str]) -> dict[str, str]:
-    """The configuration, whose errors end the command, and whose settings without effect are named."""
+def validated(config: dict[str, str], word: Callable[[str], str] = str) -> dict[str, str]:
+    """The configuration, whose errors end the command, and whose settings without effect are named. `word` as in
+    reported()."""
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.service.checks.answer import rejected
 
     kind = _kind(config)
-    with reported():
+    with reported(word):
         result = kind.validate(config, StaticClientCheck())
         if result.errors:
             raise rejected(kind, config, result.errors)
     for setting in result.ignored:
-        note(f"{setting.key} does nothing: {setting.reason}")
+        note(word(f"{setting.key} does nothing: {setting.reason}"))
     return config
 
 
@@ -177,13 +178,17 @@ def log_to(path: Path | None, style: str) -> Iterator[None]:
         handler.close()
 
 
-async def copying_until_stopped(props: dict[str, str], view: View, copying: Copying) -> int:
+async def copying_until_stopped(
+    props: dict[str, str], view: View, copying: Copying, word: Callable[[str], str] = str
+) -> int:
     """Copies until a signal or a permanent error; returns the exit status. Raises KafkaFailure where `copying` can't
-    begin."""
-    return await _replicate(props, once=False, view=view, copying=copying)
+    begin. `word` as in reported()."""
+    return await _replicate(props, once=False, view=view, copying=copying, word=word)
 
 
-async def _replicate(props: dict[str, str], once: bool, view: View, copying: Copying) -> int:
+async def _replicate(
+    props: dict[str, str], once: bool, view: View, copying: Copying, word: Callable[[str], str] = str
+) -> int:
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     from bridge.kafka.clusters import KafkaClusters
     from bridge.pipeline.launch import DriverPipelines
@@ -213,7 +218,7 @@ async def _replicate(props: dict[str, str], once: bool, view: View, copying: Cop
             view.close(copying)
     finally:
         await clusters.close()
-    return _status(copying, once, done, running)
+    return _status(copying, once, done, running, word)
 
 
 def _stop_signal() -> asyncio.Event:
@@ -241,13 +246,15 @@ def _done(copying: Copying, once: bool) -> bool:
     return nothing_to_copy or totals.state == PipelineState.CAUGHT_UP
 
 
-def _status(copying: Copying, once: bool, done: bool, running: asyncio.Task[None]) -> int:
+def _status(
+    copying: Copying, once: bool, done: bool, running: asyncio.Task[None], word: Callable[[str], str]
+) -> int:
     if not running.cancelled() and (error := running.exception()) is not None:
         log.error("an unexpected error", exc_info=error)
         note(f"copying ended on an unexpected error, see the log: {error}")
         return CANNOT_START
     if copying.latest.failure is not None:
-        note(copying.latest.failure)
+        note(word(copying.latest.failure))
         return CANNOT_START
     if not once:
         return 0

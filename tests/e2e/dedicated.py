@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.support import Record, eventually, numbered, read, unique
 WAIT = 120.0
 """Several Spark drivers start at once, on a busy machine."""
 SESSION_MS, HEARTBEAT_MS = 6_000, 1_000
+_LOOK_SECONDS = 10.0
+"""For heartbeats, before they are looked for again from the beginning."""
 
 _SPECIAL = re.compile(r"[ :=#!\\]")
 """What a key of a Java properties file has a backslash before."""
@@ -119,25 +122,28 @@ def wait_values(
     eventually(there, WAIT, what=f"{len(expected)} records in {topic}", watched=watched)
 
 
-def heartbeats(cluster: Cluster, topic: str, flow: tuple[str, str]) -> list[int]:
-    """Timestamps of a flow's heartbeats in that topic of the cluster, in their order. `flow`: source and target."""
-    consumed = heartbeat_consumer({"bootstrap.servers": cluster.bootstrap}, idle_s=0.5)
-    values = [each.value for each in consumed if each.topic == topic and each.value is not None]
-    return [each.timestamp for each in values if (each.source_alias, each.target_alias) == flow]
-
-
 def wait_heartbeats(cluster: Cluster, topic: str, flow: tuple[str, str], *nodes: MirrorNode) -> list[int]:
-    """Until the flow has two there, the second one later; returns their timestamps, which rise."""
+    """Until the flow (source and target) has two heartbeats in that topic of the cluster; returns the timestamps of the
+    first two, of which the second is later."""
 
     def beats() -> list[int]:
-        found = heartbeats(cluster, topic, flow)
-        assert len({*found}) > 1, f"{topic} has {found} of {flow}"
-        assert found == sorted(found), f"{topic} has {found} of {flow}"
+        consumed = heartbeat_consumer({"bootstrap.servers": cluster.bootstrap}, idle_s=1.0)
+        until, found = time.monotonic() + _LOOK_SECONDS, list[int]()
+        with closing(consumed):
+            # Other flows write there too, and never leave it idle.
+            for each in consumed:
+                if each.topic == topic and each.value is not None and each.value[:2] == flow:
+                    found.append(each.value.timestamp)
+                if len(found) == 2 or time.monotonic() > until:
+                    break
+        assert len(found) == 2, f"{topic} has {found} of {flow}"
         return found
 
-    return eventually(
+    first, second = eventually(
         beats, WAIT, what=f"heartbeats of {flow} in {topic}", watched=[node.process for node in nodes]
     )
+    assert first < second, f"{topic} has {first} and {second} of {flow}"
+    return [first, second]
 
 
 def some(count: int, *, start: int = 0) -> list[Record]:

@@ -62,7 +62,7 @@ config.storage.replication.factor=1
 # sync.topic.acls.enabled = false
 # emit.heartbeats.interval.seconds = 5
 """
-"""config/connect-mirror-maker.properties of Kafka 4.3, behind the licence."""
+"""config/connect-mirror-maker.properties as Kafka ships it, without the licence."""
 KIPS = """\
 clusters = us-west, us-east
 us-west.bootstrap.servers = host1:9092

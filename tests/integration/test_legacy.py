@@ -175,7 +175,8 @@ def test_a_record_that_is_too_large_ends_the_command_or_is_left_out(
     ) as aborting:
         assert aborting.ended() == 1, aborting.output + aborting.log
         assert f"the target rejects the record of {topic}-0 at offset 10 for {topic}" in aborting.output
-        assert "max.message.bytes" in aborting.output
+        assert "change max.message.bytes of the topic" in aborting.output
+        assert "or set --abort.on.send.failure to false" in aborting.output
     assert values(target, topic) == [b"%d" % number for number in range(10)][: len(values(target, topic))]
     assert "1 slices" in aborting.log
     on = ("--abort.on.send.failure", "false", "--num.streams", "2")
@@ -234,6 +235,7 @@ def test_of_two_commands_in_opposite_directions_exactly_one_copies(
         copying, (here, other) = (back, (target, source)) if refused is there else (there, (source, target))
         assert refused.ended() == 1, refused.output + refused.log
         assert f"connector {group} copies {topic} to {topic} in the opposite direction" in refused.output
+        assert "or leave the topics out of --include" in refused.output
         assert "Traceback" not in refused.output
         produce(here.bootstrap, topic, numbered(0, 50))
         eventually(lambda: len(values(other, topic)) >= 50, WAIT, what="the other one copies")

@@ -51,7 +51,10 @@ OF_DRIVER = (
     *_all(_NO_WORKER, "internal.value.converter*"),
     *_all("no Java plugin is loaded: there is no JVM", "plugin.path", "plugin.discovery"),
     *_all(_ONCE, "exactly.once.source.support"),
-    *_all(_METRICS, "metrics.context.*", "metrics.reporter"),
+    *_all(
+        _METRICS, "metrics.context.*", "metrics.reporter", "metrics.num.samples", "metrics.recording.level"
+    ),
+    *_all(_METRICS, "metrics.sample.window.ms", "auto.include.jmx.reporter", "enable.metrics.push"),
     *_all(_NO_MBEANS, "metric.reporters", "metric.names.formats", "metrics.jmx.*"),
     *_all("topics have the retention of their cluster", "heartbeat.retention.ms", "checkpoint.retention.ms"),
     *_all("how much is read ahead is the pipeline's own affair", "readahead.queue.capacity"),

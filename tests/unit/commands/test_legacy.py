@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from bridge.cli import app
@@ -17,15 +18,19 @@ from bridge.commands.legacy_config import (
     LegacyOptions,
     connection,
     connector_config,
+    in_own_words,
     pattern,
     problems,
     remarks,
 )
 from bridge.commands.legacy_offsets import GroupOffsets
-from bridge.errors import KafkaFailure
+from bridge.commands.replicate import validated
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import StaticClientCheck
-from bridge.model.copying import Progress
+from bridge.model.copy_owners import opposite_refusals
+from bridge.model.copying import Copied, Progress
 from bridge.model.values import Committed, GroupState, TopicPartition
+from bridge.pipeline.refusals import Refused
 from connectors.source.connector import KIND
 from connectors.source.take_over import _start
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
@@ -244,6 +249,32 @@ def test_no_property_of_a_file_is_ignored_in_silence() -> None:
         "target.producer.enable.auto.commit",
         "target.producer.retries",
     } <= named
+
+
+def test_errors_and_remarks_have_the_names_of_the_files(capsys: pytest.CaptureFixture[str]) -> None:
+    given = clients({"isolation.level": "x", "fetch.max.bytes": "5"}, {"security.protocol": "TLS"})
+    with pytest.raises(typer.Exit):
+        validated(config(given=given), in_own_words)
+    said = capsys.readouterr().err
+    assert "Invalid value x for configuration isolation.level of --consumer.config: String must be" in said
+    assert "Invalid value TLS for configuration security.protocol of --producer.config: " in said
+    assert "source." not in said
+    assert "target." not in said
+    validated(config(given=clients({"fetch.max.bytes": "5"}, {"linger.ms": "5"})), in_own_words)
+    said = capsys.readouterr().err
+    assert "fetch.max.bytes of --consumer.config does nothing" in said
+    assert "linger.ms of --producer.config does nothing" in said
+
+
+def test_what_to_do_is_said_in_the_commands_options() -> None:
+    (opposite,) = opposite_refusals({("t", "t"): "back"}, "there")
+    assert "topics.exclude" in opposite
+    said = in_own_words(opposite)
+    assert said.endswith("or leave the topics out of --include")
+    refused = Refused(TP, 10, 11, KafkaFailure(KafkaFault.RECORD_TOO_LARGE, "too large"))
+    copied = Copied(TP, "", "orders", "")
+    assert "source.record.policy" in refused.failure(copied)
+    assert in_own_words(refused.failure(copied)).endswith("or set --abort.on.send.failure to false")
 
 
 def test_connections_need_no_more_than_the_files_say() -> None:

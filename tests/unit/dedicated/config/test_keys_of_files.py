@@ -37,6 +37,19 @@ PACKAGE = "org.apache.kafka.common.config.provider."
         ("B.metric.reporters", "MBeans: metrics are at /metrics"),
         ("metric.names.formats", "MBeans: metrics are at /metrics"),
         ("A->B.metric.names.formats", "MBeans: metrics are at /metrics"),
+        *(
+            (f"{scope}{key}", "names of their own, at /metrics")
+            for scope in ("", "B.", "A->B.")
+            for key in (
+                *("metrics.num.samples", "metrics.sample.window.ms", "metrics.recording.level"),
+                *(
+                    "auto.include.jmx.reporter",
+                    "enable.metrics.push",
+                    "metrics.context.x",
+                    "metrics.reporter",
+                ),
+            )
+        ),
         ("metrics.jmx.include", "MBeans: metrics are at /metrics"),
         ("A->B.metrics.jmx.exclude", "MBeans: metrics are at /metrics"),
         ("xxx", "no key of MirrorMaker"),
