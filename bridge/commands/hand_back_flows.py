@@ -81,7 +81,7 @@ async def _hand_back(flow: FlowPlan, worker: WorkerSettings, *, force: bool) -> 
     from bridge.dedicated.flow_run import connector_names
     from bridge.dedicated.groups import TargetGroups
     from bridge.dedicated.offset_writer import OffsetWriter
-    from bridge.kafka.config.settings import StaticClientCheck, library_settings
+    from bridge.kafka.config.settings import StaticClientCheck, client_settings, library_settings
     from bridge.model.values import Side
     from bridge.pipeline.hand_back import hand_back
     from connectors.source.options import SourceOptions
@@ -101,11 +101,11 @@ async def _hand_back(flow: FlowPlan, worker: WorkerSettings, *, force: bool) -> 
     def write(rows: Sequence[PartitionHandBack]) -> None:
         writer.write([(stocks_partition(options.source_alias, row.source), row.offset) for row in rows])
 
-    groups = TargetGroups(library_settings(Side.TARGET, "admin", props))
+    groups = TargetGroups(client_settings(Side.TARGET, props))
     try:
         # Where stock has never run. A topic that is there stays as it is.
         partitions, factor = (_number(flow, *each) for each in _OFFSETS_TOPIC)
-        await groups.make_topic(worker.offsets_topic, factor, partitions)
+        await groups.create_topic(worker.offsets_topic, factor, partitions)
     finally:
         await groups.close()
     return await hand_back(options.spec(name, props), options.remote_of, write, force=force)

@@ -162,7 +162,7 @@ class FlowRun:
         backoff = Backoff(_FIRST_PAUSE, _MOST_PAUSE)
         while True:
             try:
-                await self._groups.make_topic(self._worker.topic, self._worker.topic_factor)
+                await self._groups.create_topic(self._worker.topic, self._worker.topic_factor)
                 break
             except KafkaFailure as failure:
                 self.kept_out(str(failure))

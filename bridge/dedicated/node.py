@@ -13,7 +13,7 @@ from bridge.dedicated.config.worker_settings import WorkerSettings
 from bridge.dedicated.flow_run import FlowRun
 from bridge.dedicated.groups import TargetGroups
 from bridge.dedicated.sharing import given_up
-from bridge.kafka.config.settings import library_settings
+from bridge.kafka.config.settings import client_settings
 from bridge.model.values import Side
 from bridge.service.service import Service
 
@@ -45,7 +45,7 @@ class Node:
         for flow in self._plan.flows:
             groups = self._groups.get(flow.target)
             if groups is None:
-                settings = library_settings(Side.TARGET, "admin", flow.connectors[0].config)
+                settings = client_settings(Side.TARGET, flow.connectors[0].config)
                 groups = self._groups[flow.target] = TargetGroups(settings)
             run = FlowRun(self._service, flow, self._workers[flow.name], groups, self.name)
             self._flows.append(run)

@@ -21,7 +21,7 @@ from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.state_writer import KeyValue, StateWriter
 from bridge.kafka.protocol import group_requests
-from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.error_codes import COORDINATOR_MOVED, Errors
 from bridge.kafka.protocol.errors import of_code
 from bridge.model.lookups import LookupResult, Need
 from bridge.model.topics import ConfigEntry
@@ -41,11 +41,6 @@ _CONFIGS_FOR = 600.0
 _CONFIGS_PATIENCE = 5.0
 """Seconds that a round waits for topics' configs, which only add a reason to what it finds."""
 _NEVER = (-_CONFIGS_FOR * 2, False)
-_COORDINATOR_MOVED = {
-    Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_COORDINATOR,
-}
 _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before coordinators are looked up again: a cluster without groups has to create the offsets topic first, and
 one that has just started loads it."""
@@ -142,7 +137,7 @@ class KafkaCluster:
                 results.update(dict.fromkeys(some, error))
                 return
             for group, (code, offsets) in group_requests.read_fetched_offsets(response).items():
-                if code and code not in _COORDINATOR_MOVED:
+                if code and code not in COORDINATOR_MOVED:
                     results[group] = _of_group(code, group, right) or offsets
                 else:
                     results[group] = code or offsets
@@ -166,7 +161,7 @@ class KafkaCluster:
             nodes, errors = await self._client.coordinators(groups)
         except KafkaFailure:
             return []
-        again = [group for group, code in errors.items() if code in _COORDINATOR_MOVED]
+        again = [group for group, code in errors.items() if code in COORDINATOR_MOVED]
         for node, kept in nodes.items():
             for at in range(0, len(kept), _GROUPS_A_FETCH):
                 some = kept[at : at + _GROUPS_A_FETCH]
@@ -177,11 +172,12 @@ class KafkaCluster:
                 except KafkaFailure:
                     self._client.forget_coordinators(some)
                     continue
-                for group, (code, state) in group_requests.read_described_groups(response).items():
-                    if code in _COORDINATOR_MOVED:
+                for group, described in group_requests.read_described_groups(response).items():
+                    if described.error in COORDINATOR_MOVED:
                         again.append(group)
-                    elif code == Errors.NONE:
-                        states[group] = GroupState.NOT_FOUND if state is GroupState.DEAD else state
+                    elif described.error == Errors.NONE:
+                        gone = described.state is GroupState.DEAD
+                        states[group] = GroupState.NOT_FOUND if gone else described.state
         return again
 
     async def topics(
@@ -252,7 +248,7 @@ class KafkaCluster:
     ) -> dict[TopicPartition, KafkaFailure | None]:
         try:
             codes = await self._commit(group, offsets)
-            if any(code in _COORDINATOR_MOVED for code in codes.values()):
+            if any(code in COORDINATOR_MOVED for code in codes.values()):
                 self._client.forget_coordinators([group])
                 codes = await self._commit(group, offsets)
         except KafkaFailure as error:

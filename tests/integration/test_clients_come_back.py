@@ -89,7 +89,7 @@ def test_they_work_again(broker: Broker, how: Literal["killed", "stopped"]) -> N
     async def go() -> None:
         network = NetworkClient(settings.raw_admin)
         admin = AsyncAdminClient(settings.admin, network, 5.0)
-        groups, writer = TargetGroups(settings.admin), RecordWriter(settings.admin, unique("writer"))
+        groups, writer = TargetGroups(settings), RecordWriter(settings.admin, unique("writer"))
         record = Record(source_partition={}, source_offset={}, topic=topic)
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "admin": lambda: create_compacted(admin, unique("made"), 1),

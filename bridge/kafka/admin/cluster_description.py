@@ -131,39 +131,6 @@ def read_topics(response: Reader, version: int) -> dict[str, DescribedTopic]:
     return topics
 
 
-def describe_groups(groups: Sequence[str]) -> Call:
-    """DescribeGroups v5, with authorized operations, which brokers also send for groups that do not exist."""
-
-    def write(writer: Writer, _version: int) -> None:
-        writer.array(len(groups))
-        for group in groups:
-            writer.string(group)
-        writer.int8(1)
-        writer.tags()
-
-    return Call(ApiKeys.DESCRIBE_GROUPS, versions=range(5, 6), flexible_from=5, write=write)
-
-
-def read_groups(response: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
-    """Returns for each group an error code, and the operations on it."""
-    response.skip(4)
-    groups = {}
-    for _ in response.array():
-        error, group = response.int16(), response.string()
-        for _ in range(3):
-            response.string()
-        for _ in response.array():  # members
-            for _ in range(4):
-                response.string()
-            response.blob()
-            response.blob()
-            response.tags()
-        allowed = operations(response.int32())
-        response.tags()
-        groups[group] = (error, allowed)
-    return groups
-
-
 def api_versions() -> Call:
     """ApiVersions v0: what a broker speaks."""
     return Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)

@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Sequence
 
 from bridge.kafka.admin import cluster_description
-from bridge.kafka.admin.cluster_description import DescribedTopic
+from bridge.kafka.admin.cluster_description import DescribedTopic, operations
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol import group_requests, produce_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
@@ -63,28 +63,28 @@ class Inspection:
                 break
             await asyncio.sleep(pause)
             nodes, errors = await self._client.coordinators(names)
-        operations: dict[str, frozenset[str] | None] = {
+        allowed: dict[str, frozenset[str] | None] = {
             name: frozenset() for name, code in errors.items() if code == Errors.GROUP_AUTHORIZATION_FAILED
         }
         for node, kept in nodes.items():
             for at in range(0, len(kept), _A_CALL):
-                call = cluster_description.describe_groups(kept[at : at + _A_CALL])
+                call = group_requests.describe_groups(kept[at : at + _A_CALL], operations=True)
                 response = await self._client.send(node, call, "describe groups")
-                for name, (code, allowed) in cluster_description.read_groups(response).items():
-                    if code == Errors.GROUP_AUTHORIZATION_FAILED:
-                        operations[name] = frozenset()
-                    elif of_code(code, "describe groups") is None:
-                        operations[name] = allowed
-        return operations
+                for name, group in group_requests.read_described_groups(response).items():
+                    if group.error == Errors.GROUP_AUTHORIZATION_FAILED:
+                        allowed[name] = frozenset()
+                    elif of_code(group.error, "describe groups") is None:
+                        allowed[name] = operations(group.operations)
+        return allowed
 
     async def ids(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
         """Whether each transactional id may be written. Brokers don't tell that of themselves: each is asked for a
         producer id with a timeout that none takes, so that none is handed out and no transaction is ended."""
-        operations = {}
+        allowed = {}
         for name in names:
             call = produce_requests.init_producer_id(name, _NO_TIME, ProducerIdAndEpoch())
             response = await self._client.send(None, call, f"ask for the rights on transactional id {name}")
             code, _ = produce_requests.read_producer_id(response)
             denied = code == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            operations[name] = frozenset() if denied else frozenset({"DESCRIBE", "WRITE"})
-        return operations
+            allowed[name] = frozenset() if denied else frozenset({"DESCRIBE", "WRITE"})
+        return allowed

@@ -40,15 +40,15 @@ async def create(
 
 
 async def create_compacted(
-    client: AsyncAdminClient, name: str, replication_factor: int
+    client: AsyncAdminClient, name: str, replication_factor: int, partitions: int = 1
 ) -> KafkaFailure | None:
-    """One partition, cleanup.policy=compact, nothing else. Never raises KafkaFailure.
+    """Creates a topic with cleanup.policy=compact and nothing else. Never raises KafkaFailure.
 
     None: it was made, exists, or somebody else has to make it. Else the message is that of stock's ConnectException;
     the last of the three kinds adds the broker's own words, which stock has in the cause.
     """
     doing = f"create topic {name}"
-    topic = NewTopic(name, 1, replication_factor, {"cleanup.policy": "compact"})
+    topic = NewTopic(name, partitions, replication_factor, {"cleanup.policy": "compact"})
     try:
         error = (await create(client, [topic], doing))[name]
     except KafkaFailure as failed:

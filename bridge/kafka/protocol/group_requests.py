@@ -1,8 +1,9 @@
-"""Requests about groups, encoding only: ListGroups, FindCoordinator, OffsetFetch, OffsetCommit."""
+"""Requests about groups, encoding only: ListGroups, DescribeGroups, FindCoordinator, OffsetFetch, OffsetCommit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
@@ -42,37 +43,62 @@ def group_state(name: str) -> GroupState:
     return GroupState(upper) if upper in GroupState.__members__ else GroupState.UNKNOWN
 
 
-def describe_groups(groups: Sequence[str]) -> Call:
-    """DescribeGroups v5: the state of groups now. One that does not exist, or is of a newer type, is `Dead`."""
+class GroupMember(NamedTuple):
+    client_id: str
+    assignment: bytes
+    """As the group's leader has sent it; a consumer's is a ConsumerProtocolAssignment."""
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether a consumer's assignment names a topic: its version (two bytes) precedes their number."""
+        return int.from_bytes(self.assignment[2:6]) > 0
+
+
+class DescribedGroup(NamedTuple):
+    error: int
+    state: GroupState
+    members: Sequence[GroupMember]
+    operations: int
+    """Bits of the operations on the group that are allowed, as brokers send them."""
+
+
+def describe_groups(groups: Sequence[str], *, operations: bool = False) -> Call:
+    """DescribeGroups v5: groups as they are now. One that does not exist, or is of a newer type, is `Dead`.
+    `operations`: ask for those that are allowed on each; brokers send them also for groups that do not exist."""
 
     def write(writer: Writer, _version: int) -> None:
         writer.array(len(groups))
         for group in groups:
             writer.string(group)
-        writer.int8(0)
+        writer.int8(operations)
         writer.tags()
 
     return Call(ApiKeys.DESCRIBE_GROUPS, versions=range(5, 6), flexible_from=5, write=write)
 
 
-def read_described_groups(response: Reader) -> dict[str, tuple[int, GroupState]]:
-    """Group → (error, state)."""
+def read_described_groups(response: Reader) -> dict[str, DescribedGroup]:
     response.skip(4)
     groups = {}
     for _ in response.array():
         error, group, state = response.int16(), response.string(), response.string()
         response.string()
         response.string()
-        for _ in response.array():  # members
-            for _ in range(4):
-                response.string()
-            response.blob()
-            response.blob()
-            response.tags()
-        response.skip(4)
+        members = [_read_member(response) for _ in response.array()]
+        operations = response.int32()
         response.tags()
-        groups[group] = (error, group_state(state))
+        groups[group] = DescribedGroup(error, group_state(state), members, operations)
     return groups
+
+
+def _read_member(response: Reader) -> GroupMember:
+    response.string()
+    response.string()
+    client_id = response.string()
+    response.string()
+    response.blob()
+    assignment = response.blob()
+    response.tags()
+    return GroupMember(client_id, assignment)
 
 
 def find_coordinators(groups: Sequence[str]) -> Call:

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.admin import cluster_description
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.protocol import (
@@ -44,10 +43,7 @@ _READ: dict[str, Read] = {
     "describe-acls-answer": lambda reader, _: acl_requests.read_described_acls(reader),
     "delete-acls-answer": lambda reader, _: acl_requests.read_deleted_acls(reader),
     "list-groups-answer": group_requests.read_groups,
-    "describe-groups-answer": lambda reader, _: (
-        cluster_description.read_groups(Reader(reader.data, flexible=True)),
-        group_requests.read_described_groups(reader),
-    ),
+    "describe-groups-answer": lambda reader, _: group_requests.read_described_groups(reader),
     "find-coordinators-answer": lambda reader, _: group_requests.read_coordinators(reader),
     "fetch-offsets-answer": lambda reader, _: group_requests.read_fetched_offsets(reader),
     "commit-offsets-answer": lambda reader, _: group_requests.read_committed_offsets(reader),

@@ -13,6 +13,8 @@ from bridge.dedicated.flow_run import FlowRun
 from bridge.dedicated.groups import TargetGroups
 from bridge.dedicated.sharing import Members
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import client_settings
+from bridge.model.values import Side
 from bridge.protocol.messages import FlowStatus
 from tests.unit.service.service_fakes import fake_service
 
@@ -35,7 +37,7 @@ class Groups(TargetGroups):
     """Answers what a test says."""
 
     def __init__(self) -> None:
-        super().__init__({})
+        super().__init__(client_settings(Side.TARGET, CONFIG))
         self.answer: Members | KafkaFailure = Members(None, frozenset())
 
     async def members(self, group: str) -> Members:

@@ -17,6 +17,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.protocol import group_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.protocol.group_requests import DescribedGroup
 from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.copying import Copied
@@ -38,7 +39,7 @@ class Requests:
         self.last: list[str] = []
 
     def of(self, kind: str) -> Callable[[Collection[str]], Call]:
-        def make(names: Collection[str]) -> Call:
+        def make(names: Collection[str], **_: object) -> Call:
             self.sizes.setdefault(kind, []).append(len(names))
             self.last = list(names)
             call = Call(ApiKeys.METADATA, versions=range(10), flexible_from=9, write=lambda *_: None)
@@ -67,12 +68,10 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
         monkeypatch.setattr(group_requests, kind, made.of(kind))
     monkeypatch.setattr(group_requests, "read_coordinators", lambda _: dict.fromkeys(made.last, (0, 1)))
     monkeypatch.setattr(group_requests, "read_fetched_offsets", lambda _: dict.fromkeys(made.last, (0, {})))
+    described = DescribedGroup(0, GroupState.EMPTY, (), 0)
     monkeypatch.setattr(
-        group_requests, "read_described_groups", lambda _: dict.fromkeys(made.last, (0, GroupState.EMPTY))
+        group_requests, "read_described_groups", lambda _: dict.fromkeys(made.last, described)
     )
-    monkeypatch.setattr(cluster_description, "describe_groups", made.of("describe_groups"))
-    allowed = (0, frozenset[str]())
-    monkeypatch.setattr(cluster_description, "read_groups", lambda _: dict.fromkeys(made.last, allowed))
     for module in (cluster_description, denied):
         monkeypatch.setattr(module, "describe_topics", made.of("describe_topics"))
         monkeypatch.setattr(module, "read_topics", lambda *_: {})

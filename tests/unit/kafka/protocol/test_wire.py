@@ -183,11 +183,32 @@ def test_group_states_of_the_wire_and_of_the_future() -> None:
 def test_describe_groups() -> None:
     assert encoded(group_requests.describe_groups(["g", "größe"]), 5) == MESSAGES["describe-groups", 5]
     reader = answer("describe-groups-answer", 5, flexible=True)
+    unknown = -(1 << 31)
     assert group_requests.read_described_groups(reader) == {
-        "g": (0, GroupState.COMPLETING_REBALANCE),
-        "größe": (16, GroupState.UNKNOWN),
-        "none": (0, GroupState.DEAD),
+        "g": (0, GroupState.COMPLETING_REBALANCE, [("c", b"\3"), ("c", b"")], unknown),
+        "größe": (16, GroupState.UNKNOWN, [], unknown),
+        "none": (0, GroupState.DEAD, [], unknown),
     }
+
+
+def test_describe_groups_with_operations() -> None:
+    """The last byte before the tags."""
+    call = group_requests.describe_groups(["g", "größe"], operations=True)
+    assert encoded(call, 5) == MESSAGES["describe-groups", 5][:-2] + b"\1\0"
+
+
+@pytest.mark.parametrize(
+    ("assignment", "has_partitions"),
+    [
+        (b"", False),
+        (b"\3", False),
+        (b"\0\1\0\0\0\0\xff\xff\xff\xff", False),
+        (b"\0\1\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\xff\xff\xff\xff", True),
+    ],
+    ids=["none", "cut", "no topic", "a topic"],
+)
+def test_members_that_have_partitions(assignment: bytes, has_partitions: bool) -> None:
+    assert group_requests.GroupMember("c", assignment).has_partitions is has_partitions
 
 
 def test_find_coordinators() -> None:
