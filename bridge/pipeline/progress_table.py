@@ -52,9 +52,7 @@ class ProgressTable:
             self._entries[run.copy] = _Entry(
                 Progress(*run.source, run.target_topic, run.position), run.upstream_start
             )
-        elif entry.top is None or (
-            entry.top == run.upstream_start and run.position < entry.progress.position
-        ):
+        elif _takes_back(entry, run):
             # What runs said of the offsets from here on is taken back: the log diverged, or was made anew.
             entry.progress, entry.top = entry.progress._replace(position=run.position), run.upstream_start
         else:
@@ -62,7 +60,7 @@ class ProgressTable:
             entry.progress = advanced(before, run, record.timestamp, self._began_ms)
             if entry.progress.records > before.records:
                 self._sample(before, entry, record)
-            entry.top = max(entry.top, run.upstream_start)
+            entry.top = max(entry.top or 0, run.upstream_start)
 
     def _sample(self, before: Progress, entry: _Entry, record: LogRecord) -> None:
         now, copy = entry.progress, CopyId(entry.progress.source, entry.progress.target_topic)
@@ -98,6 +96,14 @@ class ProgressTable:
     def keep(self, copies: Collection[CopyId]) -> None:
         """Forgets all others."""
         self._entries = {copy: entry for copy, entry in self._entries.items() if copy in copies}
+
+
+def _takes_back(entry: _Entry, run: OffsetRun) -> bool:
+    position = entry.progress.position
+    if entry.top is None:
+        # A bare position is dropped for the first run too, which may begin behind it.
+        return run.upstream_start < position
+    return entry.top == run.upstream_start and run.position < position
 
 
 def advanced(before: Progress, run: OffsetRun, written_ms: int, began_ms: int) -> Progress:

@@ -48,6 +48,16 @@ def test_commits_add_up() -> None:
     assert (log.of().position, log.of().records, log.of().bytes) == (50, 50, 500)
 
 
+def test_the_first_run_counts_behind_offsets_that_have_no_copy() -> None:
+    """An aborted transaction is in front: the bare position is dropped, and nothing is taken back by that."""
+    log = Log()
+    log.commit(2, 10, 0)
+    assert (log.of().position, log.of().records, log.of().bytes) == (12, 10, 100)
+    assert [each.records for each in log.table.drain_samples([COPIED.id])] == [10]
+    log.commit(14, 10, 12)
+    assert (log.of().position, log.of().records) == (24, 20)
+
+
 def test_merging_moves_nothing() -> None:
     log = Log()
     for at in range(3000):
