@@ -178,6 +178,7 @@ class KafkaFault(StrEnum):
     UNREACHABLE = "unreachable"
     CREDENTIALS = "credentials"
     NOT_AUTHORIZED = "not_authorized"
+    """Retried: a right is granted on the cluster, and whoever misses it goes on then (decision 0035)."""
     UNKNOWN_TOPIC = "unknown_topic"
     UNKNOWN_GROUP = "unknown_group"
     GROUP_ACTIVE = "group_active"
