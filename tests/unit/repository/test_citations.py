@@ -45,6 +45,11 @@ def decisions() -> set[str]:
     return {path.name[:4] for path in (DOCS / "decisions").glob("*.md")}
 
 
+def defects() -> set[str]:
+    """Ids of known defects of stock, as B41."""
+    return set(re.findall(r"^\| (B\d+) \|", (DOCS / "known-defects.md").read_text("utf-8"), re.MULTILINE))
+
+
 def dangling(text: str) -> Iterator[str]:
     """Each reference that leads nowhere."""
     for group in re.findall(r"\bstock ((?:§[\d.]*\d(?:, )?)+)", text):
@@ -53,6 +58,8 @@ def dangling(text: str) -> Iterator[str]:
     yield from (
         f"decision {each}" for each in re.findall(r"\bdecision (\d{4})\b", text) if each not in decisions()
     )
+    yield from (each for each in re.findall(r"\((00\d\d)\)", text) if each not in decisions())
+    yield from (each for each in re.findall(r"\bB\d{1,2}\b(?!/)", text) if each not in defects())
     yield from re.findall(r"\b(?:mm2|design) \d+(?:\.\d+)?\b", text)
     for path in re.findall(r"(?<![\w/.-])docs/[\w./-]+\.md\b", text):
         if not (ROOT / path).is_file():
@@ -89,6 +96,8 @@ def test_every_file_that_is_named_is_there() -> None:
         "(stock §1.1, §7.7)",
         "promise R8",
         "decision 9999",
+        "own requests (0099)",
+        "as B49 has it",
         "mm2 1.8",
         "design 5.1",
         "see docs/nowhere.md",
@@ -99,7 +108,16 @@ def test_what_leads_nowhere_is_seen(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["stock §1.8, §2", "stock 4.3.1 does", "R1 and R7", "decision 0002", "docs/offset-runs.md"]
+    "text",
+    [
+        "stock §1.8, §2",
+        "stock 4.3.1 does",
+        "R1 and R7",
+        "decision 0002",
+        "own requests (0008)",
+        "B41",
+        "docs/offset-runs.md",
+    ],
 )
 def test_what_leads_somewhere_is_left_alone(text: str) -> None:
     assert list(dangling(text)) == []
