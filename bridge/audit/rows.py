@@ -4,21 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from bridge.audit.differences import NO_WINDOW, Kind, NotCompared, Window
 from bridge.audit.report import PartitionReport, Report
 
-SUMMARY_SCHEMA = (
-    "topic string, partition int, target_topic string, window_start timestamp, window_end timestamp, "
-    "source_records bigint, target_records bigint, source_digest string, target_digest string, same bigint, "
-    + "".join(f"{kind.value} bigint, " for kind in Kind)
-    + "unknown bigint, verdict string, by_runs boolean, not_compared map<string, bigint>, failures array<string>"
+SUMMARY: Mapping[str, str] = MappingProxyType(
+    {
+        "topic": "string",
+        "partition": "int",
+        "target_topic": "string",
+        "window_start": "timestamp",
+        "window_end": "timestamp",
+        "source_records": "bigint",
+        "target_records": "bigint",
+        "source_digest": "string",
+        "target_digest": "string",
+        "same": "bigint",
+        **{kind.value: "bigint" for kind in Kind},
+        "unknown": "bigint",
+        "verdict": "string",
+        "by_runs": "boolean",
+        "not_compared": "map<string, bigint>",
+        "failures": "array<string>",
+    }
 )
-DIFFERENCE_SCHEMA = (
-    "topic string, partition int, target_topic string, kind string, source_offset bigint, target_offset bigint, "
-    "claimed_offset bigint, copy_offset bigint, run bigint, records bigint, timestamp timestamp"
+DIFFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "topic": "string",
+        "partition": "int",
+        "target_topic": "string",
+        "kind": "string",
+        **dict.fromkeys(("source_offset", "target_offset", "claimed_offset", "copy_offset"), "bigint"),
+        "run": "bigint",
+        "records": "bigint",
+        "timestamp": "timestamp",
+    }
 )
+"""Columns with their types, as Spark writes them."""
+
+
+def schema(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
 def summary_rows(report: Report) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,13 +23,13 @@ from bridge.errors import BridgeError, ConfigRejected
 
 if TYPE_CHECKING:
     from bridge.audit.report import Report
+    from bridge.commands.audit_files import ReportFile
     from bridge.spark.auditing.options import AuditOptions
 
 DIFFERENT, NOT_KNOWN = 1, 2
 SHOWN = 20
 """Differences that a table shows."""
 POLL_SECONDS = 0.3
-_FORMATS = (".parquet", ".json")
 
 
 def audit(
@@ -65,21 +65,40 @@ def audit(
     Exit status 0: all that was compared is equal; 1: there are differences; 2: something is wrong with the
     configuration, or not all could be compared.
     """
-    if output is not None and output.suffix.lower() not in _FORMATS:
-        end(f"--output {output} must end with {' or '.join(_FORMATS)}", BAD_SETTINGS)
+    from bridge.commands.audit_files import document
+    from bridge.pipeline.spark_problem import SparkProblem
+
+    file = None if output is None else _file(output)
     options = _options(config, topics=topics or (), since=since, until=until, sample=sample, window=window)
     try:
         with _quiet():
-            report = _audited(options, output)
-    except BridgeError as failure:
+            report = _audited(options)
+    except (BridgeError, SparkProblem) as failure:
         end(str(failure), NOT_KNOWN)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        _show_json(report)
+        show_json(document(report))
     else:
         _show(report)
+    if file is not None:
+        try:
+            file.write(report)
+        except OSError as error:
+            end(f"can't write {output}: {error.strerror or error}", BAD_SETTINGS)
     raise typer.Exit(_status(report))
+
+
+def _file(path: Path) -> ReportFile:
+    """Ends the command where the report could not be written."""
+    from bridge.commands.audit_files import CannotWrite, ReportFile
+
+    try:
+        file = ReportFile(path)
+        file.verify()
+    except CannotWrite as problem:
+        end(f"--output {path}{problem}", BAD_SETTINGS)
+    return file
 
 
 def _options(path: Path, **asked: Any) -> AuditOptions:
@@ -98,23 +117,13 @@ def _options(path: Path, **asked: Any) -> AuditOptions:
     return options
 
 
-def _audited(options: AuditOptions, output: Path | None) -> Report:
-    from bridge.spark.auditing.frames import frames
+def _audited(options: AuditOptions) -> Report:
+    """Raises BridgeError and SparkProblem."""
     from bridge.spark.auditing.running import audited
     from bridge.spark.auditing.session import session
 
     with session(options.props) as spark, _progress(spark.sparkContext) as started:
-        report = audited(spark, options, started)
-        if output is not None and output.suffix.lower() == ".parquet":
-            found = frames(spark, report)
-            for name, frame in (("summary", found.summary), ("differences", found.differences)):
-                frame.coalesce(1).write.mode("overwrite").parquet(str(output / name))
-    if output is not None and output.suffix.lower() == ".json":
-        try:
-            output.write_text(_json_text(report), "utf-8")
-        except OSError as error:
-            end(f"can't write {output}: {error.strerror}", BAD_SETTINGS)
-    return report
+        return audited(spark, options, started)
 
 
 @contextmanager
@@ -141,10 +150,11 @@ def _progress(context: Any) -> Iterator[Any]:
         task = bar.add_task("comparing", total=None)
 
         def watch() -> None:
-            while not over.wait(POLL_SECONDS):
-                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                if stages and stages[0] is not None:
-                    bar.update(task, completed=stages[0].numCompletedTasks)
+            with suppress(Exception):  # Spark is gone, of which the audit itself tells
+                while not over.wait(POLL_SECONDS):
+                    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                    if stages and stages[0] is not None:
+                        bar.update(task, completed=stages[0].numCompletedTasks)
 
         thread = threading.Thread(target=watch, name="progress", daemon=True)
         thread.start()
@@ -159,35 +169,6 @@ def _status(report: Report) -> int:
     from bridge.audit.report import Verdict
 
     return {Verdict.EQUAL: 0, Verdict.DIFFERENT: DIFFERENT, Verdict.NOT_KNOWN: NOT_KNOWN}[report.verdict]
-
-
-def _document(report: Report) -> dict[str, Any]:
-    from bridge.audit.rows import difference_rows, not_compared, summary_rows
-
-    def plain(row: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in row.items()
-        }
-
-    return {
-        "verdict": report.verdict.value,
-        "sample": report.sample,
-        "not_compared": not_compared(report),
-        "failures": report.failures,
-        "summary": [plain(row) for row in summary_rows(report)],
-        "differences": [plain(row) for row in difference_rows(report)],
-        "differences_left_out": sum(part.findings.left_out for part in report.partitions),
-    }
-
-
-def _json_text(report: Report) -> str:
-    import json
-
-    return json.dumps(_document(report), indent=2, ensure_ascii=False) + "\n"
-
-
-def _show_json(report: Report) -> None:
-    show_json(_document(report))
 
 
 def _show(report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,12 +45,13 @@ def index(
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     from bridge.errors import OperationRefused
+    from bridge.pipeline.spark_problem import SparkProblem
     from bridge.spark.indexing.index import JobFailed
 
     try:
         with reported():
             done = _index(config, interval if follow else None)
-    except (OperationRefused, JobFailed) as refused:
+    except (OperationRefused, JobFailed, SparkProblem) as refused:
         end(str(refused), CANNOT_START)
     _show(done, output)
     for line in done.refused:
@@ -70,8 +72,9 @@ def index(
 
 
 def _index(path: Path, interval: float | None) -> Index:
-    """Raises ConfigRejected, KafkaFailure, OperationRefused and JobFailed."""
+    """Raises ConfigRejected, KafkaFailure, OperationRefused, JobFailed and SparkProblem."""
     from bridge.kafka.config.settings import StaticClientCheck
+    from bridge.pipeline.java import java_problem
     from bridge.pipeline.jobs import SparkJobs
     from bridge.spark.indexing.index import Index
     from connectors.source.options import SourceOptions
@@ -84,6 +87,8 @@ def _index(path: Path, interval: float | None) -> Index:
     def remote(topic: str) -> str | None:
         return None if options.policy.is_heartbeats_topic(topic) else options.remote_of(topic)
 
+    if (no_java := java_problem(os.environ)) is not None:
+        end(no_java, CANNOT_START)
     made = Index(spec, remote, options.internal_replication_factor)
     jobs = SparkJobs("index", props, ["bridge.spark.indexing.task.pair_part"])
     try:

@@ -17,7 +17,7 @@ from bridge.model.connect_address import REMOTE, endpoint, shown, with_token
 from bridge.pipeline import archive
 from bridge.pipeline.jobs import RowJobs, in_thread
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.spark_problem import SparkProblem
+from bridge.pipeline.spark_problem import SparkProblem, missing_package, said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,11 @@ class ConnectJobs:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
             archive.build(packed, functions, login_modules(props))
             self._archive = f"{packed}#{archive.NAME}"
-        self._connect()
+        try:
+            self._connect()
+        except SparkProblem:
+            self._temporary.cleanup()
+            raise
         self.slots = int(props.get(_PARALLELISM) or self._partitions())
 
     def start(self, slices: Sequence[Slice]) -> Future[list[str]]:
@@ -105,13 +109,21 @@ class ConnectJobs:
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession as Session
 
-        from bridge.pipeline.queries import rows
-
         # Spark's Connect classes do not share a base with the classic ones that type checkers see.
         builder: Any = Session.builder
         opened = builder.remote(with_token(self._props)).create()
         opened.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
         session = cast("SparkSession", opened)
+        try:
+            return session, self._rows_of(session)
+        except SparkProblem:  # not where the server is away: it would be waited for
+            session.stop()
+            raise
+
+    def _rows_of(self, session: SparkSession) -> RowJobs:
+        """Raises SparkProblem for a server that can't be used."""
+        from bridge.pipeline.queries import rows
+
         check_version(self._address, session.version)
         if (session.conf.get(_SPECULATION, "false") or "").lower() == "true":
             why = f"{_SPECULATION} is true there: a second attempt of a slice would write beside the first"
@@ -120,7 +132,7 @@ class ConnectJobs:
         if self._archive:
             session.addArtifacts(self._archive, archive=True)
             name = self._archive.rpartition("#")[2] if "#" in self._archive else Path(self._archive).name
-        return session, rows.RowJobs(session, name)
+        return rows.RowJobs(session, name)
 
     def _forget(self) -> None:
         """Another session next time: this one may be gone with its server."""
@@ -137,8 +149,10 @@ class ConnectJobs:
             _reach(self._props[REMOTE])
         except SparkProblem as gone:
             return gone
-        lines = (str(error).strip() or type(error).__name__).splitlines()
-        return SparkProblem(f"{REMOTE} {self._address}: {lines[0]}")
+        if package := missing_package(error):
+            why = f"the server's Python has no {package}, which {REMOTE} needs there"
+            return SparkProblem(f"{REMOTE} {self._address}: {why}: pip install 'mirror-bridge[connect]'")
+        return SparkProblem(f"{REMOTE} {self._address}: {said(error)}")
 
 
 def _reach(address: str) -> None:

@@ -84,7 +84,7 @@ async def _started(
     spec: PipelineSpec, supervisor: Supervisor, listening: asyncio.Task[None]
 ) -> AnyJobs | None:
     """Spark, once it runs; a server that is away is tried again. None when the driver is to end before, or it can never
-    be."""
+    be. Raises SparkProblem where this process has to end."""
     backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         starting = _start_spark(spec)
@@ -96,6 +96,8 @@ async def _started(
         try:
             return starting.result()
         except SparkProblem as problem:
+            if problem.ends:
+                raise
             supervisor.could_not_start(str(problem), permanent=problem.permanent)
             if problem.permanent:
                 return None

@@ -6,12 +6,14 @@ copied, which the UI counts: a session for that takes seconds and 130 MB more (d
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -21,15 +23,18 @@ from bridge.kafka.config.login_modules import login_modules
 from bridge.model.connect_address import REMOTE
 from bridge.pipeline import archive, jvm_logs, submitting
 from bridge.pipeline.layouts import Slice
+from bridge.pipeline.spark_problem import SparkProblem, missing_package, reach_master, said
 from bridge.pipeline.spark_settings import (
     JAVA_OPTIONS,
     MASTER,
+    UI,
     is_shared,
     own_slots,
     shows_ui,
     sockets,
     spark_settings,
 )
+from bridge.pipeline.submitted import is_submitted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 _LOCAL_ADDRESS = "SPARK_LOCAL_IP"
+_ARROW = "pyarrow"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -56,16 +62,19 @@ class SparkStart:
         functions: Sequence[str] = (),
         defaults: Mapping[str, str] = _NOTHING,
     ) -> None:
-        """`functions`: the transforms that tasks call. `defaults` hold where `props` have no other value."""
+        """`functions`: the transforms that tasks call. `defaults` hold where `props` have no other value. Raises
+        SparkProblem, and ConfigRejected."""
         if REMOTE in props:
             why = f"this runs in a Spark of its own: {REMOTE} is for copying; give spark.master, or leave it out"
             raise ConfigRejected([ConfigError(REMOTE, why)])
         settings = spark_settings(name, {**defaults, **props})
         self._local = local = settings[MASTER].startswith("local")
+        if not is_submitted():
+            reach_master(settings[MASTER])
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
         if not local and "spark.archives" not in settings:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
-            arrow = ["pyarrow"] if shows_ui(settings) else []
+            arrow = [_ARROW] if shows_ui(settings) else []
             archive.build(packed, functions, [*login_modules(props), *arrow])
             settings |= archive.settings(packed)
         if (file := jvm_logs.configuration(settings, os.environ, Path(self._temporary.name))) is not None:
@@ -79,13 +88,19 @@ class SparkStart:
             os.environ.setdefault(_LOCAL_ADDRESS, "127.0.0.1")
         self.shows_ui = shows_ui(settings)
         folder = Path(self._temporary.name)
-        self.context: SparkContext = submitting.start(settings, JAVA_OPTIONS, folder, job_tag(name))
+        try:
+            self.context: SparkContext = submitting.start(settings, JAVA_OPTIONS, folder, job_tag(name))
+        except Exception as error:  # whatever Spark, or the way to it, raises
+            self._temporary.cleanup()
+            line = f"Spark did not start with {MASTER}={settings[MASTER]}: {said(error)}"
+            raise SparkProblem(line, ends=True) from error
 
     def close(self) -> None:
         """Gives executors of a cluster back. A JVM on this machine ends with this process, and cleans up by itself: a
         second sooner."""
         if not self._local:
-            self.context.stop()
+            with contextlib.suppress(Exception):  # its JVM may be gone, and executors with it
+                self.context.stop()
         self._temporary.cleanup()
 
 
@@ -93,8 +108,11 @@ class SparkJobs:
     """One SparkContext. Blocking calls are made in threads of their own."""
 
     def __init__(self, name: str, props: Mapping[str, str], functions: Sequence[str] = ()) -> None:
-        """`functions`: the transforms that slices call."""
+        """`functions`: the transforms that slices call. Raises SparkProblem, and ConfigRejected."""
         self._name, self._tag = name, job_tag(name)
+        if shows_ui(spark_settings(name, props)) and find_spec(_ARROW) is None:
+            why = f"{UI}=true needs {_ARROW}, which is not installed: pip install {_ARROW}"
+            raise SparkProblem(why, permanent=True)
         self._start = SparkStart(name, props, functions)
         self._context = self._start.context
         self._slots = own_slots(props) if is_shared(props) else self._context.defaultParallelism
@@ -125,7 +143,7 @@ class SparkJobs:
             self._context.addJobTag(self._tag)
             self._context.setJobGroup(group, f"{group}: {len(slices)} slice(s)", interruptOnCancel=False)
             if rows is not None:
-                return rows.run(group, slices)
+                return _with_packages(rows, group, slices)
             return self._context.parallelize(slices, len(slices)).mapPartitions(_run).collect()
 
         return in_thread(group, run)
@@ -168,6 +186,19 @@ def in_thread(name: str, run: Callable[[], list[str]]) -> Future[list[str]]:
 
     threading.Thread(target=call, name=name, daemon=True).start()
     return future
+
+
+def _with_packages(rows: RowJobs, name: str, slices: Sequence[Slice]) -> list[str]:
+    try:
+        return rows.run(name, slices)
+    except Exception as error:
+        if package := missing_package(error):
+            why = f"{UI}=true needs {package}, and the Python of Spark's workers has none"
+            remedy = (
+                f"pip install {package} for the one that spark.pyspark.python or PYSPARK_PYTHON names there"
+            )
+            raise SparkProblem(f"{why}: {remedy}") from None
+        raise
 
 
 def _run(slices: Iterable[Slice]) -> Iterator[str]:

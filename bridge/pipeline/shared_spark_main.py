@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bridge.logs.setup import DRIVER, set_up_logs
 from bridge.pipeline.frames import Gateway, pack_gateway, read_line
+from bridge.pipeline.spark_problem import SparkProblem
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,6 +29,9 @@ def main() -> None:
     code = 0
     try:
         _serve(output)
+    except SparkProblem as problem:
+        log.error("%s", problem)
+        code = 1
     except Exception:
         log.exception("the shared Spark ends on an unexpected error")
         code = 1

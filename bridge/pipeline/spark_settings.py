@@ -10,7 +10,7 @@ from bridge.kafka.config.oauth import HTTP_HOSTS
 
 MASTER = "spark.master"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_UI = "spark.ui.enabled"
+UI = "spark.ui.enabled"
 _LOCAL = re.compile(r"local(?:\[(?P<cores>\*|\d+)\])?")
 _LOCAL_CORES = re.compile(r"local(?:\[(?P<cores>\*|\d+)(,\d+)?\])?")
 _RETRIES = 4
@@ -21,7 +21,7 @@ _PARALLELISM = "spark.default.parallelism"
 _SLOTS_OF_ALL = 1000
 """How many slices of all connectors a shared Spark runs side by side; a task that waits costs it nothing."""
 _DEFAULTS = {
-    _UI: "false",
+    UI: "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.python.daemon.module": "bridge.pipeline.workers",
@@ -91,7 +91,7 @@ def own_slots(props: Mapping[str, str]) -> int:
 
 def shows_ui(settings: Mapping[str, str]) -> bool:
     """Whether Spark has its UI, and jobs are to show there what they copy."""
-    return settings[_UI].strip().lower() == "true"
+    return settings[UI].strip().lower() == "true"
 
 
 def sockets(folder: str) -> dict[str, str]:

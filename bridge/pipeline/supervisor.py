@@ -31,7 +31,7 @@ from bridge.pipeline.permanent_errors import permanent
 from bridge.pipeline.progress_watcher import Watcher
 from bridge.pipeline.rate_limit import equal_shares
 from bridge.pipeline.sharing import SHARE_EVERY, Sharing
-from bridge.pipeline.spark_problem import SparkProblem
+from bridge.pipeline.spark_problem import SparkProblem, said
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Supervisor:
                 if lost := await asyncio.to_thread(jobs.lost):
                     raise SparkProblem(lost) from None
                 log.exception("layout %d failed", self._layout.layout)
-                self._broke(f"the Spark job of layout {self._layout.layout} failed: {_first_line(error)}")
+                self._broke(f"the Spark job of layout {self._layout.layout} failed: {said(error)}")
             if time.monotonic() - began > _LONGEST_PAUSE:
                 backoff.reset()
             await self._until(self._over, backoff.next())
@@ -394,7 +394,3 @@ class Supervisor:
                 return False
             await asyncio.sleep(look)
         return True
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

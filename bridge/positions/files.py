@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +11,7 @@ from pyarrow import csv, parquet
 
 from bridge.positions.tables import NAMED, PositionsRejected, answer_columns, column_errors, positions_of
 from bridge.positions.translator import Positions, Translated
+from bridge.whole_files import whole_file
 
 READ = (".csv", ".parquet")
 WRITTEN = (".csv", ".parquet", ".json")
@@ -75,7 +72,7 @@ def write_table(path: Path, table: pa.Table, translated: Translated) -> None:
 
     for field, column in zip(OUTPUT, answer_columns(translated), strict=True):
         table = table.append_column(field, column)
-    with _whole(path) as file:
+    with whole_file(path) as file:
         if path.suffix.lower() == ".parquet":
             parquet.write_table(table, file)
         elif path.suffix.lower() == ".csv":
@@ -98,22 +95,3 @@ def _write_json(table: pa.Table, file: IO[bytes]) -> None:
             file.write(json.dumps(row, ensure_ascii=False, default=str).encode())
             first = False
     file.write(b"\n]\n")
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a temporary file that replaces `path` on success and is deleted on failure."""
-    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(file.name, 0o666 & ~umask)
-        os.replace(file.name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(file.name)
-        raise

@@ -23,6 +23,7 @@ from tests.integration.test_copying import varied
 from tests.support import eventually, produce
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.spark import python_without
 
 SECONDS = 180.0
 
@@ -145,6 +146,7 @@ def eventually_shown(ui: str) -> dict[str, Any]:
         assert metrics is not None, page
         counted = {each["name"]: each["value"] for each in json.loads(metrics[1])}
         assert counted.get("number of output rows", "0") != "0", counted
+        assert counted.get("data returned from Python workers", "0.0 B") != "0.0 B", counted
 
     eventually(shown, SECONDS, what="Spark's UI counts rows")
     return query
@@ -159,3 +161,27 @@ def test_sparks_ui_shows_what_is_copied_and_a_lost_worker_ends_nothing(
     asyncio.run(_copy_under_a_session(flow, topic, flow.partitions()))
     flow.assert_copied()
     flow.assert_runs_true()
+
+
+def test_workers_without_pyarrow_are_named_where_sparks_ui_needs_it(
+    source: Cluster, target: Cluster, tmp_path: Path
+) -> None:
+    python = python_without("pyarrow", tmp_path)
+    flow = CopyFlow(
+        source,
+        target,
+        props={"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.pyspark.python": str(python)},
+    )
+    flow.topic()
+    partitions = flow.partitions()
+
+    async def copy() -> None:
+        async with driven(flow.spec, partitions) as pipeline:
+            await until(lambda: bool(pipeline.status.errors), pipeline)
+            assert pipeline.status.errors == [
+                "the Spark job of layout 1 failed: spark.ui.enabled=true needs pyarrow, and the Python of Spark's "
+                "workers has none: pip install pyarrow for the one that spark.pyspark.python or PYSPARK_PYTHON names "
+                "there"
+            ]
+
+    asyncio.run(copy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,25 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bridge.local import Cluster
+from bridge.local import Cluster, ConnectWorker
 from bridge.mm2.records import Checkpoint, OffsetSync
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
+from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
+from bridge.pipeline.gaps import ledger_entry
 from bridge.translation.runs.runs import OffsetRun
 from tests.support import (
     Record,
+    commit,
+    connector,
     create_topic,
     delete_records,
     delete_topic,
+    eventually,
     numbered,
     produce,
     produce_transaction,
+    stock_config,
     unique,
 )
 from tests.support.pages import blocks, run, tidied
@@ -105,6 +112,17 @@ def test_every_offset_is_read_once_however_it_is_divided_and_compressed(
         (partition, 1451, 1451, 50, 1500, length) for partition in range(len(CODECS))
     ]
 
+    stored = sum(len(b"key-%d" % n) + len(b"value-%d" % n) + 9 for n in range(2000))
+    by_bytes = read(topic, maxPartitionBytes="8000").where("partition = 0")
+    parts = by_bytes.groupBy(F.spark_partition_id()).agg(F.count("*"), F.min("offset"), F.max("offset"))
+    counts = sorted((least, most, count) for _, count, least, most in parts.collect())
+    assert len(counts) == pytest.approx(stored / 8000, abs=1), "sized by what the log stores"
+    assert [(least, most + 1) for least, most, _ in counts] == [
+        (sum(each[2] for each in counts[:number]), sum(each[2] for each in counts[: number + 1]))
+        for number in range(len(counts))
+    ], "one behind the other, none twice"
+    assert sum(each[2] for each in counts) == 2000
+
 
 def test_offsets_and_times_say_what_is_read(source: Cluster, read: Callable[..., DataFrame]) -> None:
     topic = create_topic(source.bootstrap, unique("records"))
@@ -179,6 +197,8 @@ def test_bad_input_is_one_line(
     away = spark.read.format("mirror-records").options(**options).option("subscribe", topic).load()
     with pytest.raises(PySparkException) as nobody:
         away.count()
+    away_line = "mirror-records: Connect call failed ('127.0.0.1', 1) (while trying to describe topics "
+    assert away_line in str(nobody.value)
     groups = spark.read.format("mirror-groups").option("config", str(tmp_path / "none.json"))
     with pytest.raises(PySparkException) as unread:
         groups.load()
@@ -258,16 +278,21 @@ def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path
         assert SECRET not in frame._jdf.queryExecution().toString()
 
 
-def test_internal_topics_are_tables_of_the_newest_of_each_key(spark: SparkSession, source: Cluster) -> None:
+def test_internal_topics_are_tables_of_the_newest_of_each_key(
+    spark: SparkSession, source: Cluster, tmp_path: Path
+) -> None:
     policy, alias = DefaultReplicationPolicy(), unique("A")
     tp = TopicPartition("orders", 0)
     run = OffsetRun(tp, "id", "A.orders", "its", 0, 0, 100, 50, 0, 0, 1, 50, TIME)
     sync, checkpoint = OffsetSync(tp, 5, 7), Checkpoint("billing", tp, 5, 7, "")
+    gap = Gap(tp, GapKind.TRUNCATED, "id", 5, 9, TIME, "retention", "A.orders")
     runs, syncs = policy.offset_runs_topic(alias), policy.offset_syncs_topic(alias)
+    gaps = f"mm2-gaps.{alias}.internal"
     checkpoints = policy.checkpoints_topic(alias)
     contents: dict[str, list[tuple[bytes, bytes | None]]] = {
         runs: [(run.key(), run.value()), (run.key(), run._replace(upstream_count=60, position=60).value())],
         syncs: [(sync.key(), sync.value())],
+        gaps: [ledger_entry(gap, "copy")],
         checkpoints: [(checkpoint.key(), checkpoint.value()), (b"x", b"y"), (checkpoint.key(), None)],
     }
     for topic, records in contents.items():
@@ -285,8 +310,76 @@ def test_internal_topics_are_tables_of_the_newest_of_each_key(spark: SparkSessio
     assert tuple(row) == (7, "orders")
     (row,) = table("mirror-checkpoints", checkpoints).collect()
     assert row.error.startswith("no version")
+    (row,) = table("mirror-gaps", gaps).collect()
+    assert (row.kind, row.upstream_from, row.upstream_to, row.connector, row.error) == (
+        "truncated",
+        5,
+        9,
+        "copy",
+        None,
+    )
     by_name = spark.read.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap).load()
     assert by_name.where(F.col("record_topic") == runs).count() == 1
+
+    # A stream has every record as it comes, those too that others take the place of, or take back.
+    def streamed(name: str) -> list[tuple[int | None, bool]]:
+        reader = spark.readStream.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap)
+        frame = reader.option("subscribe", runs).option("startingOffsets", "earliest").load()
+        writer = frame.writeStream.format("parquet").option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(120)
+        rows = spark.read.parquet(str(tmp_path / "out")).orderBy("record_offset").collect()
+        return [(row.upstream_end, row.deleted) for row in rows]
+
+    assert streamed("first") == [(50, False), (60, False)]
+    produce(source.bootstrap, runs, [Record(None, run.key())])
+    assert streamed("goes on") == [(50, False), (60, False), (None, True)]
+    assert table("mirror-runs", runs).count() == 0
+
+
+def test_what_stock_has_written_are_tables_too(
+    spark: SparkSession, source: Cluster, target: Cluster, stock_worker: ConnectWorker
+) -> None:
+    topic, group = create_topic(source.bootstrap, unique("stock")), unique("group")
+    produce(source.bootstrap, topic, numbered(10))
+    commit(source.bootstrap, group, {(topic, 0): 10})
+    alias = unique("of")
+    with ExitStack() as running:
+        for kind, more in (
+            ("Source", {"topics": topic}),
+            ("Checkpoint", {"topics": topic, "groups": group}),
+            ("Heartbeat", {"emit_heartbeats_interval_seconds": "1"}),
+        ):
+            config = stock_config(kind, source, target, source_cluster_alias=alias, **more)
+            running.enter_context(connector(stock_worker, config))
+
+        def table(name: str, cluster: Cluster, topic: str) -> list[dict[str, Any]]:
+            reader = spark.read.format(name).option("kafka.bootstrap.servers", cluster.bootstrap)
+            return [row.asDict() for row in reader.option("subscribe", topic).load().collect()]
+
+        def written() -> None:
+            (checkpoint,) = table("mirror-checkpoints", target, f"{alias}.checkpoints.internal")
+            assert (checkpoint["group"], checkpoint["topic"], checkpoint["upstream_offset"]) == (
+                group,
+                f"{alias}.{topic}",
+                10,
+            )
+            assert (checkpoint["downstream_offset"], checkpoint["deleted"], checkpoint["error"]) == (
+                10,
+                False,
+                None,
+            )
+            beats = table("mirror-heartbeats", target, "heartbeats")
+            assert (alias, target.name, None) in [
+                (each["source"], each["target"], each["error"]) for each in beats
+            ]
+            syncs = table("mirror-offset-syncs", source, f"mm2-offset-syncs.{target.name}.internal")
+            (newest,) = [each for each in syncs if each["topic"] == topic]
+            assert newest["upstream_offset"] == newest["downstream_offset"]
+            assert newest["upstream_offset"] in range(10)
+
+        eventually(written, 120, what="stock's topics are read", watched=[stock_worker.process])
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.audit.report import Report, Verdict
-from bridge.audit.rows import DIFFERENCE_SCHEMA, SUMMARY_SCHEMA, difference_rows, summary_rows
+from bridge.audit.rows import DIFFERENCES, SUMMARY, difference_rows, schema, summary_rows
 from bridge.spark.auditing.options import LISTED, read_options
 from bridge.spark.auditing.running import audited
 
@@ -46,12 +46,12 @@ def audit(
 
 
 def frames(spark: SparkSession, report: Report) -> Audit:
-    def frame(rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
-        return spark.createDataFrame([tuple(row.values()) for row in rows], schema)
+    def frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
+        return spark.createDataFrame([tuple(row.values()) for row in rows], schema(columns))
 
     return Audit(
         report.verdict,
-        frame(summary_rows(report), SUMMARY_SCHEMA),
-        frame(difference_rows(report), DIFFERENCE_SCHEMA),
+        frame(summary_rows(report), SUMMARY),
+        frame(difference_rows(report), DIFFERENCES),
         report.failures,
     )

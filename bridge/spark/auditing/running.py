@@ -10,6 +10,7 @@ from bridge.audit.report import Outcome, Report, extra_digests, name_copies, put
 from bridge.audit.wire import unpacked
 from bridge.errors import BridgeError, ErrorCode
 from bridge.model.values import TopicPartition
+from bridge.pipeline.spark_problem import said
 from bridge.spark.auditing.collecting import PATIENCE, Work, collect
 from bridge.spark.auditing.options import AuditOptions
 
@@ -86,12 +87,6 @@ class JobFailed(BridgeError):
     code = ErrorCode.CANNOT_TELL
 
 
-def _in_one_line(error: Exception) -> str:
-    lines = str(error).splitlines() or [repr(error)]
-    said = next((line for line in lines if "Job aborted" in line or "SparkException" in line), lines[0])
-    return f"Spark has given the comparison up: {said.strip()}"
-
-
 class _Job:
     def __init__(self, spark: SparkSession, options: AuditOptions, work: Sequence[Work]) -> None:
         self._spark, self._options, self.work = spark, options, work
@@ -119,7 +114,7 @@ class _Job:
         try:
             return context.parallelize(range(len(parts)), len(parts)).mapPartitions(compare).collect()
         except Exception as error:  # whatever Spark, or the way to it, raises
-            raise JobFailed(_in_one_line(error)) from None
+            raise JobFailed(f"Spark has given the comparison up: {said(error)}") from None
 
 
 def _comparing(

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
 from bridge.audit.differences import Difference, Findings, Kind, NotCompared, Window
 from bridge.audit.report import PartitionReport, Report
+from bridge.audit.rows import DIFFERENCES, SUMMARY
 from bridge.cli import app
 from bridge.commands import audit
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.local import eventually
 from bridge.model.values import TopicPartition
+from bridge.pipeline import submitting
 from bridge.spark.auditing import running, session
 from bridge.spark.auditing.options import AuditOptions
+from tests.unit.pipeline.test_connect import unused_port
 
 CONFIG = {
     "source.cluster.alias": "A",
@@ -32,11 +40,11 @@ SECRET = "s3cret-s3cret"
 DAY = 86_400_000
 
 
-def run(folder: Path, *options: str, **config: str) -> Result:
+def run(folder: Path, *options: str, command: str = "audit", **config: str) -> Result:
     file = folder / "connector.json"
     given = {name.replace("_", "."): value for name, value in config.items()}
     file.write_text(json.dumps({**CONFIG, **given}))
-    done = CliRunner().invoke(app, ["audit", "--config", str(file), *options], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(app, [command, "--config", str(file), *options], env={"COLUMNS": "200"})
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert "Traceback" not in done.output
     return done
@@ -136,6 +144,126 @@ def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., No
     finding(KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody answers", retriable=True))
     done = run(tmp_path)
     assert (done.exit_code, done.stderr) == (2, "mirror-bridge: source cluster: nobody answers\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("none/found.json", ": there is no folder "),
+        ("none/found.parquet", ": there is no folder "),
+        ("folder.json", " is a folder: give the name of a file"),
+        ("file.parquet", " is a file, and .parquet is written as a folder: "),
+        ("kept.parquet", " holds more than an audit (precious): give another name, or remove it"),
+        ("sealed/found.json", ": can't write into "),
+        ("sealed/found.parquet", ": can't write into "),
+    ],
+)
+def test_what_can_not_be_written_ends_the_command_before_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, words: str
+) -> None:
+    def audited(*_: object) -> Report:
+        raise AssertionError("it compares, and nobody will see the result")
+
+    monkeypatch.setattr(audit, "_audited", audited)
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "file.parquet").touch()
+    (tmp_path / "kept.parquet").mkdir()
+    (tmp_path / "kept.parquet" / "precious").touch()
+    sealed = tmp_path / "sealed"
+    sealed.mkdir()
+    real = tempfile.TemporaryFile
+
+    def refusing(*, dir: Path) -> object:
+        if dir == sealed:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return real(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refusing)
+    done = run(tmp_path, "--output", str(tmp_path / output))
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"mirror-bridge: --output {tmp_path / output}{words}")
+
+
+def test_a_disk_that_is_full_in_the_end_leaves_what_was_there(
+    tmp_path: Path, finding: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding(Report([partition()], [], DAY))
+    names = ("found.json", "found.parquet")
+    for name in names:
+        assert run(tmp_path, "--output", str(tmp_path / name)).exit_code == 0
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.name != "connector.json"}
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(parquet, "write_table", full)
+    for name in names:
+        done = run(tmp_path, "--output", str(tmp_path / name))
+        assert (done.exit_code, done.stderr) == (
+            2,
+            f"mirror-bridge: can't write {tmp_path / name}: No space left on device\n",
+        )
+        assert done.stdout.splitlines()[-1] == "equal: 1,234 records in 1 partition(s)", "it is not lost"
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}.items()
+    assert {path.name for path in tmp_path.iterdir()} == {*names, "connector.json"}, "nothing is left beside"
+
+
+def test_a_folder_of_parquet_takes_the_place_of_an_older_one(
+    tmp_path: Path, finding: Callable[..., None]
+) -> None:
+    folder = tmp_path / "found.parquet"
+    for differences in (3, 0):
+        some = [Difference(Kind.MISSING, offset, None) for offset in range(differences)]
+        finding(Report([partition(*some)], [], DAY))
+        run(tmp_path, "--output", str(folder))
+        found = parquet.read_table(folder / "differences")
+        assert found.num_rows == differences
+        assert found.column_names == list(DIFFERENCES)
+    (row,) = parquet.read_table(folder / "summary").to_pylist()
+    assert list(row) == list(SUMMARY)
+    assert (row["same"], row["window_end"], row["not_compared"]) == (
+        1234,
+        datetime(1970, 1, 2, tzinfo=UTC),
+        [("not copied yet", 5)],
+    )
+
+
+def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.commands.audit_files.find_spec", lambda name: None)
+    done = run(tmp_path, "--output", str(tmp_path / "found.parquet"))
+    assert (done.exit_code, "needs pyarrow, which is not installed: pip install pyarrow" in done.stderr) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.parametrize(("command", "status"), [("audit", 2), ("index", 1)])
+def test_a_spark_that_does_not_start_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: int
+) -> None:
+    master = f"spark://127.0.0.1:{unused_port()}"
+    none = run(tmp_path, command=command, spark_master=master, spark_authenticate="false")
+    line = f"mirror-bridge: spark.master: no Spark master answers at {master}: Connection refused\n"
+    assert (none.exit_code, none.stderr) == (status, line)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError(
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
+        )
+
+    monkeypatch.setattr(submitting, "start", broken)
+    ended = run(tmp_path, command=command, spark_master="local[1]")
+    assert (ended.exit_code, ended.stderr) == (
+        status,
+        "mirror-bridge: Spark did not start with spark.master=local[1,4]: [JAVA_GATEWAY_EXITED] Java gateway process "
+        "exited before sending its port number.\n",
+    )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    no_java = run(tmp_path, command=command)
+    assert no_java.exit_code == status
+    assert no_java.stderr.startswith("mirror-bridge: there is no Java for Spark: ")
 
 
 def test_a_terminal_shows_how_many_tasks_are_done(monkeypatch: pytest.MonkeyPatch) -> None:

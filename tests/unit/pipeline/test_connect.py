@@ -7,8 +7,11 @@ import builtins
 import json
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
+from pyspark.sql.connect.session import SparkSession as Session
 
 from bridge.model.connect_address import endpoint, problem, shown, with_token
 from bridge.model.copying import PipelineState
@@ -69,12 +72,36 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
     assert not raised.value.permanent, "it may come back"
 
 
-def test_a_server_of_another_version_is_one_line() -> None:
-    with pytest.raises(
-        SparkProblem, match=r"^spark.remote sc://a:1 is Spark 3.5.1, and PySpark here is \d.*$"
-    ) as raised:
-        connect_jobs.check_version("sc://a:1", "3.5.1")
+class Server:
+    """A session of a Spark Connect server, as Spark's client has it."""
+
+    def __init__(self, version: str) -> None:
+        self.version, self.stopped = version, False
+        self.client = self
+
+        self.conf = self
+        self.set = dict[str, str]().__setitem__
+
+    def get(self, key: str, default: str) -> str:
+        return default
+
+    def set_retry_policies(self, policies: object) -> None: ...
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_server_of_another_version_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Server("3.5.1")
+    monkeypatch.setattr(Session.Builder, "create", lambda builder: session)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(
+            SparkProblem, match=rf"^spark.remote {address} is Spark 3\.5\.1, and PySpark here is \d.*$"
+        ) as raised:
+            ConnectJobs("mirror", {"spark.remote": address, "spark.archives": ""})
     assert raised.value.permanent
+    assert session.stopped, "nothing of us is left on the server"
 
 
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +165,35 @@ def test_what_only_another_installation_changes_is_a_failure(monkeypatch: pytest
         "too old",
         "spark",
     )
+
+
+WITHOUT_JVM = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == each or name.startswith(each + ".") for each in ("py4j", "pyspark.core", "pyspark.sql.classic")):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+import pyspark.sql.connect.session as connect
+from bridge.pipeline import driver
+from bridge.pipeline.connect_jobs import ConnectJobs
+from tests.unit.pipeline.test_connect import Server
+import pyspark
+
+connect.SparkSession.Builder.create = lambda builder: Server(pyspark.__version__)
+jobs = ConnectJobs("mirror", {"spark.remote": sys.argv[1], "spark.archives": "", "spark.default.parallelism": "2"})
+print(jobs.slots, sorted({"py4j", "pyspark.core"} & sys.modules.keys()))
+jobs.close()
+"""
+
+
+def test_a_driver_needs_no_more_of_pyspark_than_its_client_has() -> None:
+    """As docs/spark.md says of pyspark-client, which has neither jars nor py4j."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_JVM, address], capture_output=True, text=True, check=False
+        )
+    assert (done.stdout.strip(), done.returncode) == ("2 []", 0), done.stderr

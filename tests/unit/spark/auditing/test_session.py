@@ -1,4 +1,4 @@
-"""What executors need of an audit is what the copy has packed for them."""
+"""What executors need of an audit is what the copy has packed for them; and it needs no pyarrow."""
 
 from __future__ import annotations
 
@@ -21,3 +21,30 @@ def test_a_comparison_imports_nothing_that_a_slice_does_not_but_spark() -> None:
         "pyspark",
         "py4j",
     }
+
+
+WITHOUT_PYARROW = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+from bridge.errors import ConfigRejected
+from bridge.spark import audit
+from bridge.spark.auditing import workers
+
+try:
+    audit(None, {})
+except ConfigRejected as rejected:
+    print("looked at")
+"""
+
+
+def test_an_audit_as_dataframes_needs_no_pyarrow() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("looked at\n", 0), done.stderr
