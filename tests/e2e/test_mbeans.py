@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from tests.e2e.flow import WAIT, Flow, exactly
 from tests.support import Record, commit, connector, create_topic, eventually, produce, stock_config, unique
 from tests.support.batches import data_batches
 from tests.support.java import compiled
+from tests.support.mbeans import Beans, MBeanReader, run_on
 
 HERE = Path(__file__).parent
 RULES = (HERE.parents[1] / "deploy" / "jmx-exporter.yaml", *sorted((HERE / "jmx_exporter").glob("*.yaml")))
@@ -44,8 +44,6 @@ WINDOW = (30.0, 60.0)
 NEW = "kafka.connect:type=plugins,*"
 LATENCY = ("", "-min", "-max", "-avg")
 
-Beans = Mapping[str, Mapping[str, float]]
-"""Attributes by the name of the MBean."""
 Labels = frozenset[tuple[str, str]]
 Series = Mapping[tuple[str, Labels], float]
 """Values by the name of a metric and its labels."""
@@ -62,24 +60,15 @@ class Readers:
 @pytest.fixture(scope="module")
 def readers(flow: Flow, tmp_path_factory: pytest.TempPathFactory) -> Readers:
     classes = tmp_path_factory.mktemp("java")
-    plain = compiled(HERE / "MBeans.java", classes, "MBeans")
+    plain = MBeanReader(classes)
     exporter = compiled(HERE / "JmxExporter.java", classes, "JmxExporter", exporter_jar())
-
-    def run(command: Sequence[str], *arguments: str) -> str:
-        asked = [*command, str(flow.worker.process.pid), *arguments]
-        ran = subprocess.run(asked, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr[-2000:]
-        return ran.stdout
+    process = flow.worker.process.pid
 
     def read(*patterns: str) -> Beans:
-        beans: dict[str, dict[str, float]] = {}
-        for line in run(plain, *patterns).splitlines():
-            name, attribute, value = line.split("\t")
-            beans.setdefault(name, {})[attribute] = float(value)
-        return beans
+        return plain.read(process, *patterns)
 
     def export(rules: Sequence[Path]) -> list[Series]:
-        return [series(page) for page in run(exporter, *map(str, rules)).split("\f")[:-1]]
+        return [series(page) for page in run_on(exporter, process, *map(str, rules)).split("\f")[:-1]]
 
     return Readers(read, export)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,19 +30,35 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.mbeans import MBeanReader
+from tests.support.traffic import Writer
 
 GROUP = "connect-sinks"
 
 
-@pytest.fixture(scope="module")
-def workers(stack: LocalStack) -> list[ConnectWorker]:
-    """Two of one Connect cluster, at the source."""
-    return [stack.worker(name, group_id=GROUP, on=SOURCE) for name in ("sink-1", "sink-2")]
+class SinkWorkers:
+    """Of one Connect cluster, at the source."""
+
+    def __init__(self, stack: LocalStack) -> None:
+        self._stack = stack
+        self.started: list[ConnectWorker] = []
+        self.more()
+
+    def more(self) -> ConnectWorker:
+        """Starts another one."""
+        name = f"sink-{len(self.started) + 1}"
+        self.started.append(self._stack.worker(name, group_id=GROUP, on=SOURCE))
+        return self.started[-1]
 
 
 @pytest.fixture(scope="module")
-def sinks(stack: LocalStack, workers: list[ConnectWorker]) -> Flow:
-    return aliased(Flow(stack.source, stack.target, workers[0], stack.service("sink-service")))
+def workers(stack: LocalStack) -> SinkWorkers:
+    return SinkWorkers(stack)
+
+
+@pytest.fixture(scope="module")
+def sinks(stack: LocalStack, workers: SinkWorkers) -> Flow:
+    return aliased(Flow(stack.source, stack.target, workers.started[0], stack.service("sink-service")))
 
 
 def sink_config(flow: Flow, **settings: object) -> dict[str, str]:
@@ -156,15 +173,110 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(sinks: Fl
         wait_committed(sinks, name, topic)
 
 
-def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(
-    sinks: Flow, workers: list[ConnectWorker]
+def of_worker(flow: Flow, name: str) -> str:
+    """The address of the worker that has the sink's one task; empty while none has it."""
+    return "".join(
+        task["worker_id"] for task in flow.worker.rest.status(name)["tasks"] if task["state"] == "RUNNING"
+    )
+
+
+def assert_copied_once(flow: Flow, topic: str) -> dict[int, int]:
+    """That the copy has what is committed on the source, once and in order; the records of each partition."""
+    copies, originals = (
+        {
+            number: [each.content for each in records]
+            for number, records in read_all(cluster, name, committed_only=True).items()
+        }
+        for cluster, name in ((flow.target, flow.remote(topic)), (flow.source, topic))
+    )
+    assert copies == originals
+    return {number: len(records) for number, records in originals.items()}
+
+
+def test_a_worker_that_joins_in_mid_copy_takes_a_sink_and_nothing_is_copied_twice(
+    sinks: Flow, workers: SinkWorkers, tmp_path: Path
 ) -> None:
+    """Two sinks, so that Connect moves one of them to the worker that joins. Their MBeans are where their tasks are."""
+    reader, (first,) = MBeanReader(tmp_path), workers.started
+    topics = [create_topic(sinks.source.bootstrap, unique("joined"), 2) for _ in range(2)]
+    with ExitStack() as both:
+        names = {
+            topic: both.enter_context(sinking(sinks, topics=topic, spark_master="local[1]"))
+            for topic in topics
+        }
+
+        def copied(topic: str) -> int:
+            return sum(end for _, end in bounds(sinks.target.bootstrap, sinks.remote(topic)).values())
+
+        def measured(worker: ConnectWorker, topic: str) -> dict[int, float]:
+            """Records of each partition, by the worker's MBeans."""
+            prefix = (
+                f"kafka.connect.mirror:type=MirrorSourceConnector,source={sinks.source.name},"
+                f"target={sinks.target.name},topic={sinks.remote(topic)},partition="
+            )
+            beans = reader.read(worker.process.pid, f"{prefix}*")
+            return {int(name.removeprefix(prefix)): each["record-count"] for name, each in beans.items()}
+
+        def known() -> None:
+            for topic in topics:
+                assert measured(first, topic) == {0: 0.0, 1: 0.0}
+
+        eventually(known, COPIED, what="both have MBeans", watched=sinks.watched)
+
+        def wait_more(than: Mapping[str, int]) -> None:
+            def more() -> None:
+                for topic, before in than.items():
+                    assert copied(topic) > before + 100
+
+            eventually(more, COPIED, what="more is copied of both", watched=sinks.watched)
+
+        with ExitStack() as writing:
+            for topic in topics:
+                writing.enter_context(Writer(sinks.source.bootstrap, topic).running())
+            wait_more(dict.fromkeys(topics, 0))
+            second = workers.more()
+
+            def moved() -> str:
+                at = {topic: of_worker(sinks, name) for topic, name in names.items()}
+                (there,) = [topic for topic, where in at.items() if where and where in second.url]
+                assert all(at.values()), at
+                return there
+
+            taken = eventually(moved, WAIT, what="a sink has moved", watched=sinks.watched)
+            (kept,) = set(topics) - {taken}
+            wait_more({topic: copied(topic) for topic in topics})
+
+        def all_copied() -> None:
+            for topic in topics:
+                assert_copied_once(sinks, topic)
+
+        eventually(all_copied, COPIED, what="both are copied once", watched=sinks.watched)
+        for topic, name in names.items():
+            wait_committed(sinks, name, topic)
+
+        def shown() -> None:
+            assert measured(first, kept) == assert_copied_once(sinks, kept)
+            assert measured(first, taken) == measured(second, kept) == {}
+            counts, whole = measured(second, taken), assert_copied_once(sinks, taken)
+            assert counts.keys() == whole.keys()
+            assert all(0 < count < whole[number] for number, count in counts.items()), (counts, whole)
+
+        eventually(shown, WAIT, what="the MBeans have all records", watched=sinks.watched)
+        # The records pass no consumer of a worker.
+        for worker, topic in ((first, kept), (second, taken)):
+            tasks = f"kafka.connect:type=sink-task-metrics,connector={names[topic]},task=0"
+            assert reader.read(worker.process.pid, tasks)[tasks]["sink-record-read-total"] == 0
+
+
+def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(sinks: Flow, workers: SinkWorkers) -> None:
+    if len(workers.started) < 2:
+        workers.more()
     topic = create_topic(sinks.source.bootstrap, unique("lost"), PARTITIONS)
     fill(sinks, topic, 0)
     with sinking(sinks, topics=topic, consumer_override_session_timeout_ms=6000) as name:
         wait_copied(sinks, topic)
         (task,) = sinks.worker.rest.status(name)["tasks"]
-        lost, left = sorted(workers, key=lambda each: task["worker_id"] not in each.url)
+        lost, left = sorted(workers.started, key=lambda each: task["worker_id"] not in each.url)
         lost.kill()
         try:
             fill(sinks, topic, 20)
