@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from tests.e2e.control import aliased, our_control
@@ -82,8 +83,11 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
     )
     fill(unique_flow, topic, 0)
     rest = unique_flow.worker.rest
-    with copying(unique_flow, f"{mark}.*") as name:
+    with copying(unique_flow, f"{mark}.*", spark_ui_enabled="true", spark_ui_port="0") as name:
         wait_copied(unique_flow, topic)
+        ui = unique_flow.service.status(name)["copying"]["spark_ui"]
+        (application,) = httpx.get(f"{ui}/api/v1/applications", timeout=WAIT).json()
+        assert application["name"] == f"mirror-bridge {name}"
         later = create_topic(unique_flow.source.bootstrap, f"{mark}-2", PARTITIONS)
         fill(unique_flow, later, 0)
         wait_copied(unique_flow, later)
@@ -120,12 +124,16 @@ def test_a_topic_map_names_copies_and_the_partitions_of_groups(unique_flow: Flow
     commit(source.bootstrap, group, {(topic, 0): 15, (topic, 1): 20})
     copy = f"copies-of-{topic}"
     expected = {(copy, 0): 15, (copy, 1): 20}
-    with copying(unique_flow, f"{mark}.*", **policy), unique_flow.connector(group, **policy):
+    with (
+        copying(unique_flow, f"{mark}.*", **policy) as name,
+        unique_flow.connector(group, **policy),
+    ):
 
         def stands() -> None:
             assert committed_offsets(target.bootstrap, group) == expected
 
         eventually(stands, COPIED, what=f"{group} at {expected}", watched=unique_flow.watched)
+        assert unique_flow.service.status(name)["copying"]["spark_ui"] is None
         copies, originals = read_all(target, copy), read_all(source, topic)
         contents = [
             {at: [each.content for each in some] for at, some in all_.items()} for all_ in (copies, originals)

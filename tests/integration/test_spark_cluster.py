@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 import pytest
@@ -19,7 +22,9 @@ from bridge.model.copying import Transform
 from bridge.pipeline.archive import python
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, driven, until
-from tests.support import produce
+from tests.integration.test_replicate import WAIT, config
+from tests.integration.test_spark_submit import submitted
+from tests.support import create_topic, eventually, produce, unique
 from tests.support.pipeline import CopyFlow
 
 _HOME = Path(pyspark.__file__).parent
@@ -33,10 +38,20 @@ def short_lived() -> str:
     return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
 
 
-@pytest.fixture
-def master(tmp_path: Path, secret: str) -> Iterator[str]:
-    """Address of a master with two workers of one core each, which ask for the secret if there is one. Their Python is
-    the one that ours was made from, without our environment."""
+class Standalone(NamedTuple):
+    """A master with two workers of one core each. `work`: the folders of executors, by application."""
+
+    address: str
+    work: Path
+    secrets: Path
+    """The file with the settings that all of them share."""
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory, secret: str) -> Iterator[Standalone]:
+    """Its processes ask for the secret if there is one. Their Python is the one that ours was made from, without our
+    environment."""
+    tmp_path = tmp_path_factory.mktemp("standalone")
     bare = tmp_path / "bin"
     bare.mkdir()
     (bare / python()).symlink_to(Path(sys.base_prefix) / "bin" / python())
@@ -77,7 +92,7 @@ def master(tmp_path: Path, secret: str) -> Iterator[str]:
         leader.wait_until(
             lambda: log.read_text().count("Registering worker") == 2, 60, "both workers are there", workers
         )
-        yield match[1]
+        yield Standalone(match[1], tmp_path / "work", own)
     finally:
         for process in (*workers, leader):
             process.stop()
@@ -108,15 +123,31 @@ def command_lines() -> list[str]:
     return collected
 
 
+def executors_of(standalone: Standalone) -> dict[str, int]:
+    """Returns process ids of the executors that live, by their names: each has a folder of its own."""
+    found = dict[str, int]()
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            folder = (each / "cwd").readlink()
+            java = b"CoarseGrainedExecutorBackend" in (each / "cmdline").read_bytes()
+            if java and folder.is_relative_to(standalone.work):
+                found[folder.name] = int(each.name)
+    return found
+
+
+SECRET = "known-to-all-of-them"
+
+
 @pytest.mark.parametrize(
     ("shouts", "secret"),
-    [(False, "known-to-all-of-them"), (True, "")],
-    ids=["as it is, with authentication", "through a transform, without"],
+    [(True, ""), (False, SECRET)],
+    ids=["through a transform", "as it is, with authentication"],
+    scope="module",
 )
 def test_slices_run_on_workers_that_have_nothing_of_ours(
     source: Cluster,
     target: Cluster,
-    master: str,
+    master: Standalone,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     shouts: bool,
@@ -124,7 +155,7 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
 ) -> None:
     """Nor of the user's: modules of transforms come with what they import. Spark's secret is on no command line."""
     props = {
-        "spark.master": master,
+        "spark.master": master.address,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
@@ -149,6 +180,13 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
         async with driven(flow.spec, partitions) as pipeline:
             await until(lambda: copied(pipeline) == 200, pipeline)
             assert not secret or not [each for each in command_lines() if secret in each]
+            if not shouts:
+                os.kill(executors_of(master)["0"], signal.SIGKILL)
+                await asyncio.to_thread(produce, source.bootstrap, topic, varied(200, 200))
+                await until(lambda: copied(pipeline) == 400, pipeline)
+                assert (pipeline.status.restarts, pipeline.status.layout) == (0, 1), (
+                    "Spark has tried it again"
+                )
 
     asyncio.run(copy())
     if shouts:
@@ -158,5 +196,30 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
     else:
         flow.assert_copied()
     flow.assert_runs_true()
-    executors = sorted(path.name for path in (tmp_path / "work").glob("app-*/*") if path.is_dir())
-    assert executors == ["0", "1"], "each worker had one"
+    executors = sorted(path.name for path in master.work.glob("app-*/*") if path.is_dir())
+    assert executors == (["0", "1"] if shouts else ["0", "1", "2"]), (
+        "each worker had one, and one had another"
+    )
+
+
+@pytest.mark.parametrize("secret", [SECRET], ids=["with authentication"], scope="module")
+def test_spark_submit_copies_on_a_cluster(
+    source: Cluster, target: Cluster, master: Standalone, tmp_path: Path, secret: str
+) -> None:
+    flow, mark = CopyFlow(source, target), unique("orders")
+    topic = create_topic(source.bootstrap, mark, 2)
+    flow.topics.append(topic)
+    produce(source.bootstrap, topic, [*varied(100), *(replace(each, partition=1) for each in varied(100))])
+    props = {**config(flow, mark, name=mark), "spark.executor.memory": "512m", "spark.executor.cores": "1"}
+    del props["spark.master"]  # spark-submit has it
+    file = str(master.secrets)
+    process = submitted(
+        tmp_path, props, "--until-caught-up", options=("--master", master.address, "--properties-file", file)
+    )
+    try:
+        process.start()
+        eventually(flow.assert_copied, WAIT, what="all is copied", watched=[process])
+        assert not [each for each in command_lines() if secret in each]
+    finally:
+        process.stop()
+    flow.assert_runs_true()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyspark
@@ -23,14 +25,20 @@ from tests.support.planted import processes
 _SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 
 
-def submitted(folder: Path, props: dict[str, str], *arguments: str) -> ManagedProcess:
+_LOCAL = ("--master", "local[2,4]")
+
+
+def submitted(
+    folder: Path, props: Mapping[str, str], *arguments: str, options: Sequence[str] = _LOCAL
+) -> ManagedProcess:
+    """`arguments`: of the copy; `options`: of spark-submit."""
     file = folder / "mirror.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in props.items()))
     java = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = ("--conf", java, "--conf", "spark.driver.host=localhost")
     return ManagedProcess(
         "spark-submit",
-        [_SUBMIT, "--master", "local[2,4]", *settings, submit.__file__, "--config", str(file), *arguments],
+        [_SUBMIT, *options, *settings, submit.__file__, "--config", str(file), *arguments],
         folder / "submit.log",
         environment={**os.environ, **spark_environment(), "PYSPARK_PYTHON": sys.executable},
     )
@@ -69,3 +77,28 @@ def test_a_submitted_copy_loses_a_worker_and_its_driver_and_ends_with_spark(
         lambda: not any(Path(f"/proc/{each}").exists() for each in ours), WAIT, what="all ends with Spark"
     )
     flow.assert_runs_true()
+
+
+def test_spark_refuses_cluster_mode_on_a_standalone_master() -> None:
+    """As docs/spark.md says: should that end, it is one way more to run a copy."""
+    done = subprocess.run(
+        [
+            _SUBMIT,
+            "--master",
+            "spark://localhost:1",
+            "--deploy-mode",
+            "cluster",
+            submit.__file__,
+            "--config",
+            "none",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **spark_environment()},
+        timeout=WAIT,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert (
+        "Cluster deploy mode is currently not supported for python applications on standalone" in done.stderr
+    )
