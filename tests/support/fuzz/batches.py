@@ -1,9 +1,10 @@
-"""Batches of every codec and format, as the copy, look-ups and followers of topics read them."""
+"""Batches of every codec and format, as the copy, look-ups, audits and followers of topics read them."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -12,12 +13,14 @@ from crc32c import crc32c
 from bridge.kafka.consumer.header_scan import scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record import arrow_columns
+from bridge.kafka.record.arrow_columns import BrokenRecord
 from bridge.kafka.record.batch import CorruptBatch, parse
 from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.decoding import decode_log, window
+from bridge.kafka.record.digests import OFFSET, digested
 from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.lookups import Scan
@@ -104,11 +107,30 @@ def _copy(
         raise AssertionError("it comes to no end")
     for batch_ in batches.batches:
         try:
-            arrow_columns.cut(Records.of(batch_, most))
+            records = Records.of(batch_, most)
         except MemoryError:
             raise
         except Exception:  # each codec has exceptions of its own
             continue
+        _fields(Records(guarded_copy(records.data.tobytes()), records.columns), timed=dice.random() < 0.5)
+
+
+def _fields(records: Records, *, timed: bool) -> None:
+    """As transforms cut them and audits digest them: both find the same record broken, or none."""
+
+    def digest() -> None:
+        assert digested(records, timed=timed)[OFFSET].tolist() == records.columns[0].tolist()
+
+    assert _broken(digest) == _broken(lambda: arrow_columns.cut(records))
+
+
+def _broken(read: Callable[[], object]) -> int:
+    """Which record it finds broken, -1 for none."""
+    try:
+        read()
+    except BrokenRecord as wrong:
+        return wrong.row
+    return -1
 
 
 def _halved(data: bytearray, chunk: object, most: int) -> None:
