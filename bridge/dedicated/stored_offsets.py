@@ -22,7 +22,8 @@ from bridge.protocol.messages import StoredOffset
 log = logging.getLogger(__name__)
 
 _SECONDS = 30.0
-Offsets = dict[str, dict[str, Any]]
+_LAST_OFFSET = 2**63 - 2
+Offsets = dict[str, dict[str, int]]
 """By the source partition as JSON in order."""
 
 
@@ -94,15 +95,24 @@ def put(offsets: Offsets, connector: str, key: bytes | None, value: bytes | None
     """Adds a record of the topic; what is not this connector's, or can't be read, is passed over."""
     try:
         name, partition = json.loads(key or b"")
+        if name != connector or not isinstance(partition, dict):
+            return
+        place = _key(partition)
         offset = None if value is None else json.loads(value)
-    except (ValueError, TypeError):
-        return
-    if name != connector or not isinstance(partition, dict):
+    except (ValueError, TypeError, RecursionError):
         return
     if isinstance(offset, dict):
-        offsets[_key(partition)] = offset
+        offsets[place] = _sound(offset)
     else:
-        offsets.pop(_key(partition), None)
+        offsets.pop(place, None)
+
+
+def _sound(offset: Mapping[str, Any]) -> dict[str, int]:
+    """Stock's one field. Whoever may write to the topic may add others, which the rounds process could not be sent."""
+    number = offset.get("offset")
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LAST_OFFSET:
+        return {"offset": number}
+    return {}
 
 
 def _key(partition: Mapping[str, Any]) -> str:

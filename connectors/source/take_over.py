@@ -20,6 +20,7 @@ from connectors.source.discovery import DiscoveredTopics
 
 PATIENCE_SECONDS = 5.0
 """Seconds that a round waits: a worker polls once a second at least."""
+_LAST_OFFSET = 2**63 - 2
 
 
 class TakeOver:
@@ -70,10 +71,10 @@ def _start(stored: SourceOffset | None) -> int | None:
     """Returns the position after the last record that stock has copied, or that is stored itself; None without a valid
     one."""
     position = None if stored is None else stored.get("position")
-    if isinstance(position, int) and position >= 0:
+    if isinstance(position, int) and 0 <= position <= _LAST_OFFSET + 1:
         return position
     offset = None if stored is None else stored.get("offset")
-    return offset + 1 if isinstance(offset, int) and offset >= 0 else None
+    return offset + 1 if isinstance(offset, int) and 0 <= offset <= _LAST_OFFSET else None
 
 
 def _unanswered(partitions: int) -> KafkaFailure:

@@ -76,7 +76,7 @@ def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
         told = json.loads(value)
         written = Written(int(told["rows"]), int(told["size"]))
         return CommitRecord(Task(query, partition, int(told["epoch"])), written)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

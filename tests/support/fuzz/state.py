@@ -1,4 +1,4 @@
-"""Records of every internal topic."""
+"""Records of every internal topic, and of the topics of stock's workers and of Spark's sink."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import json
 from collections.abc import Callable
 from random import Random
 
+from bridge.dedicated.stored_offsets import Offsets, put
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
-from bridge.model.copying import Gap, GapKind
+from bridge.model.copy_samples import Latencies
+from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.state_records.fields import SchemaError
+from bridge.model.state_records.furthest import Furthest, FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, Standing
 from bridge.model.state_records.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
 from bridge.model.values import LogRecord, TopicPartition
+from bridge.pipeline import additions
 from bridge.pipeline.gaps import ledger_entry, read_ledger
 from bridge.pipeline.layout_records import (
     Claim,
@@ -22,6 +27,11 @@ from bridge.pipeline.layout_records import (
     report_key,
     unreadable,
 )
+from bridge.pipeline.layouts import Slice
+from bridge.pipeline.progress_table import ProgressTable
+from bridge.service.state.source_offsets import pack_stored_offsets
+from bridge.spark.writing.commits import CommitRecord, Task, Written, unpacked
+from bridge.translation.runs.commit_times import encode_times
 from bridge.translation.runs.holes import CopySpan, decoded, listed
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, decode_change
@@ -34,16 +44,66 @@ _SYNC, _CHECKPOINT = OffsetSync(_PLACE, 5, 7), Checkpoint("billing", _PLACE, 5, 
 _BEAT = Heartbeat("A", "B", 1_700_000_000_000)
 _HOLES = listed([CopySpan(3, 0, 2), CopySpan(1, 1, 1), CopySpan(9)])
 _RUN = OffsetRun(_PLACE, "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890, 77)
+_TIMES = encode_times(Latencies(30, 4500, 100, 200), Latencies(30, 9000, 200, 400))
+_NEXT = _RUN._replace(
+    covered_from=20,
+    upstream_start=20,
+    downstream_start=911,
+    position=40,
+    last_timestamp=1_700_000_000_000,
+)
+"""The run of the next commit."""
 _GAP = Gap(_PLACE, GapKind.RECORD_REFUSED, "id", 3, 9, 1_700_000_000_000, "why", "A.orders")
 _ROW = GroupRow("orders", 3, 120, "by hand", "A.orders", 127, "bounded", 4, "run", flags=("truncated",))
 _GROUP = GroupRecord(1_700_000_000_000, 1, 2, "EMPTY", "group_active_on_target", (_ROW,))
 _TASK = TaskRecord(1_700_000_000_000, 2, 60_000, "one")
 _MISSING = MissingRecord(1_700_000_000_000, ((0, 12, 1_699_999_999_999), (1, -1, -1)))
+_ROW_MOVED = MoveRow("orders", 3, 120, "A.orders", 127, "bounded", 4, 1)
+_MOVE = MoveRecord(MOVED, 1_700_000_000_000, 2, True, 7, (_ROW_MOVED,), (Standing("A.orders", 3, 9, "m", 2),))
+_FURTHEST = FurthestRecord(1_700_000_000_000, {TopicPartition("A.orders", 0): Furthest(5, 9, 9)})
+_SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)
+_ADDED = [
+    additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])
+]
+_STOCK = "MirrorSourceConnector"
+_COMMIT = CommitRecord(Task("query", 3, 7), Written(10, 1000))
 
 
 def _run(key: bytes | None, value: bytes | None) -> None:
     read_runs([LogRecord(3, 0, key, value), LogRecord(4, 0, *_GOOD_RUN)])
     decode_change(key, value)
+    table = ProgressTable(0)
+    for record in (_GOOD_RUN, (key, value), (_NEXT.key(), _NEXT.value(_TIMES))):
+        table.apply(LogRecord(3, 1_700_000_000_500, *record))
+    for sample in table.drain_samples([_RUN.copy]):
+        assert all(0 <= number < 1 << 63 for number in (*sample.age, *sample.latency)), sample
+
+
+def _added(_: bytes | None, value: bytes | None) -> None:
+    """Nobody without the key adds anything."""
+    assert additions.decode(value, _SLICE) in (None, _ADDED)
+
+
+def _stored(key: bytes | None, value: bytes | None) -> None:
+    offsets: Offsets = {}
+    put(offsets, _STOCK, key, value)
+    pack_stored_offsets("mirror", 1, [({"topic": "orders"}, offset) for offset in offsets.values()])
+    assert all(0 <= number < 1 << 63 for offset in offsets.values() for number in offset.values())
+
+
+def _committed(key: bytes | None, value: bytes | None) -> None:
+    record = unpacked(key, value)
+    assert record is None or isinstance(record.task.epoch, int)
+
+
+def _readiness(key: bytes | None, value: bytes | None) -> None:
+    """What was checked once is read without checks from then on."""
+    _, read = decode(key, value)
+    if read is not None:
+        again = type(read).trusted(json.loads(value or b""))
+        assert again == read
+        assert again.meaning == read.meaning
+        assert decode(key, encode(read))[1] == read
 
 
 def _layout(key: bytes | None, value: bytes | None) -> None:
@@ -60,16 +120,24 @@ _GOOD_RUN = _RUN.key(), _RUN.value()
 _GOLDEN: tuple[tuple[Decode, bytes, bytes], ...] = (
     (OffsetSync.decode, _SYNC.key(), _SYNC.value()),
     (Checkpoint.decode, _CHECKPOINT.key(), _CHECKPOINT.value()),
+    (Checkpoint.checked, _CHECKPOINT.key(), _CHECKPOINT.value()),
     (Heartbeat.decode, _BEAT.key(), _BEAT.value()),
     (_run, *_GOOD_RUN),
+    (_run, _NEXT.key(), _NEXT.value(_TIMES)),
+    (_run, _NEXT.key(), _NEXT._replace(holes=_HOLES).value(_TIMES)),
     (_holes, b"", _HOLES),
     (read_ledger, *ledger_entry(_GAP, "mirror")),
     (_layout, layout_key(SPEC), LayoutRecord(3, 2).value()),
     (_layout, report_key(SPEC, 2), SliceReport(3, 2, "error").value()),
     (_layout, Claim("orders", "A.orders", "m").key(), Claim("orders", "A.orders", "m").value()),
-    (decode, RecordKey("c", "group", "billing").encode(), encode(_GROUP)),
-    (decode, RecordKey("c", "task", "1").encode(), encode(_TASK)),
-    (decode, RecordKey("c", "missing", "orders").encode(), encode(_MISSING)),
+    (_added, additions.additions_key(SPEC, 1), additions.encode(_SLICE, _ADDED)),
+    (_readiness, RecordKey("c", "group", "billing").encode(), encode(_GROUP)),
+    (_readiness, RecordKey("c", "task", "1").encode(), encode(_TASK)),
+    (_readiness, RecordKey("c", "missing", "orders").encode(), encode(_MISSING)),
+    (_readiness, RecordKey("c", "move", "billing").encode(), encode(_MOVE)),
+    (_readiness, RecordKey("c", "furthest", "billing").encode(), encode(_FURTHEST)),
+    (_stored, b'["%s",{"cluster":"A","partition":3,"topic":"t"}]' % _STOCK.encode(), b'{"offset":42}'),
+    (_committed, _COMMIT.packed[0], _COMMIT.packed[1] or b""),
 )
 _NEST = (b"[" * 200_000, b'{"a":' * 100_000, b"[" * 500 + b"]" * 500)
 _VALUES: tuple[object, ...] = (

@@ -152,7 +152,13 @@ def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> 
 def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
     harness = SourceHarness()
     harness.often()
-    harness.published.stored = {("A", 0, "orders"): 41, ("A", 0, "later"): -1, ("B", 1, "orders"): 7}
+    no_offset = 1 << 63
+    harness.published.stored = {
+        ("A", 0, "orders"): 41,
+        ("A", 1, "orders"): no_offset,
+        ("A", 0, "later"): -1,
+        ("B", 1, "orders"): 7,
+    }
     harness.published.answering.clear()
 
     async def script(instance: SourceInstance) -> None:

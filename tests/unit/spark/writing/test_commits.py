@@ -49,6 +49,9 @@ def test_a_record_is_read_as_it_was_written(given: CommitRecord) -> None:
         (b"no json", b"{}"),
         (b'{"version":2,"query":"q","partition":1}', b"{}"),
         (TASK.key, b"[]"),
+        (TASK.key, b"[" * 100_000),
+        (b"[" * 100_000, b"{}"),
+        (TASK.key, b'{"epoch":7,"rows":1e999,"size":1}'),
     ],
 )
 def test_what_is_no_record_counts_for_nothing(key: bytes | None, value: bytes) -> None:
