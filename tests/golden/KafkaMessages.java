@@ -146,6 +146,7 @@ public class KafkaMessages {
         }
         printSessions();
         printProducers();
+        printConnections();
         RequestHeaderData header = new RequestHeaderData().setRequestApiKey((short) 3).setRequestApiVersion((short) 12).setCorrelationId(99).setClientId("bridge");
         print("header", 1, header);
         print("header", 2, header);
@@ -172,6 +173,37 @@ public class KafkaMessages {
             new OffsetForLeaderEpochResponseData.OffsetForLeaderTopicResultCollection(List.of(
                 new OffsetForLeaderEpochResponseData.OffsetForLeaderTopicResult().setTopic("orders").setPartitions(List.of(
                     new OffsetForLeaderEpochResponseData.EpochEndOffset().setPartition(0).setErrorCode((short) 6).setLeaderEpoch(5).setEndOffset(42)))).iterator())));
+    }
+
+    static void printConnections() {
+        print("api-versions", 0, new ApiVersionsRequestData());
+        print("api-versions-answer", 0, new ApiVersionsResponseData().setErrorCode((short) 35).setApiKeys(
+            new ApiVersionsResponseData.ApiVersionCollection(List.of(
+                new ApiVersionsResponseData.ApiVersion().setApiKey((short) 3).setMinVersion((short) 0).setMaxVersion((short) 12),
+                new ApiVersionsResponseData.ApiVersion().setApiKey((short) 60).setMinVersion((short) 0).setMaxVersion((short) 1)).iterator())));
+        print("sasl-handshake", 1, new SaslHandshakeRequestData().setMechanism("SCRAM-SHA-256"));
+        print("sasl-handshake-answer", 1, new SaslHandshakeResponseData().setErrorCode((short) 33).setMechanisms(List.of("PLAIN", "größe")));
+        for (int version = 0; version <= 2; version++) {
+            print("sasl-authenticate", version, new SaslAuthenticateRequestData().setAuthBytes(new byte[] {1, 2, 3}));
+            print("sasl-authenticate-answer", version, new SaslAuthenticateResponseData().setErrorCode((short) 58).setErrorMessage("möchte nicht")
+                .setAuthBytes(new byte[] {4, 5}).setSessionLifetimeMs(version >= 1 ? 3600000L : 0L));
+        }
+        DescribeClusterResponseData cluster = new DescribeClusterResponseData().setThrottleTimeMs(1).setErrorMessage(null)
+            .setClusterId("c").setControllerId(1).setClusterAuthorizedOperations(1 << 8 | 1 << 12);
+        cluster.brokers().add(new DescribeClusterResponseData.DescribeClusterBroker().setBrokerId(1).setHost("h").setPort(9).setRack("r"));
+        cluster.brokers().add(new DescribeClusterResponseData.DescribeClusterBroker().setBrokerId(2).setHost("größe").setPort(9));
+        print("describe-cluster", 0, new DescribeClusterRequestData().setIncludeClusterAuthorizedOperations(true));
+        print("describe-cluster-answer", 0, cluster);
+        for (int version = 9; version <= 10; version++) {
+            print("describe-topics", version, new MetadataRequestData().setAllowAutoTopicCreation(false).setIncludeTopicAuthorizedOperations(true)
+                .setTopics(List.of(new MetadataRequestData.MetadataRequestTopic().setName("orders"))));
+            MetadataResponseData answer = new MetadataResponseData().setThrottleTimeMs(1).setClusterId("c").setControllerId(2);
+            answer.brokers().add(new MetadataResponseData.MetadataResponseBroker().setNodeId(2).setHost("h").setPort(9));
+            answer.topics().add(new MetadataResponseData.MetadataResponseTopic().setName("orders").setTopicAuthorizedOperations(1 << 3 | 1 << 8).setPartitions(List.of(
+                new MetadataResponseData.MetadataResponsePartition().setPartitionIndex(0).setLeaderId(2).setReplicaNodes(List.of(2)).setIsrNodes(List.of(2)))));
+            answer.topics().add(new MetadataResponseData.MetadataResponseTopic().setName("größe").setErrorCode((short) 29));
+            print("describe-topics-answer", version, answer);
+        }
     }
 
     static void printProducers() {

@@ -48,7 +48,7 @@ class Description:
 async def describe(client: NetworkClient) -> Description:
     """Raises KafkaFailure."""
     doing = "describe the cluster"
-    return _read(await client.send(None, describe_cluster(), doing), doing)
+    return read_description(await client.send(None, describe_cluster(), doing), doing)
 
 
 def describe_cluster() -> Call:
@@ -61,7 +61,8 @@ def describe_cluster() -> Call:
     return Call(ApiKeys.DESCRIBE_CLUSTER, versions=range(1), flexible_from=0, write=write)
 
 
-def _read(response: Reader, doing: str) -> Description:
+def read_description(response: Reader, doing: str) -> Description:
+    """Raises KafkaFailure."""
     response.skip(4)
     code = response.int16()
     response.nullable_string()

@@ -22,6 +22,7 @@ from aiokafka.errors import KafkaConnectionError
 from bridge.errors import KafkaFailure
 from bridge.kafka.network.kerberos import KerberosAuthenticator
 from bridge.kafka.network.login import Authenticator, LoggedIn, Send, log_in
+from bridge.kafka.network.scram import LimitedScramAuthenticator
 from bridge.kafka.network.session import Held, Session
 from bridge.kafka.protocol.wire import size_error
 
@@ -105,7 +106,8 @@ class LibraryConnection(AIOKafkaConnection):
         elif mechanism == "PLAIN":
             made = AIOKafkaConnection.authenticator_plain(self)
         else:
-            made = AIOKafkaConnection.authenticator_scram(self)
+            user, password = self._sasl_plain_username, self._sasl_plain_password
+            made = LimitedScramAuthenticator(mechanism, user, password, self._loop)
         return made
 
     async def _do_sasl_handshake(self) -> None:

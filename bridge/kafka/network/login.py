@@ -8,13 +8,16 @@ from typing import NamedTuple, Protocol
 
 from aiokafka import errors as wire_errors
 
+from bridge.errors import BridgeError
 from bridge.kafka.protocol import sasl_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.reading import Unreadable
 from bridge.kafka.protocol.wire import Call, Reader
 
 Send = Callable[[Call], Awaitable[Reader]]
 _OTHER_PRINCIPAL = "Cannot change principals"
 """How brokers begin to refuse a login on an open connection that is of somebody else than the last one."""
+_SHOWN = 200
 
 
 class Authenticator(Protocol):
@@ -33,7 +36,15 @@ class LoggedIn(NamedTuple):
 
 async def log_in(mechanism: str, authenticator: Authenticator, send: Send) -> LoggedIn:
     """Logs in by SASL. Raises aiokafka's errors: SaslAuthenticationFailed where the broker refuses the credentials,
-    KafkaConnectionError where only a new connection could log in."""
+    KafkaConnectionError where only a new connection could log in, and for whatever can't be read: what answers has
+    proved nothing yet, and another broker may be one."""
+    try:
+        return await _log_in(mechanism, authenticator, send)
+    except Unreadable as wrong:
+        raise wire_errors.KafkaConnectionError(str(wrong)) from None
+
+
+async def _log_in(mechanism: str, authenticator: Authenticator, send: Send) -> LoggedIn:
     agreed = sasl_requests.read_handshake(await send(sasl_requests.handshake(mechanism)))
     if agreed.error not in (Errors.NONE, Errors.UNSUPPORTED_SASL_MECHANISM):
         raise wire_errors.for_code(agreed.error)(f"while a login by {mechanism} begins")
@@ -42,13 +53,29 @@ async def log_in(mechanism: str, authenticator: Authenticator, send: Send) -> Lo
             f"The broker has no SASL mechanism {mechanism}, only {', '.join(agreed.mechanisms) or 'none'}"
         )
     at, challenge, lifetime_ms = time.monotonic(), None, 0
-    while (said := await authenticator.step(challenge)) is not None:
+    while (said := await _step(authenticator, challenge)) is not None:
         call, at = sasl_requests.authenticate(said[0]), time.monotonic()
         answer = sasl_requests.read_authenticated(await send(call), call.API_VERSION)
         if answer.error:
             raise _refused(answer.error, answer.message)
         challenge, lifetime_ms = answer.challenge, answer.lifetime_ms
     return LoggedIn(at, max(0, lifetime_ms) / 1000)
+
+
+async def _step(authenticator: Authenticator, challenge: bytes | None) -> tuple[bytes, bool] | None:
+    try:
+        return await authenticator.step(challenge)
+    except (BridgeError, wire_errors.KafkaError):
+        raise
+    except (
+        Exception
+    ) as wrong:  # whatever the library does with a challenge that is none, or that proves nothing
+        if challenge is None:
+            raise
+        what = f"{type(wrong).__name__}: {str(wrong)[:_SHOWN]}"
+        raise wire_errors.KafkaConnectionError(
+            f"The broker's answer to the login can't be read, or proves nothing: {what}"
+        ) from None
 
 
 def _refused(code: int, message: str) -> wire_errors.KafkaError:

@@ -1,4 +1,4 @@
-"""Answers of brokers, and connections that carry them."""
+"""Answers of brokers, connections that carry them, and logins at whatever answers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from aiokafka.errors import KafkaError
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.network.connection import BulkConnection
@@ -20,11 +22,13 @@ from bridge.kafka.protocol import (
     log_requests,
     produce_requests,
     produce_responses,
+    sasl_requests,
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader
 from tests.support.fuzz.mutation import mutated
 from tests.support.guard_pages import guarded_copy
+from tests.support.login_broker import NONCE, challenge, handshake, log_in
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_messages.txt"
 _MESSAGES = {
@@ -34,7 +38,10 @@ _MESSAGES = {
 _ID = {"11223344-5566-7788-99aa-bbccddeeff00": "orders"}
 Read = Callable[[Reader, int], object]
 _READ: dict[str, Read] = {
-    "metadata-answer": log_requests.read_metadata,
+    "metadata-answer": lambda reader, version: (
+        log_requests.read_controller(Reader(reader.data, flexible=reader.flexible)),
+        log_requests.read_metadata(reader, version),
+    ),
     "list-offsets-answer": lambda reader, _: log_requests.read_listed_offsets(reader),
     "fetch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
     "fetch-after-epoch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
@@ -54,16 +61,27 @@ _READ: dict[str, Read] = {
     "init-producer-id-answer": lambda reader, _: produce_requests.read_producer_id(reader),
     "add-partitions-answer": lambda reader, _: produce_requests.read_added_partitions(reader),
     "end-transaction-answer": lambda reader, _: produce_requests.read_ended_transaction(reader),
+    "api-versions-answer": lambda reader, _: cluster_description.read_api_versions(reader),
+    "describe-cluster-answer": lambda reader, _: cluster_description.read_description(reader, "ask"),
+    "describe-topics-answer": cluster_description.read_topics,
+    "sasl-handshake-answer": lambda reader, _: sasl_requests.read_handshake(reader),
+    "sasl-authenticate-answer": sasl_requests.read_authenticated,
     "produce-answer": lambda reader, _: produce_responses.read_produced(reader),
 }
 _ANSWERS = [key for key in _MESSAGES if key[0].endswith("-answer")]
 _ALL = tuple(_MESSAGES.values())
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_LIFETIMES = (0, 1, 3_600_000, -1, (1 << 63) - 1)
 
 
 def case(dice: Random) -> None:
     """Raises for what must not be."""
-    if dice.random() < 0.05:
+    way = dice.random()
+    if way < 0.05:
         _frames(dice)
+        return
+    if way < 0.1:
+        _login(dice)
         return
     name, version = dice.choice(_ANSWERS)
     data = mutated(dice, _MESSAGES[name, version], _ALL)
@@ -73,6 +91,32 @@ def case(dice: Random) -> None:
     except KafkaFailure:
         return
     assert reader.at <= len(data)
+
+
+def _login(dice: Random) -> None:
+    """With the library's steps of each mechanism: what has not proved that it knows the password is never logged in
+    at by SCRAM, and all ends in an error after which another broker is tried."""
+    mechanism, version = dice.choice(_MECHANISMS), dice.randrange(3)
+    iterations = dice.choice((4096, 4096, 4096, 1, -1, 1_000_001, (1 << 31) - 1, 1 << 70))
+    steps = [
+        f"r={NONCE}{dice.choice(('x', ''))},s=c2FsdA==,i={iterations}".encode(),
+        dice.choice((b"v=AAAA", b"v=", b"e=unknown-user", b"")),
+    ]
+    if dice.random() < 0.5:
+        at = dice.randrange(2)
+        steps[at] = bytes(mutated(dice, steps[at], _ALL))
+    if not mechanism.startswith("SCRAM"):
+        steps[0] = dice.choice((b"", b"", steps[0], b'{"status":"invalid_token"}'))
+    responses = [handshake(mechanism), *(challenge(each, version, dice.choice(_LIFETIMES)) for each in steps)]
+    if dice.random() < 0.5:
+        at = dice.randrange(len(responses))
+        responses[at] = bytes(mutated(dice, responses[at], _ALL))
+    try:
+        logged_in = log_in(mechanism, responses, version)
+    except KafkaError:
+        return
+    assert not mechanism.startswith("SCRAM")
+    assert logged_in.seconds >= 0
 
 
 class _Transport:

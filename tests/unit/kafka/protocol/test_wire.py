@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin import cluster_description
+from bridge.kafka.admin.cluster_description import DescribedTopic, Description
 from bridge.kafka.protocol import (
     epoch_requests,
     group_requests,
     log_requests,
     produce_requests,
     produce_responses,
+    sasl_requests,
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import FetchPartition, ListedOffset, PartitionMetadata
@@ -148,6 +151,54 @@ def test_produce() -> None:
     }
     assert throttle == 0.001
     assert read_whole(reader)
+
+
+def test_api_versions() -> None:
+    assert encoded(cluster_description.api_versions(), 0) == MESSAGES["api-versions", 0]
+    reader = answer("api-versions-answer", 0, flexible=False)
+    assert cluster_description.read_api_versions(reader) == {3: 12, 60: 1}
+    assert read_whole(reader)
+
+
+def test_describe_cluster() -> None:
+    assert encoded(cluster_description.describe_cluster(), 0) == MESSAGES["describe-cluster", 0]
+    reader = answer("describe-cluster-answer", 0, flexible=True)
+    allowed = frozenset({"DESCRIBE", "IDEMPOTENT_WRITE"})
+    described = cluster_description.read_description(reader, "ask")
+    assert described == Description("c", {1: "h:9", 2: "größe:9"}, allowed)
+
+
+def test_sasl_handshake() -> None:
+    assert encoded(sasl_requests.handshake("SCRAM-SHA-256"), 1) == MESSAGES["sasl-handshake", 1]
+    reader = answer("sasl-handshake-answer", 1, flexible=False)
+    assert sasl_requests.read_handshake(reader) == (33, ("PLAIN", "größe"))
+    assert read_whole(reader)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_sasl_authenticate(version: int) -> None:
+    call = sasl_requests.authenticate(b"\1\2\3")
+    assert encoded(call, version) == MESSAGES["sasl-authenticate", version]
+    reader = answer("sasl-authenticate-answer", version, flexible=call.flexible)
+    lifetime = 3_600_000 if version >= 1 else 0
+    assert sasl_requests.read_authenticated(reader, version) == (58, "möchte nicht", b"\4\5", lifetime)
+    reader.tags()
+    assert read_whole(reader)
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_topics_with_their_operations(version: int) -> None:
+    assert (
+        encoded(cluster_description.describe_topics(["orders"]), version)
+        == MESSAGES["describe-topics", version]
+    )
+    reader = answer("describe-topics-answer", version, flexible=True)
+    assert cluster_description.read_topics(reader, version) == {
+        "orders": DescribedTopic(0, 1, frozenset({"READ", "DESCRIBE"})),
+        "größe": DescribedTopic(29, 0, None),
+    }
+    reader = answer("describe-topics-answer", version, flexible=True)
+    assert log_requests.read_controller(reader) == 2
 
 
 def test_a_fetch_without_topic_ids_stays_by_name() -> None:
