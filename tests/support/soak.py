@@ -3,7 +3,8 @@
     python -m tests.support.soak            all of them
     python -m tests.support.soak faults     those whose names hold one of the words
 
-Each form is a run of pytest of its own; at the end stands what was run, how long, and what failed.
+Each form is a run of pytest of its own; at the end stands what was run, how long, how many cases where a test counts
+them (`record_property("ran", ...)`), and what failed.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Ran:
     wrong: Sequence[str]
     """Tests that failed, or were in error; or how pytest itself ended."""
     seconds: float
+    cases: Sequence[str] = ()
+    """What tests say that they ran, a line each."""
 
 
 # Tests of evidence make a quarter of what the variable says, and those of failback a twentieth: they cost as much more.
@@ -147,7 +150,13 @@ def ran(form: Form, report: str, status: int, seconds: float) -> Ran:
     names = [f"{case.get('classname')}::{case.get('name')}" for case in wrong]
     if status and not names:
         names = [f"pytest ended with exit status {status}"]
-    return Ran(form, len(cases) - len(wrong) - len(skipped), len(skipped), names, seconds)
+    told = [
+        str(each.get("value"))
+        for case in cases
+        for each in case.iter("property")
+        if each.get("name") == "ran"
+    ]
+    return Ran(form, len(cases) - len(wrong) - len(skipped), len(skipped), names, seconds, told)
 
 
 def summary(runs: Sequence[Ran]) -> str:
@@ -156,7 +165,8 @@ def summary(runs: Sequence[Ran]) -> str:
     for each in runs:
         settings = " ".join(f"{key}={value}" for key, value in each.form.settings.items())
         counts = f"{each.passed} passed, {len(each.wrong)} failed, {each.skipped} skipped"
-        lines.append(f"  {each.form.name:40} {counts:32} {each.seconds:7.0f} s  {settings}".rstrip())
+        lines.append(f"  {each.form.name:40} {counts:32} {each.seconds / 60:7.1f} min  {settings}".rstrip())
+        lines += [f"    {line}" for line in each.cases]
         lines += [f"    FAILED {name}" for name in each.wrong]
     return "\n".join(lines)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.support.durations import ROOT
 from tests.support.soak import FORMS, Form, chosen, main, ran, summary
 
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.a" name="good"/>
+<testcase classname="tests.a" name="good">
+<properties><property name="ran" value="7 cases of wire in 600 s"/><property name="other" value="1"/></properties>
+</testcase>
 <testcase classname="tests.a" name="bad"><failure/></testcase>
 <testcase classname="tests.a" name="broken"><error/></testcase>
 <testcase classname="tests.a" name="left"><skipped/></testcase>
@@ -40,18 +47,38 @@ def test_a_word_that_names_nothing_is_an_error_that_says_what_there_is(
     assert "faults at random" in capsys.readouterr().err
 
 
-def test_counts_and_failures_are_told() -> None:
+def test_cases_counts_and_failures_are_told() -> None:
     result = ran(FORM, REPORT, 1, 61.4)
     assert (result.passed, result.skipped, result.wrong) == (1, 1, ["tests.a::bad", "tests.a::broken"])
     text = summary([result])
     for words in (
         "long",
         "1 passed, 2 failed, 1 skipped",
-        "61 s",
+        "1.0 min",
+        "    7 cases of wire in 600 s",
         "MIRROR_BRIDGE_HISTORIES=4000",
         "FAILED tests.a::bad",
     ):
         assert words in text
+
+
+def test_a_passing_tests_cases_come_through_pytest(tmp_path: Path) -> None:
+    """What it prints does not."""
+    file, report = tmp_path / "test_one.py", tmp_path / "report.xml"
+    file.write_text('def test_one(record_property):\n    record_property("ran", "9 cases")\n')
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junit-xml={report}",
+        str(file),
+    ]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
+    assert list(ran(FORM, report.read_text("utf-8"), 0, 1.0).cases) == ["9 cases"]
 
 
 @pytest.mark.parametrize(("report", "status", "wrong"), [("", 4, 1), ("", 0, 0), (REPORT, 1, 2)])
