@@ -108,7 +108,8 @@ def put(offsets: Offsets, connector: str, key: bytes | None, value: bytes | None
 
 
 def _sound(offset: Mapping[str, Any]) -> dict[str, int]:
-    """Stock's one field. Whoever may write to the topic may add others, which the rounds process could not be sent."""
+    """Returns stock's one field, without it where Kafka has no such offset. Whoever may write to the
+    topic may add others, which the rounds process could not be sent."""
     number = offset.get("offset")
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LAST_OFFSET:
         return {"offset": number}

@@ -19,7 +19,7 @@ NONCE = "n" * 32
 
 
 def handshake(mechanism: str) -> bytes:
-    """The response to SaslHandshake."""
+    """Returns the response to SaslHandshake."""
     writer = Writer(flexible=False)
     writer.int16(0)
     writer.array(1)
@@ -28,7 +28,7 @@ def handshake(mechanism: str) -> bytes:
 
 
 def challenge(said: bytes, version: int = 0, lifetime_ms: int = 0) -> bytes:
-    """The response to SaslAuthenticate."""
+    """Returns the response to SaslAuthenticate."""
     writer = Writer(flexible=version >= 2)
     writer.int16(0)
     writer.string(None)

@@ -62,7 +62,7 @@ def describe_cluster() -> Call:
 
 
 def read_description(response: Reader, doing: str) -> Description:
-    """Raises KafkaFailure."""
+    """Reads the response to `describe_cluster`. Raises KafkaFailure."""
     response.skip(4)
     code = response.int16()
     response.nullable_string()

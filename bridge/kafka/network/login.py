@@ -63,6 +63,7 @@ async def _log_in(mechanism: str, authenticator: Authenticator, send: Send) -> L
 
 
 async def _step(authenticator: Authenticator, challenge: bytes | None) -> tuple[bytes, bool] | None:
+    """Takes the mechanism's next step. Raises aiokafka's errors, and ours of token providers and Kerberos."""
     try:
         return await authenticator.step(challenge)
     except (BridgeError, wire_errors.KafkaError):

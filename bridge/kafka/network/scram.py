@@ -1,4 +1,4 @@
-"""A login by SCRAM that lets no broker choose how long it takes, or how little guards the password.
+"""Logs in by SCRAM, and lets no broker choose how long that takes, or how little guards the password.
 
 The library does as many iterations as a broker asks for, before the broker has proved anything: two thousand million
 take a thread for an hour, and of one whoever listens can guess the password.
@@ -16,7 +16,7 @@ LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 1_000_000
 
 
 class LimitedScramAuthenticator(ScramAuthenticator):
-    """Ends with KafkaConnectionError where a broker asks for fewer or more iterations."""
+    """The library's authenticator; raises KafkaConnectionError where a broker asks for fewer or more iterations."""
 
     def __init__(self, mechanism: str, user: str, password: str, loop: asyncio.AbstractEventLoop) -> None:
         ScramAuthenticator.__init__(

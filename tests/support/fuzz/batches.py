@@ -116,7 +116,7 @@ def _copy(
 
 
 def _fields(records: Records, *, timed: bool) -> None:
-    """As transforms cut them and audits digest them: both find the same record broken, or none."""
+    """Reads them as transforms cut them and audits digest them: both find the same record broken, or none."""
 
     def digest() -> None:
         assert digested(records, timed=timed)[OFFSET].tolist() == records.columns[0].tolist()
@@ -125,7 +125,7 @@ def _fields(records: Records, *, timed: bool) -> None:
 
 
 def _broken(read: Callable[[], object]) -> int:
-    """Which record it finds broken, -1 for none."""
+    """Returns which record it finds broken, -1 for none."""
     try:
         read()
     except BrokenRecord as wrong:

@@ -50,7 +50,7 @@ _NAMES = {"{name}": "c", "{n}": "0", "{group}": "g", "{side}": "target", "{kind}
 
 
 def _fitting() -> Mapping[str, Sequence[bytes]]:
-    """Every route as the first line of a request, with bodies of its form, b"" where it has none."""
+    """Returns every route as the first line of a request, with bodies of its form, b"" where it has none."""
     document = json.loads(files("bridge.protocol").joinpath("openapi.json").read_text("utf-8"))
     result = {}
     for method, path in ROLES:
@@ -197,8 +197,8 @@ class _Server:
         return bytes(collected)
 
     def done(self) -> tuple[object, ...]:
-        """What requests have changed: each changes one of these. Time does not, for this service has none; and what it
-        tells the rounds comes later."""
+        """Returns what requests have changed: each changes one of these. Time does not, for this service has none; and
+        what it tells the rounds comes later."""
         engine = self._service.rounds
         assert isinstance(engine, FakeEngine)
         return self._service.table.version, len(engine.operated), len(engine.offsets)
@@ -253,7 +253,7 @@ def case(dice: Random) -> None:
 
 
 def _check_allowed(guarded: _Guarded, data: bytes, server: _Server, before: tuple[object, ...]) -> None:
-    """That nothing was done that needs what the bytes don't show."""
+    """Checks that nothing was done that needs what the bytes don't show."""
     if guarded.access is None:
         return
     for each in server.reached:
@@ -271,7 +271,7 @@ def _check_allowed(guarded: _Guarded, data: bytes, server: _Server, before: tupl
 
 
 def _check_guards(server: _Server) -> None:
-    """That what the other checks look at moves, and is not let through without the token."""
+    """Checks that what the other checks look at is seen, and is not let through without the token."""
     for token, host, status in (
         (_ADMIN, "localhost", b"200"),
         (_READ, "localhost", b"403"),

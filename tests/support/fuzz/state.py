@@ -80,7 +80,7 @@ def _run(key: bytes | None, value: bytes | None) -> None:
 
 
 def _added(_: bytes | None, value: bytes | None) -> None:
-    """Nobody without the key adds anything."""
+    """Checks that nobody without the key adds anything."""
     assert additions.decode(value, _SLICE) in (None, _ADDED)
 
 
@@ -97,7 +97,7 @@ def _committed(key: bytes | None, value: bytes | None) -> None:
 
 
 def _readiness(key: bytes | None, value: bytes | None) -> None:
-    """What was checked once is read without checks from then on."""
+    """Checks that what was checked once is read without checks from then on."""
     _, read = decode(key, value)
     if read is not None:
         again = type(read).trusted(json.loads(value or b""))

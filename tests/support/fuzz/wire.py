@@ -94,8 +94,8 @@ def case(dice: Random) -> None:
 
 
 def _login(dice: Random) -> None:
-    """With the library's steps of each mechanism: what has not proved that it knows the password is never logged in
-    at by SCRAM, and all ends in an error after which another broker is tried."""
+    """Logs in by the library's steps of each mechanism: what has not proved that it knows the password is never
+    logged in at by SCRAM, and all ends in an error after which another broker is tried."""
     mechanism, version = dice.choice(_MECHANISMS), dice.randrange(3)
     iterations = dice.choice((4096, 4096, 4096, 1, -1, 1_000_001, (1 << 31) - 1, 1 << 70))
     steps = [

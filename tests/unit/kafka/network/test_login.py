@@ -12,7 +12,7 @@ SALT = "c2FsdA=="
 
 
 def first(said: str) -> bytes:
-    """The broker's first message of SCRAM."""
+    """Returns the broker's first message of SCRAM."""
     return challenge(said.encode())
 
 
