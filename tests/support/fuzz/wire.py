@@ -12,6 +12,7 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from bridge.errors import KafkaFailure
+from bridge.kafka.admin import cluster_description
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.protocol import (
