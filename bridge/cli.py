@@ -178,16 +178,17 @@ def definitions(
     root: Annotated[Path, typer.Argument(help="Root of the repository to write into.")] = Path("."),
 ) -> None:
     """Write every connector's keys and rights, for the Java shim and for people; print the files that changed."""
-    from bridge.doctor.needs import PAGE, with_tables
+    from bridge.doctor.rights_pages import PAGES, with_tables
     from bridge.kafka.config.property_rules import rows
     from connectors.export import export_definitions
 
     for changed in export_definitions(root, list(rows())):
         typer.echo(changed)
-    page = root / PAGE
-    if page.exists() and (text := with_tables(before := page.read_text("utf-8"))) != before:
-        page.write_text(text, "utf-8")
-        typer.echo(page)
+    for name in PAGES:
+        page = root / name
+        if page.exists() and (text := with_tables(name, before := page.read_text("utf-8"))) != before:
+            page.write_text(text, "utf-8")
+            typer.echo(page)
 
 
 def _write(path: Path | None, text: str) -> None:

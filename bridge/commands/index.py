@@ -89,7 +89,7 @@ def _index(path: Path, interval: float | None) -> Index:
 
     if (no_java := java_problem(os.environ)) is not None:
         end(no_java, CANNOT_START)
-    made = Index(spec, remote, options.internal_replication_factor)
+    made = Index(spec, remote, options.internal_replication_factor, options.named_topics)
     jobs = SparkJobs("index", props, ["bridge.spark.indexing.task.pair_part"])
     try:
         asyncio.run(_run(made, jobs, interval))

@@ -149,11 +149,13 @@ class ConnectorRun:
         if not partitions:
             return []
         try:
-            return await self._offsets.of(partitions)
+            stored = await self._offsets.of(partitions)
         except KafkaFailure as failure:
             self._unwell(str(failure))
             await asyncio.sleep(self._backoff.next())
             return []
+        self._well()
+        return stored
 
     async def _write(self, session: str, records: Sequence[Record]) -> None:
         """Until they are written. Renews the lease meanwhile: the connector is not paused."""

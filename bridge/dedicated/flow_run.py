@@ -63,6 +63,8 @@ class FlowRun:
         self._since_ms: int | None = None
         self._unowned_since: float | None = None
         self._kept_out: str | None = None
+        self._counted = False
+        """By the group, since this node has joined it."""
         self.members: Members | None = None
         """As the cluster said last; None while it has said nothing."""
 
@@ -102,7 +104,7 @@ class FlowRun:
         owner = self._owner()
         state = RUNNING if self._own else ELSEWHERE if owner is not None else WAITING
         problems = [each.problem for each in self._runs if each.problem is not None]
-        detail = problems[0] if self._own and problems else None
+        detail = "; ".join(dict.fromkeys(problems)) if self._own and problems else None
         if not self._own and self._kept_out is not None:
             detail = f"this node can't take it over: {self._kept_out}"
         elif self._unowned(state) > _UNOWNED_SECONDS:
@@ -149,7 +151,7 @@ class FlowRun:
     def joined(self) -> None:
         if self._kept_out is not None:
             log.info("flow %s: this node is in group %s again", self.flow.name, self._worker.group)
-        self._kept_out = None
+        self._kept_out, self._counted = None, True
 
     def kept_out(self, why: str) -> None:
         if self._kept_out is None:
@@ -159,15 +161,19 @@ class FlowRun:
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
-        backoff = Backoff(_FIRST_PAUSE, _MOST_PAUSE)
-        while True:
+        """Where the topic may not be made, joins too: somebody else may have made it. If nobody has, the right that is
+        missing is waited for."""
+        backoff, joining = Backoff(_FIRST_PAUSE, _MOST_PAUSE), False
+        while not self._counted:
             try:
                 await self._groups.create_topic(self._worker.topic, self._worker.topic_factor)
-                break
             except KafkaFailure as failure:
                 self.kept_out(str(failure))
+            else:
+                if not joining:
+                    self._membership.join()
+                    joining = True
             await asyncio.sleep(backoff.next())
-        self._membership.join()
 
     async def _begin(self) -> None:
         async with self._changing:

@@ -30,6 +30,8 @@ _RELEASE_SHARE = 0.8
 """Of rebalance.timeout.ms, for which a rebalance waits for a flow to end: after all of it the group drops this node."""
 REJOIN_SECONDS = 5.0
 """After the flow was given up: until then the group has given it to another member."""
+_TOPIC = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
+"""Errors of the topic, after which the client looks again in half a minute: a new one does at once."""
 _PASSING = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 )
@@ -79,7 +81,7 @@ class Membership:
         }
         self._release_seconds = _RELEASE_SHARE * worker.rebalance_ms / 1000
         self._loop = asyncio.get_running_loop()
-        self._ending, self._giving_up = threading.Event(), threading.Event()
+        self._ending, self._giving_up, self._anew = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"group of {flow}", daemon=True)
 
     def join(self) -> None:
@@ -107,7 +109,7 @@ class Membership:
                 consumer.subscribe(
                     [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
                 )
-                while not (self._ending.is_set() or self._giving_up.is_set()):
+                while not any(each.is_set() for each in (self._ending, self._giving_up, self._anew)):
                     message = consumer.poll(_POLL_SECONDS)
                     if message is not None and (error := message.error()) is not None:
                         self._on_error(error)
@@ -115,8 +117,9 @@ class Membership:
                 self._on_error(failed.args[0])
             finally:
                 consumer.close()
-            if self._giving_up.is_set():
+            if self._giving_up.is_set() or self._anew.is_set():
                 self._giving_up.clear()
+                self._anew.clear()
                 self._ending.wait(REJOIN_SECONDS)
 
     def _made(self) -> Consumer | None:
@@ -168,8 +171,16 @@ class Membership:
             )
         elif error.code() in _PASSING:
             why = f"the target cluster does not answer: {error.str()}"
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            why = f"{error.str()}: grant READ on group {self._settings['group.id']}"
+        elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            why = f"there is no topic {self._topic}: grant CREATE on topic {self._topic}, or make it"
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            why = f"{error.str()}: grant READ on topic {self._topic}"
         else:
             why = error.str()
+        if error.code() in _TOPIC:
+            self._anew.set()
         self._post(lambda: self._candidate.kept_out(why))
 
     def _post(self, call: Callable[[], None]) -> None:

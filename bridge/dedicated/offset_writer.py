@@ -62,7 +62,8 @@ class OffsetWriter:
             if failed or left:
                 raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
         except KafkaException as error:
-            raise of_exception(error, f"write source offsets to {self._topic}") from None
+            right = f"WRITE on topic {self._topic}"
+            raise of_exception(error, f"write source offsets to {self._topic}", right) from None
         finally:
             producer.purge()
             producer.flush(0)

@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.cimpl import Message
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.sasl import Setting
 from bridge.kafka.config.tokens import obtain_first
-from bridge.kafka.protocol.errors import failure, of_exception
+from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_exception
 from bridge.protocol.messages import Record
 
 _LIBRARY = logging.getLogger("librdkafka")
@@ -42,6 +43,8 @@ class RecordWriter:
             "linger.ms": 0,
             "log_level": 2,
         }
+        self._denied: set[str] = set()
+        """Topics that may not be written to, as far as the transaction has come."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._producer: Producer | None = None
 
@@ -50,7 +53,7 @@ class RecordWriter:
         try:
             await loop.run_in_executor(self._thread, self._write, records)
         except (KafkaException, BufferError) as error:
-            raise _failure(error) from None
+            raise self._failure(error) from None
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._drop)
@@ -59,6 +62,7 @@ class RecordWriter:
     # -- in the thread -------------------------------------------------------------------------------------------------
 
     def _write(self, records: Sequence[Record]) -> None:
+        self._denied.clear()
         try:
             producer = self._ready()
             producer.begin_transaction()
@@ -70,6 +74,7 @@ class RecordWriter:
                     partition=-1 if record.partition is None else record.partition,
                     timestamp=record.timestamp or 0,
                     headers=[(each.key, _bytes(each.value)) for each in record.headers],
+                    on_delivery=self._delivered,
                 )
             producer.commit_transaction(_SECONDS)
         except (KafkaException, BufferError):
@@ -91,15 +96,20 @@ class RecordWriter:
             producer.purge()
             producer.flush(0)
 
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            self._denied.add(message.topic() or "")
+
+    def _failure(self, error: BaseException) -> KafkaFailure:
+        if self._denied:
+            return not_allowed_to_write(self._denied, _DOING)
+        cause = error.args[0] if isinstance(error, KafkaException) else None
+        if isinstance(cause, KafkaError) and cause.code() in _FENCED:
+            return failure(KafkaFault.FENCED, _DOING, "another node has taken the flow over")
+        if isinstance(error, BufferError):
+            return failure(KafkaFault.OTHER, _DOING, str(error))
+        return of_exception(error, _DOING, f"WRITE on transactional id {self._settings['transactional.id']}")
+
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
-
-
-def _failure(error: BaseException) -> KafkaFailure:
-    cause = error.args[0] if isinstance(error, KafkaException) else None
-    if isinstance(cause, KafkaError) and cause.code() in _FENCED:
-        return failure(KafkaFault.FENCED, _DOING, "another node has taken the flow over")
-    if isinstance(error, BufferError):
-        return failure(KafkaFault.OTHER, _DOING, str(error))
-    return of_exception(error, _DOING)

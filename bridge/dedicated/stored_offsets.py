@@ -51,7 +51,8 @@ class StoredOffsets:
             try:
                 self._stored = await asyncio.to_thread(self._read)
             except KafkaException as error:
-                raise of_exception(error, f"read {self._topic}") from None
+                right = f"READ on topic {self._topic}"
+                raise of_exception(error, f"read {self._topic}", right) from None
             if self._stored:
                 log.info(
                     "a stock mirror has left the offsets of %d partition(s) in %s; copying goes on where it stopped, "
@@ -68,10 +69,13 @@ class StoredOffsets:
         obtain_first(self._settings)
         consumer = Consumer(self._settings)
         try:
-            # All topics: asking for one by name may create it.
-            there = consumer.list_topics(timeout=_SECONDS).topics.get(self._topic)
-            if there is None or there.error is not None:
+            # By name, which makes no topic here (allow.auto.create.topics): in a list of all a topic that may not be
+            # described is missing as one that nobody has made, and all that stock has copied would be copied again.
+            there = consumer.list_topics(self._topic, timeout=_SECONDS).topics[self._topic]
+            if there.error is not None and there.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return {}
+            if there.error is not None:
+                raise KafkaException(there.error)
             ends = set(there.partitions)
             consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in ends])
             offsets: Offsets = {}
@@ -84,7 +88,8 @@ class StoredOffsets:
                     put(offsets, self._connector, message.key(), message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ends.discard(message.partition() or 0)
-                else:
+                elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    # The client has to have a group, and looks for its coordinator; nothing else is done with it.
                     raise KafkaException(error)
             return offsets
         finally:

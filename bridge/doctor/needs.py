@@ -1,4 +1,5 @@
-"""Every right that a connector needs on its clusters: the one table that doctor, docs/security.md and tests read. Pure.
+"""Every right that is needed on the clusters, by connectors, by dedicated mode and by commands: the one list that
+doctor, the tables in the documentation (rights_pages.py) and tests read. Pure.
 
 READ, WRITE, ALTER and DELETE include DESCRIBE, and ALTER_CONFIGS includes DESCRIBE_CONFIGS, as in Kafka's own
 authorizer: so neither stands here beside one that is needed whenever it is.
@@ -11,9 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bridge.doctor.facts import Need
-from bridge.model.copying import TAKE_OVER_FROM
 from bridge.model.values import Side
-from connectors.registry import KINDS
 
 
 class On(StrEnum):
@@ -35,20 +34,42 @@ class On(StrEnum):
     CHECKPOINTS = "`<source alias>.checkpoints.internal`"
     OPPOSITE = "`<target alias>.checkpoints.internal`, `mm2-group-readiness.<target alias>.internal`"
     HEARTBEATS = "`heartbeats`"
+    LAYOUT = "`mm2-layout.<source alias>.internal`"
+    CONNECTS_GROUP = "`connect-<connector name>`"
+    NODES = "`<source alias>-mm2`"
+    CONFIGS = "`mm2-configs.<source alias>.internal`"
+    OFFSETS = "`mm2-offsets.<source alias>.internal`"
+    RECORDS_ID = "`mirror-bridge-<source alias>-<source alias>-><target alias>-records`"
+    INDEX_ID = "`mirror-bridge-<source alias>-index of <source alias>-driver`"
 
     @property
     def resource(self) -> str:
-        return {On.CLUSTER: "cluster", On.GROUPS: "group"}.get(
-            self, "transactional id" if self in (On.IDS, On.OTHERS_IDS) else "topic"
-        )
+        return _RESOURCES.get(self, "topic")
+
+
+_RESOURCES = {
+    On.CLUSTER: "cluster",
+    **dict.fromkeys((On.GROUPS, On.CONNECTS_GROUP, On.NODES), "group"),
+    **dict.fromkeys((On.IDS, On.OTHERS_IDS, On.RECORDS_ID, On.INDEX_ID), "transactional id"),
+}
+
+
+class By(StrEnum):
+    """Who needs a right; the values are for documentation."""
+
+    OURSELVES = "the connector"
+    PRODUCER = "Connect's producer"
+    CONSUMER = "Connect's consumer"
+    ADMIN = "Connect's admin client"
+    HAND_BACK = "`mirror-bridge hand-back`"
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
     """A right that kinds of connectors need. `side` None: the cluster with the offset syncs
     (`offset-syncs.topic.location`). `without`: it is not needed with any of these settings; `only`: it is needed with
-    one of these settings alone. `optional`: the connector works without it, and says what is missing; `by_connect`:
-    Connect's producer needs it, which writes the connector's records."""
+    one of these settings alone. `optional`: the connector works without it, and says what is missing. `by`: clients of
+    Connect may log in as another user."""
 
     kinds: tuple[str, ...]
     side: Side | None
@@ -58,7 +79,11 @@ class Right:
     without: tuple[tuple[str, str], ...] = ()
     only: tuple[tuple[str, str], ...] = ()
     optional: bool = False
-    by_connect: bool = False
+    by: By = By.OURSELVES
+
+    @property
+    def by_connect(self) -> bool:
+        return self.by in (By.PRODUCER, By.CONSUMER, By.ADMIN)
 
     def needed(self, setting: Callable[[str], str | None]) -> bool:
         """Whether it is needed with these settings. `setting`: the value of a key, None for one that this kind of
@@ -69,7 +94,7 @@ class Right:
 
 
 _SOURCE, _TARGET = Side.SOURCE, Side.TARGET
-_COPIES, _BEATS, _CHECKPOINTS = ("source", "sink"), ("heartbeat",), ("checkpoint",)
+_COPIES, _SINKS, _BEATS, _CHECKPOINTS = ("source", "sink"), ("sink",), ("heartbeat",), ("checkpoint",)
 _GROUPS = ("group_offset", "checkpoint")
 _NO_CONFIGS = ("sync.topic.configs.enabled", "false")
 _NO_ACLS = (("sync.topic.acls.enabled", "false"),)
@@ -197,7 +222,7 @@ RIGHTS = (
     Right(_CHECKPOINTS, _TARGET, "READ", On.CHECKPOINTS, "to know which checkpoints are written"),
     Right(_CHECKPOINTS, _TARGET, "CREATE", On.CHECKPOINTS, "to make it"),
     Right(_CHECKPOINTS, _TARGET, "DESCRIBE_CONFIGS", On.CHECKPOINTS, _SEEN_COMPACTED, optional=True),
-    Right(_CHECKPOINTS, _TARGET, "WRITE", On.CHECKPOINTS, "to write checkpoints", by_connect=True),
+    Right(_CHECKPOINTS, _TARGET, "WRITE", On.CHECKPOINTS, "to write checkpoints", by=By.PRODUCER),
     Right(
         _GROUPS,
         _SOURCE,
@@ -216,10 +241,64 @@ RIGHTS = (
         optional=True,
     ),
     Right(_BEATS, _TARGET, "CREATE", On.HEARTBEATS, "to make it"),
-    Right(_BEATS, _TARGET, "WRITE", On.HEARTBEATS, "to write heartbeats", by_connect=True),
+    Right(_BEATS, _TARGET, "WRITE", On.HEARTBEATS, "to write heartbeats", by=By.PRODUCER),
     # -- take-over
     Right(_COPIES, _TARGET, "WRITE", On.OTHERS_IDS, "to shut them out, and go on where they have stopped"),
+    # -- Connect's own clients
+    Right(
+        _SINKS,
+        _SOURCE,
+        "READ",
+        On.CONNECTS_GROUP,
+        "to be a member, and to commit how far the copy is",
+        by=By.CONSUMER,
+    ),
+    Right(
+        _SINKS, _SOURCE, "READ", On.TOPICS, "to commit offsets in them; it reads no record", by=By.CONSUMER
+    ),
+    Right(_SINKS, _SOURCE, "READ", On.CONNECTS_GROUP, "to show and alter offsets", by=By.ADMIN),
+    Right(_SINKS, _SOURCE, "READ", On.TOPICS, "to show and alter offsets in them", by=By.ADMIN),
+    Right(_SINKS, _SOURCE, "DELETE", On.CONNECTS_GROUP, "to delete offsets", by=By.ADMIN),
 )
+"""Of connectors."""
+
+DEDICATED = (
+    Right((), _TARGET, "READ", On.NODES, "to share the flow: its nodes are the members"),
+    Right((), _TARGET, "READ", On.CONFIGS, "to share the flow: whoever is assigned its partition runs it"),
+    Right((), _TARGET, "CREATE", On.CONFIGS, "to make it"),
+    Right(
+        (), _TARGET, "READ", On.OFFSETS, "to go on where a stock mirror has stopped, or to see that none has"
+    ),
+    Right((), _TARGET, "WRITE", On.RECORDS_ID, "to write checkpoints and heartbeats in transactions"),
+    Right(
+        (), _TARGET, "WRITE", On.OFFSETS, "to have stock go on where the flow has stopped", by=By.HAND_BACK
+    ),
+    Right((), _TARGET, "CREATE", On.OFFSETS, "to make it", by=By.HAND_BACK),
+)
+"""Of a flow of dedicated mode, beside those of its connectors."""
+
+AUDIT = (
+    Right((), _SOURCE, "READ", On.TOPICS, "to read their records"),
+    Right((), _SOURCE, "DESCRIBE_CONFIGS", On.TOPICS, "to know whether compaction may have taken records"),
+    Right((), _TARGET, "READ", On.COPIES, "to read their records"),
+    Right((), _TARGET, "DESCRIBE_CONFIGS", On.COPIES, "to know that, and whether timestamps are overwritten"),
+    Right(
+        (), _TARGET, "READ", On.RUNS, "to know which record is whose copy, or to see that there are no runs"
+    ),
+)
+"""Of `mirror-bridge audit`."""
+
+INDEX = (
+    Right((), _SOURCE, "READ", On.TOPICS, "to read their records"),
+    Right((), _TARGET, "READ", On.COPIES, "to read their records"),
+    Right((), _TARGET, "DESCRIBE_CONFIGS", On.COPIES, "to leave out those that can't be indexed"),
+    Right((), _TARGET, "READ", On.LAYOUT, "to leave out what a connector copies, or to see that none does"),
+    Right((), _TARGET, "READ", On.RUNS, "to go on where the last index has ended"),
+    Right((), _TARGET, "WRITE", On.RUNS, "to write what is found"),
+    Right((), _TARGET, "CREATE", On.RUNS, "to make it"),
+    Right((), _TARGET, "WRITE", On.INDEX_ID, "to write in transactions, and to shut another index out"),
+)
+"""Of `mirror-bridge index`."""
 
 
 def needs(
@@ -229,7 +308,7 @@ def needs(
     names: Mapping[On, Sequence[str]],
 ) -> Iterator[Need]:
     """The rights that a connector of this kind needs, by its settings. `syncs`: the cluster with the offset syncs;
-    `names`: the names of resources, "" for the cluster. Rights of Connect's producer are left out: it may log in as
+    `names`: the names of resources, "" for the cluster. Rights of Connect's clients are left out: they may log in as
     another user."""
     for right in RIGHTS:
         side = right.side or syncs
@@ -239,50 +318,3 @@ def needs(
             yield Need(
                 side, right.operation, right.on.resource, name, right.what_for, optional=right.optional
             )
-
-
-PAGE = "docs/security.md"
-MARKS = ("<!-- rights: generated by `mirror-bridge definitions` -->\n", "<!-- end of rights -->\n")
-_HEADINGS = {
-    "source": "BridgeMirrorSourceConnector",
-    "sink": "BridgeMirrorSinkConnector",
-    "group_offset": "MirrorGroupOffsetConnector",
-    "checkpoint": "BridgeMirrorCheckpointConnector",
-    "heartbeat": "BridgeMirrorHeartbeatConnector",
-}
-_COLUMNS = "| Cluster | Operation | Resource | Name | Why | Needed |\n| --- | --- | --- | --- | --- | --- |\n"
-
-
-def with_tables(page: str) -> str:
-    """The text of docs/security.md with the tables between the two marks replaced."""
-    begin, end = MARKS
-    head, _, rest = page.partition(begin)
-    _, _, tail = rest.partition(end)
-    tables = (f"\n### {heading}\n\n{_COLUMNS}{_lines(kind)}" for kind, heading in _HEADINGS.items())
-    return head + begin + "".join(tables) + "\n" + end + tail
-
-
-def _lines(kind: str) -> str:
-    return "".join(f"| {' | '.join(_row(right, kind))} |\n" for right in RIGHTS if kind in right.kinds)
-
-
-def _row(right: Right, kind: str) -> tuple[str, ...]:
-    on = right.on
-    return _cluster(right), right.operation, on.resource, on.value, right.what_for, _when(right, kind)
-
-
-def _cluster(right: Right) -> str:
-    return right.side.value if right.side else "that of `offset-syncs.topic.location`"
-
-
-def _when(right: Right, kind: str) -> str:
-    conditions = ["by Connect's producer"] if right.by_connect else []
-    if right.on is On.OTHERS_IDS:
-        conditions.append(f"only with `{TAKE_OVER_FROM}`, until it is done")
-    for word, settings in (("not", right.without), ("only", right.only)):
-        own = [f"`{key}={value}`" for key, value in settings if key in KINDS[kind].definition.keys]
-        if own:
-            conditions.append(f"{word} with {', '.join(own)}")
-    if right.operation == "CREATE":
-        conditions.append("where nobody else makes it")
-    return "; ".join(conditions) or ("better with" if right.optional else "always")

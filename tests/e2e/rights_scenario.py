@@ -106,7 +106,7 @@ _TYPES = {"cluster": "BROKER", "topic": "TOPIC", "group": "GROUP", "transactiona
 
 
 class Case(NamedTuple):
-    """One right of one connector, on one name. `label` is for whoever reads a failure."""
+    """One right of one connector, or of another user, on one name. `label` is for whoever reads a failure."""
 
     role: str
     right: Right
@@ -119,7 +119,8 @@ class Case(NamedTuple):
     @property
     def cluster(self) -> Side:
         """A is the source of the flow, whichever way this connector goes."""
-        return self.side if not ROLES[self.role].home else B if self.side is A else A
+        home = self.role in ROLES and ROLES[self.role].home
+        return self.side if not home else B if self.side is A else A
 
     @property
     def label(self) -> str:
@@ -143,10 +144,11 @@ class RightsScenario:
     _granted: set[Case] = field(default_factory=set)
 
     @staticmethod
-    def of(stack: LocalStack, directory: Path) -> RightsScenario:
-        tls = make_tls(directory, clients=[*ROLES, CONNECTS])
+    def of(stack: LocalStack, directory: Path, others: Sequence[str]) -> RightsScenario:
+        """`others`: more users."""
+        tls = make_tls(directory, clients=[*ROLES, CONNECTS, *others])
         source = stack.broker("rights-a", security=Security(tls=tls, authorizer=True))
-        users = dict.fromkeys([*ROLES, CONNECTS], PASSWORD)
+        users = dict.fromkeys([*ROLES, CONNECTS, *others], PASSWORD)
         target = stack.broker("rights-b", security=Security(users=users, tls=tls, authorizer=True))
         return RightsScenario(
             source, target, stack.worker("rights", on="rights-b"), stack.service("rights-service"), tls

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +18,7 @@ from bridge.cli import app
 from bridge.doctor.needs import RIGHTS, On, Right
 from bridge.local import LocalStack
 from bridge.model.values import Side
+from tests.e2e.rights_of_others import INDEXER, NODE, DedicatedScenario, index_cases, run_index
 from tests.e2e.rights_scenario import GROUPS, LATER, NAME, TOPICS, Case, RightsScenario, prepare
 from tests.support import (
     Record,
@@ -28,6 +30,7 @@ from tests.support import (
     read,
     set_topic_config,
 )
+from tests.support.indexing import InProcess
 
 FIRST = ("source", "group_offset", "checkpoint", "heartbeat")
 """Roles that run from the beginning; the others come where they have something to do."""
@@ -51,7 +54,7 @@ _READING = RIGHTS[0]
 
 @pytest.fixture(scope="module")
 def scenario(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsScenario]:
-    made = RightsScenario.of(stack, tmp_path_factory.mktemp("tls"))
+    made = RightsScenario.of(stack, tmp_path_factory.mktemp("tls"), [NODE, INDEXER])
     prepare(made)
     yield made
     made.end()
@@ -165,6 +168,8 @@ def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(scenario: R
 
 
 def _elsewhere(right: Right) -> bool:
+    if right.kinds == ("sink",):
+        return True  # of Connect's clients, which name it themselves
     made = right.operation in AT_THE_START and right.on.resource == "topic"
     return made or (right.operation, right.on) in ELSEWHERE
 
@@ -331,3 +336,32 @@ def test_a_take_over_waits_for_the_ids_of_the_connector_before_it(scenario: Righ
     assert sizes.in_line(findings), findings
     scenario.grant([ids, sizes])
     assert scenario.doctor("heir") == []
+
+
+def test_dedicated_mode_runs_with_exactly_its_rights(
+    scenario: RightsScenario, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each of those that only dedicated mode needs is named before it is granted."""
+    dedicated = DedicatedScenario.of(scenario, tmp_path_factory.mktemp("dedicated"))
+    dedicated.stock_was_here()
+    with dedicated.node("first") as first:
+        dedicated.each_is_named_before_it_is_granted(first)
+        dedicated.runs_on(first)
+
+
+def test_an_index_needs_exactly_its_rights(
+    scenario: RightsScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Spark, which has nothing to do with clusters but by the tasks."""
+    monkeypatch.setattr("bridge.pipeline.jobs.SparkJobs", lambda *_: InProcess())
+    cases = index_cases(scenario)
+    scenario.grant(cases)
+    *others, making = sorted(cases, key=lambda case: case.right.operation == "CREATE")
+    for missed in (making, *others):
+        scenario.take(missed)
+        status, output = run_index(scenario, tmp_path)
+        assert status == 1, (missed.label, output)
+        assert missed.in_line(output.splitlines()), (missed.label, output)
+        scenario.grant([missed])
+    status, output = run_index(scenario, tmp_path)
+    assert status == 0, output

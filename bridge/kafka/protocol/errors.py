@@ -122,19 +122,23 @@ def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:
     return failure(KafkaFault.NOT_AUTHORIZED, doing, f"Not authorized to write to {names}: grant WRITE on it")
 
 
-def of_librdkafka(error: KafkaError, doing: str) -> KafkaFailure:
+def of_librdkafka(error: KafkaError, doing: str, right: str = "") -> KafkaFailure:
+    """`right`: as for `of_code`."""
     fault = _LIBRDKAFKA.get(error.code()) or _FAULTS.get(error.code(), KafkaFault.OTHER)
-    return failure(fault, doing, error.str())
+    text = error.str()
+    if right and fault is KafkaFault.NOT_AUTHORIZED:
+        text = f"{text.rstrip('.')}: grant {right}"
+    return failure(fault, doing, text)
 
 
-def of_exception(error: BaseException, doing: str) -> KafkaFailure:
-    """Whatever a client raised. Programming errors are not for this: they are raised on."""
+def of_exception(error: BaseException, doing: str, right: str = "") -> KafkaFailure:
+    """Whatever a client raised. Programming errors are not for this: they are raised on. `right`: as for `of_code`."""
     if isinstance(error, KafkaFailure):
         return error
     if isinstance(error, KafkaException):
         cause = error.args[0]
         return (
-            of_librdkafka(cause, doing)
+            of_librdkafka(cause, doing, right)
             if isinstance(cause, KafkaError)
             else failure(KafkaFault.OTHER, doing, str(cause))
         )

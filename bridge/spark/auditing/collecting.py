@@ -164,13 +164,10 @@ class _Collection:
         """The topics of the source that are audited, with those that have their copies."""
         options = self._options
         listed = await self._source.topic_names()
-        named = [each for each in options.topics if each not in listed and _is_name(each)]
-        if named:
-            self._result.failures += [f"there is no topic {name} on the source cluster" for name in named]
+        named = filter(_is_name, options.topics) if options.topics else options.source.named_topics
+        # What is not listed is missing, or hidden from who may not describe it: asked for by name the cluster says.
+        await self._described(self._source, "source", [name for name in named if name not in listed])
         chosen = [name for name in listed if name not in _KAFKAS_OWN and options.chosen(name)]
-        for name in options.source.named_topics:
-            if name not in listed and not options.topics:
-                self._result.failures.append(f"there is no topic {name} on the source cluster")
         for name in options.topics:
             if name in listed and name not in chosen:
                 self._result.failures.append(f"topic {name} is not one that the configuration replicates")
@@ -203,7 +200,7 @@ class _Collection:
         described = await client.metadata(list(names)) if names else {}
         there = dict[str, TopicMetadata]()
         for name, meta in described.items():
-            failed = of_code(meta.error, f"describe topic {name}", f"DESCRIBE on topic {name}")
+            failed = of_code(meta.error, f"describe topic {name}", f"READ on topic {name}")
             if failed is None:
                 there[name] = meta
             elif failed.fault is KafkaFault.UNKNOWN_TOPIC:

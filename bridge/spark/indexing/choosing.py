@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -26,12 +26,15 @@ async def choose(
     source: KafkaCluster,
     target: KafkaCluster,
     remote: Callable[[str], str | None],
+    named: Collection[str],
     layouts: LayoutTopic | None,
     runs: Mapping[CopyId, PartitionRuns],
 ) -> Chosen:
-    """`remote`: the target topic of each topic that is mirrored, None for others. `layouts`: None where no connector
+    """`remote`: the target topic of each topic that is mirrored, None for others. `named`: topics that the source may
+    hide from who may not describe them; they are asked for by name. `layouts`: None where no connector
     has ever claimed a copy. Topics that the target does not have are not mirrored yet. Raises KafkaFailure."""
-    remotes = {name: to for name in await source.topic_names() if (to := remote(name)) is not None}
+    names = {*await source.topic_names(), *named}
+    remotes = {name: to for name in names if (to := remote(name)) is not None}
     here = await source.topics(list(remotes))
     there = await target.topics(list(remotes.values()))
     compacted = await _compacted(target, [to for to in remotes.values() if isinstance(there[to], TopicInfo)])
@@ -39,7 +42,10 @@ async def choose(
     refused: list[str] = []
     for name, to in sorted(remotes.items()):
         original, copy = here[name], there[to]
-        if isinstance(copy, KafkaFailure) and copy.fault is KafkaFault.UNKNOWN_TOPIC:
+        if any(
+            isinstance(each, KafkaFailure) and each.fault is KafkaFault.UNKNOWN_TOPIC
+            for each in (original, copy)
+        ):
             continue
         if isinstance(original, KafkaFailure) or isinstance(copy, KafkaFailure):
             refused.append(f"{name}: {original if isinstance(original, KafkaFailure) else copy}")

@@ -94,11 +94,12 @@ class Progress:
 
 @dataclass
 class Index:
-    """The index of one flow. `spec`: of a source connector that would copy it; `remote`: see choose()."""
+    """The index of one flow. `spec`: of a source connector that would copy it; `remote`, `named`: see choose()."""
 
     spec: PipelineSpec
     remote: Callable[[str], str | None]
     replication_factor: int
+    named: Sequence[str] = ()
     refused: list[str] = field(default_factory=list)
     """Why topics are left out."""
     rows: dict[CopyId, Progress] = field(default_factory=dict)
@@ -148,9 +149,9 @@ class Index:
         return failure.retriable and not ends
 
     async def _choose(self, source: KafkaCluster, target: KafkaCluster, client: NetworkClient) -> None:
-        runs = await committed_runs(client, self.spec)
+        runs = await self._runs(client)
         layouts = await self._layouts(client)
-        chosen = await choose(source, target, self.remote, layouts, runs)
+        chosen = await choose(source, target, self.remote, self.named, layouts, runs)
         self.refused = chosen.refused
         # What a pass has added to the runs that failed may be in the topic or not: the topic tells.
         before = {each: row for each, row in self.rows.items() if not self.away}
@@ -165,6 +166,19 @@ class Index:
                     row.at = Edge(last.upstream_end, last.downstream_end)
             row.more, row.error = True, ""
             self.rows[copied.id] = row
+
+    async def _runs(self, client: NetworkClient) -> Mapping[CopyId, PartitionRuns]:
+        try:
+            return await committed_runs(client, self.spec)
+        except KafkaFailure as failure:
+            if failure.fault is not KafkaFault.UNKNOWN_TOPIC:
+                raise
+            topic = self.spec.runs_topic
+            text = (
+                f"there is no topic {topic} on the target: grant CREATE on it, or create it with one partition and "
+                "cleanup.policy=compact"
+            )
+            raise KafkaFailure(failure.fault, text, retriable=True) from None
 
     async def _layouts(self, client: NetworkClient) -> LayoutTopic | None:
         try:

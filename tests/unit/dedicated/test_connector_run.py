@@ -140,6 +140,7 @@ def test_offsets_that_are_asked_for_are_sent() -> None:
         await until(lambda: scene.engine.offsets)
         rows = [row for _, _, some in scene.engine.offsets for row in some]
         assert [offset for _, offset in rows] == [{"offset": 0}, {"offset": 1}]
+        assert scene.run.problem is None
 
     check(test)
 

@@ -29,8 +29,9 @@ from bridge.doctor.facts import (
 )
 from bridge.doctor.findings import Finding, Severity, exit_status
 from bridge.doctor.machine import machine
-from bridge.doctor.needs import MARKS, PAGE, RIGHTS, with_tables
+from bridge.doctor.needs import RIGHTS
 from bridge.doctor.plan import Plan
+from bridge.doctor.rights_pages import MARKS, PAGES, with_tables
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from bridge.protocol.doctor import DoctorFinding, DoctorReport
@@ -426,10 +427,11 @@ def test_names_that_are_no_patterns_are_asked_for() -> None:
     assert plan.asked_by_name[B] == [plan.policy.offset_runs_topic(plan.aliases[0])]
 
 
-def test_the_documentation_has_the_table_of_rights() -> None:
-    page = (Path(__file__).parents[3] / PAGE).read_text("utf-8")
-    assert all(mark in page for mark in MARKS)
-    assert page == with_tables(page), "run: mirror-bridge definitions"
+@pytest.mark.parametrize("page", PAGES)
+def test_the_documentation_has_the_table_of_rights(page: str) -> None:
+    text = (Path(__file__).parents[3] / page).read_text("utf-8")
+    assert all(mark in text for mark in MARKS)
+    assert text == with_tables(page, text), "run: mirror-bridge definitions"
 
 
 def test_a_plan_leaves_out_what_is_switched_off() -> None:
