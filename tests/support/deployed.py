@@ -29,7 +29,8 @@ SCRIPTS = {
 }
 """The scripts of Kafka 4.3 that we call, each with the main class that it runs."""
 
-
+_VARIABLE = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^}]*)\}")
+"""Of a compose file."""
 _LOGGING = """\
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -41,9 +42,14 @@ rootLogger.appenderRef.stderr.ref = stderr
 """
 
 
-def compose() -> dict[str, Any]:
-    """docker-compose.yml with its anchors merged."""
-    read: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+def compose(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """docker-compose.yml with its anchors merged, and its variables filled in as by an environment: none by default."""
+    given = environment or {}
+    text = _VARIABLE.sub(
+        lambda match: given.get(match["name"]) or match["default"],
+        (ROOT / "docker-compose.yml").read_text("utf-8"),
+    )
+    read: dict[str, Any] = yaml.safe_load(text)
     return read
 
 

@@ -86,6 +86,39 @@ def test_an_operator_can_pin_each_base_image_by_its_digest(image: str) -> None:
     assert [base for base in bases if re.fullmatch(r"\$\{\w+_IMAGE\}", base) is None] == []
 
 
+def test_compose_takes_the_images_of_its_environment() -> None:
+    """By variables, so that each can be given with its digest."""
+
+    def images(services: dict[str, dict[str, Any]]) -> dict[tuple[str, str], str]:
+        return {
+            (name, key): image
+            for name, service in services.items()
+            for key, image in (
+                ("image", service.get("image")),
+                *service.get("build", {}).get("args", {}).items(),
+            )
+            if image is not None
+        }
+
+    kafka = f"apache/kafka:{DEFAULT_KAFKA}"
+    brokers = {("cluster-a", "image"), ("cluster-b", "image")}
+    built = {"keys": "service", "service": "service", "worker": "worker", "init": "worker"}
+    usual = images(SERVICES)
+    assert set(usual) == brokers | {(name, f"{which}_IMAGE") for name in built for which in ("BUILD", "RUN")}
+    for name, image in built.items():
+        bases = [rest.split()[0] for word, rest in dockerfile(image) if word == "FROM"]
+        assert [usual[name, "BUILD_IMAGE"], usual[name, "RUN_IMAGE"]] == bases
+        assert set(re.findall(r"^ARG (\w+)", (DEPLOY / f"{image}.Dockerfile").read_text("utf-8"), re.M)) == {
+            key for each, key in usual if each == name
+        }
+    variables = ("KAFKA_IMAGE", "SERVICE_BUILD_IMAGE", "SERVICE_RUN_IMAGE", "WORKER_BUILD_IMAGE")
+    chosen = images(compose({each: f"x@sha256:{each}" for each in variables})["services"])
+    assert set(chosen.values()) == {f"x@sha256:{each}" for each in variables}
+    of_kafka = {place for place, image in usual.items() if image == kafka}
+    assert of_kafka == {place for place, image in chosen.items() if image == "x@sha256:KAFKA_IMAGE"}
+    assert of_kafka == {*brokers, ("worker", "RUN_IMAGE"), ("init", "RUN_IMAGE")}
+
+
 @pytest.mark.parametrize("name", ["cluster-a", "cluster-b"])
 def test_a_broker_listens_where_it_says(name: str) -> None:
     given = SERVICES[name]["environment"]
