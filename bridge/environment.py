@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 
 SECRETS = frozenset({"MIRROR_BRIDGE_AUTH_TOKEN", "MIRROR_BRIDGE_READ_TOKEN"})
+
+_FOLDERS = "MIRROR_BRIDGE_PROCESS_FOLDERS"
+"""A setting may be a flag as well, and is for the service alone: `mirror-bridge replicate` reads files anywhere."""
+
+
+def keep_folders(folders: Sequence[str]) -> None:
+    """Lets this process and its children read files of configurations below these folders only; any where none is
+    given."""
+    if folders:
+        os.environ[_FOLDERS] = ",".join(folders)
+    else:
+        os.environ.pop(_FOLDERS, None)
+
+
+def kept_folders() -> tuple[str, ...]:
+    """The folders that this process was given, or whoever started it."""
+    return tuple(filter(None, os.environ.get(_FOLDERS, "").split(",")))
 
 
 def forget_secrets(environment: MutableMapping[str, str]) -> None:

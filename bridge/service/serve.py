@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from bridge import VERSION
-from bridge.environment import forget_secrets
+from bridge.environment import forget_secrets, keep_folders
 from bridge.logs.setup import HTTP, set_up_logs
 from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import CheckContext
@@ -118,6 +118,8 @@ def run(
     once the service serves, and closed before it ends; it gets the service and its URL."""
     set_up_logs(HTTP, settings.log_level, settings.log_format)
     forget_secrets(os.environ)
+    # Files are read again later, by other processes: a link may lead elsewhere then.
+    keep_folders(settings.policy().folders)
     listener = _listen(settings)
     tokens = Rotating("the token file", settings.token_files(), settings.tokens)
     certificate = _certificate(settings)

@@ -6,6 +6,8 @@ import os
 import stat
 from dataclasses import dataclass
 
+from bridge.environment import kept_folders
+
 LIMIT = 10 * 1024 * 1024
 ALLOWED_FOLDERS = "MIRROR_BRIDGE_ALLOWED_FOLDERS"
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -18,7 +20,8 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where files may lie. `folders`: below one of them, links followed; none: anywhere."""
+    """Where files may lie. `folders`: below one of them, links followed; none: below one of those that the process has
+    (bridge.environment), or anywhere where it has none."""
 
     folders: tuple[str, ...] = ()
     most: int = LIMIT
@@ -46,14 +49,15 @@ class Files:
         return data
 
     def _check_folder(self, real: str) -> None:
-        if not self.folders:
+        folders = self.folders or kept_folders()
+        if not folders:
             return
-        for folder in self.folders:
+        for folder in folders:
             above = os.path.realpath(folder)
             if os.path.commonpath((above, real)) == above and real != above:
                 return
         raise Unreadable(
-            f"it lies below no folder that this service allows; {ALLOWED_FOLDERS} is {', '.join(self.folders)}"
+            f"it lies below no folder that this service allows; {ALLOWED_FOLDERS} is {', '.join(folders)}"
         )
 
 

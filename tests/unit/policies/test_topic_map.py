@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,6 +179,30 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigRejected) as raised:
         TopicMap().configure({FILE: str(tmp_path / "missing")})
     assert "No such file" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero"])
+def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    named = tmp_path / "named"
+    if kind == "fifo":
+        os.mkfifo(named)
+    elif kind == "folder":
+        named.mkdir()
+    else:
+        named.symlink_to(kind)
+    raised: list[ConfigRejected] = []
+
+    def read() -> None:
+        with pytest.raises(ConfigRejected) as rejected:
+            TopicMap().configure({FILE: str(named)})
+        raised.append(rejected.value)
+
+    # In a thread: one that waits for a FIFO waits for ever.
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert raised, "it hangs"
+    assert f"Invalid value {named} for configuration {FILE}: it is no regular file" in str(raised[0])
 
 
 def test_many_names_are_read_quickly() -> None:

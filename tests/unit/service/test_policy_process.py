@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from bridge.local import BridgeService
+from tests.support.planted import processes
 from tests.unit.connectors.source.test_source_options import GOOD
 from tests.unit.service.service_fakes import session
 
@@ -98,6 +99,12 @@ def test_validate_and_start_refuse_the_same_all_at_once(running: BridgeService, 
     assert all(body[0] in json.dumps(refused.json(), ensure_ascii=False) for body in checked_.values())
     assert httpx.get(f"{running.url}/v1/connectors").json()["connectors"] == []
     assert not (folder / "other_filter").exists()
+
+
+def test_who_reads_files_later_is_given_the_folders_too(running: BridgeService, folder: Path) -> None:
+    (rounds,) = processes(running.process.pid, "bridge.service.rounds.main")
+    given = Path(f"/proc/{rounds}/environ").read_bytes().split(b"\0")
+    assert f"MIRROR_BRIDGE_PROCESS_FOLDERS={folder / 'stores'}".encode() in given
 
 
 def test_allowed_code_is_loaded_by_another_process(running: BridgeService, folder: Path) -> None:

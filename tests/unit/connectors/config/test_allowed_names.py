@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import zipfile
@@ -287,6 +288,30 @@ def test_a_token_in_a_file_needs_a_folder_and_no_host(tmp_path: Path) -> None:
         {**GOOD, **given}, allowed(StaticClientCheck(Files(policy.folders)), policy)
     ).errors
     assert "below no folder that this service allows" in str(collected)
+
+
+def test_the_file_of_a_topic_map_lies_below_an_allowed_folder(tmp_path: Path) -> None:
+    key = "replication.policy.topic.map.file"
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    for folder in (inside, tmp_path):
+        (folder / "topics.map").write_text("orders=bills")
+    (tmp_path / "in").symlink_to(inside / "topics.map")
+    (inside / "out").symlink_to(tmp_path / "topics.map")
+    policy = Policy(folders=(str(inside),))
+
+    def said(name: str, policy: Policy | None = None) -> list[str]:
+        props = {"replication.policy.class": "python:bridge.policies.TopicMap", key: str(tmp_path / name)}
+        return errors(props, policy).get(key, [])
+
+    for name in ("inside/topics.map", "in", f"{inside}/topics.map "):
+        assert said(name, policy) == [], name
+    for name in ("topics.map", "inside/out", "inside/../topics.map", "inside", ""):
+        (message,) = said(name, policy)
+        assert "below no folder that this service allows; MIRROR_BRIDGE_ALLOWED_FOLDERS is" in message, name
+    assert said("topics.map") == []
+    os.mkfifo(inside / "fifo")
+    assert "it is no regular file" in str(said("inside/fifo", policy))
 
 
 @pytest.mark.parametrize(

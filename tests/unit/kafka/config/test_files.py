@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
+from bridge.environment import keep_folders
+from bridge.errors import ConfigRejected
 from bridge.kafka.config.files import Files, Unreadable
-from bridge.kafka.config.settings import StaticClientCheck
+from bridge.kafka.config.settings import StaticClientCheck, client_settings
+from bridge.kafka.config.token_file import TokenFile
+from bridge.kafka.config.tokens import NoToken
+from bridge.model.values import Side
+from bridge.policies import TopicMap
 
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
 SERVERS = {"source.cluster.bootstrap.servers": "a:1", "target.cluster.bootstrap.servers": "b:2"}
@@ -96,6 +102,40 @@ def test_files_lie_below_a_folder_that_the_service_allows(tmp_path: Path) -> Non
             files.read(str(tmp_path / name))
     key = {"source.cluster.security.protocol": "SSL", TRUSTSTORE: str(outside / "a.pem")}
     assert "MIRROR_BRIDGE_ALLOWED_FOLDERS" in errors(key, files)[TRUSTSTORE]
+
+
+@pytest.fixture
+def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Led below the one folder that the process may read from when it was checked, and leads elsewhere now."""
+    monkeypatch.setenv("MIRROR_BRIDGE_PROCESS_FOLDERS", "")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    keep_folders([str(inside)])
+    for folder in (inside, tmp_path):
+        (folder / "file").write_text("orders=planted")
+    link = tmp_path / "link"
+    link.symlink_to(inside / "file")
+    assert Files().read(str(link)) == b"orders=planted"
+    link.unlink()
+    link.symlink_to(tmp_path / "file")
+    return link
+
+
+def test_a_link_that_leads_elsewhere_since_it_was_checked_is_not_followed(link: Path) -> None:
+    """By none of those who read files later than validate does."""
+    below = r"below no folder .* MIRROR_BRIDGE_ALLOWED_FOLDERS is .*inside"
+    with pytest.raises(ConfigRejected, match=f"topic.map.file: it lies {below}"):
+        TopicMap().configure({"replication.policy.topic.map.file": str(link)})
+    with pytest.raises(NoToken, match=below):
+        TokenFile(str(link)).obtain()
+    store = {"source.cluster.security.protocol": "SSL", TRUSTSTORE: str(link)}
+    with pytest.raises(ConfigRejected, match=below):
+        client_settings(Side.SOURCE, SERVERS | store)
+
+
+def test_without_folders_links_lead_anywhere(link: Path) -> None:
+    keep_folders([])
+    assert Files().read(str(link)) == b"orders=planted"
 
 
 @pytest.fixture
