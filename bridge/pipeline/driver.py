@@ -21,6 +21,7 @@ from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
 from bridge.model.connect_address import REMOTE
 from bridge.model.copying import PipelineSpec, PipelineState, PipelineStatus
+from bridge.pipeline import submitting
 from bridge.pipeline.frames import (
     LONGEST,
     pack_alive,
@@ -188,6 +189,7 @@ def main() -> None:
     output = os.dup(1)
     os.dup2(2, 1)
     set_up_logs(DRIVER, sys.argv[1] if len(sys.argv) > 1 else "info", "json")
+    submitting.leave_nothing_when_terminated()
     code = 0
     try:
         asyncio.run(_main(output))
@@ -198,6 +200,7 @@ def main() -> None:
         log.exception("the driver ends on an unexpected error")
         code = 1
     # Spark's JVM, and threads that wait for it, are not worth waiting for.
+    submitting.leave_nothing()
     sys.stderr.flush()
     os._exit(code)
 

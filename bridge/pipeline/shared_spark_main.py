@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from bridge.logs.setup import DRIVER, set_up_logs
+from bridge.pipeline import submitting
 from bridge.pipeline.frames import Gateway, pack_gateway, read_line
 from bridge.pipeline.spark_problem import SparkProblem
 
@@ -26,6 +27,7 @@ def main() -> None:
     output = os.dup(1)
     os.dup2(2, 1)
     set_up_logs(DRIVER, sys.argv[1] if len(sys.argv) > 1 else "info", "json")
+    submitting.leave_nothing_when_terminated()
     code = 0
     try:
         _serve(output)
@@ -35,6 +37,7 @@ def main() -> None:
     except Exception:
         log.exception("the shared Spark ends on an unexpected error")
         code = 1
+    submitting.leave_nothing()
     sys.stderr.flush()
     os._exit(code)  # the JVM ends with its standard input
 

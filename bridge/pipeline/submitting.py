@@ -3,13 +3,14 @@ line is open to all of them, an environment to whoever has the same user.
 
 spark-submit reads the properties from a file that is in memory (bridge.kafka.config.memory_files) and empty once they
 are read, so that none stays whatever happens. On a system without such files it is one on the disk, of mode 0600, and
-removed at once.
+removed at once, also by a process that ends meanwhile (leave_nothing).
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _APART = "-XX:+PerfDisableSharedMem"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_on_the_disk: set[Path] = set()
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:")
 
 
@@ -83,15 +85,39 @@ def _given_arguments() -> str:
     return os.environ.get(_ARGUMENTS, "pyspark-shell")
 
 
+def leave_nothing() -> None:
+    """Removes what the start of Spark has on a disk. For a process that ends without waiting for the thread that starts
+    it."""
+    for path in list(_on_the_disk):
+        path.unlink(missing_ok=True)
+
+
+def leave_nothing_when_terminated() -> None:
+    """Does so before SIGTERM ends the process as ever. For the main thread; where files are in memory, nothing is to be
+    done."""
+    with memory_file(b"") as descriptor:
+        if descriptor is not None:
+            return
+
+    def end(number: int, _: object) -> None:
+        leave_nothing()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
 @contextmanager
 def _on_disk(path: Path, text: str) -> Iterator[str]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    _on_the_disk.add(path)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         yield str(path)
     finally:
-        path.unlink()
+        path.unlink(missing_ok=True)
+        _on_the_disk.discard(path)
 
 
 @contextmanager
