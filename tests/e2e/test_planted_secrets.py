@@ -30,23 +30,40 @@ from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, Lo
 from bridge.local.security import TlsFiles, make_tls
 from bridge.pipeline.spark_settings import JAVA_OPTIONS
 from tests.e2e.flow import LEASE_MS, WAIT
-from tests.support import commit, create_topic, eventually, numbered, produce, read, unique
+from tests.support import Record, commit, create_topic, eventually, numbered, produce, read, unique
 from tests.support.jwts import unsigned
-from tests.support.planted import Planted, listening, processes
+from tests.support.planted import Place, Planted, control, listening, processes
 from tests.support.topics import admin
 
 MODULE = "org.apache.kafka.common.security"
 STARTED = 180.0
 """Seconds in which a driver has started and copied, on a busy machine too."""
+ONE = {"replication.factor": "1", "offset-syncs.topic.replication.factor": "1"}
+"""Broker."""
 ODD = "plänted 'app' =:#!\\ \N{MUSICAL SYMBOL G CLEF}"
 """A name of a Spark application that has all that a file of properties has to escape."""
-NAMES = (
-    *("source login", "target login", "admin login", "producer login", "truststore password"),
-    *("keystore password", "key password", "encrypted key", "decrypted key", "wrong login"),
-    *("wrong keystore password", "misspelt key", "oauth secret", "oauth secret in jaas", "spark secret key"),
-    *("spark account key", "java options", "transform parameter", "unknown key", "bridge token"),
-    *("option of a function", "token in a file"),
+LOGINS = (
+    *(
+        "source login",
+        "target login",
+        "admin login",
+        "producer login",
+        "checkpoints login",
+        "heartbeats login",
+    ),
+    *("consumer login", "offsets login"),
 )
+"""Each of the user that it begins with."""
+NAMES = (
+    *LOGINS,
+    *("truststore password", "keystore password", "key password", "encrypted key", "decrypted key"),
+    *("wrong login", "wrong plain login", "wrong keystore password", "password of another's key"),
+    *("misspelt key", "oauth secret", "oauth secret in jaas", "spark secret key", "shared spark key"),
+    *("spark account key", "java options", "transform parameter", "unknown key", "bridge token"),
+    *("option of a function", "token in a file", "token of Spark Connect", "token in an address"),
+)
+"""docs/security.md has their number."""
+CONTROL = "what is there to be found"
 TRANSFORM = """
 def sign(batch, *, signing_secret):
     assert signing_secret.startswith("planted-")
@@ -69,6 +86,8 @@ class Plot:
     stores: Path
     home: Path
     """Temporary folder of the service and of all that it starts."""
+    folder: Path
+    """Where service and worker run, and log."""
     ui: int
 
     @property
@@ -121,34 +140,88 @@ class Plot:
             "source.admin.sasl.jaas.config": self.login("admin login", "scram.Scram"),
         }
 
+    def override(self, role: str, user: str) -> dict[str, str]:
+        """Connect's own client of that role, at the guarded cluster."""
+        given = {
+            "bootstrap.servers": self.broker.address("SASL_SSL"),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": self.login(user),
+            "ssl.truststore.type": "JKS",
+            "ssl.truststore.location": str(self.stores / "trust.jks"),
+            "ssl.truststore.password": self.secrets["truststore password"],
+        }
+        return {f"{role}.override.{name}": value for name, value in given.items()}
+
+    def checkpoints(self, mark: str, group: str) -> dict[str, str]:
+        return (
+            self.config("BridgeMirrorCheckpointConnector", mark)
+            | {
+                "groups": group,
+                "emit.checkpoints.interval.seconds": "1",
+                "refresh.groups.interval.seconds": "1",
+                "checkpoints.topic.replication.factor": "1",
+                "offset-syncs.topic.replication.factor": "1",
+            }
+            | self.override("producer", "checkpoints login")
+        )
+
+    def heartbeats(self, mark: str) -> dict[str, str]:
+        return (
+            self.config("BridgeMirrorHeartbeatConnector", mark)
+            | {"emit.heartbeats.interval.seconds": "1", "heartbeats.topic.replication.factor": "1"}
+            | self.override("producer", "heartbeats login")
+        )
+
+    def sink(self, mark: str, topic: str) -> dict[str, str]:
+        """In a Spark that it shares with others; Connect's consumer reads the guarded cluster, as one at the source."""
+        return (
+            self.config("BridgeMirrorSinkConnector", mark)
+            | ONE
+            | {
+                "topics": topic,
+                "refresh.topics.interval.seconds": "1",
+                "sync.topic.acls.enabled": "false",
+                "spark.master": "local[2]",
+                "spark.shared": "true",
+                "spark.local.dir": str(self.home),
+                "spark.hadoop.fs.s3a.secret.key": self.secrets["shared spark key"],
+            }
+            | self.override("consumer", "consumer login")
+            | self.override("admin", "offsets login")
+        )
+
     def copying(self, mark: str) -> dict[str, str]:
         """With everything that Spark and transforms may have besides."""
         java = self.secrets["java options"]
-        return self.config("BridgeMirrorSourceConnector", mark) | {
-            "topics": f"{mark}.*",
-            "replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "refresh.topics.interval.seconds": "1",
-            "sync.topic.acls.enabled": "false",
-            "producer.override.sasl.jaas.config": self.login("producer login"),
-            "bridge.transforms": "sign",
-            "bridge.transforms.sign.type": "python:planted_signing.sign",
-            "bridge.transforms.sign.signing_secret": self.secrets["transform parameter"],
-            "spark.master": "local[2]",
-            "spark.app.name": ODD,
-            "spark.log.level": "INFO",
-            "spark.logConf": "true",
-            "spark.ui.enabled": "true",
-            "spark.ui.port": str(self.ui),
-            "spark.local.dir": str(self.home),
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.compress": "false",
-            "spark.eventLog.dir": self.home.as_uri(),
-            "spark.hadoop.fs.s3a.secret.key": self.secrets["spark secret key"],
-            "spark.hadoop.fs.azure.account.key.store": self.secrets["spark account key"],
-            # Our own defaults first, which these take the place of.
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={self.home} -Dvault.password='{java}'",
-        }
+        return (
+            self.config("BridgeMirrorSourceConnector", mark)
+            | ONE
+            | {
+                "topics": f"{mark}.*",
+                "refresh.topics.interval.seconds": "1",
+                "sync.topic.acls.enabled": "false",
+                "producer.override.sasl.jaas.config": self.login("producer login"),
+                "bridge.transforms": "sign",
+                "bridge.transforms.sign.type": "python:planted_signing.sign",
+                "bridge.transforms.sign.signing_secret": self.secrets["transform parameter"],
+                "spark.master": "local[2]",
+                "spark.app.name": ODD,
+                "spark.log.level": "INFO",
+                "spark.logConf": "true",
+                "spark.ui.enabled": "true",
+                "spark.ui.port": str(self.ui),
+                "spark.local.dir": str(self.home),
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.compress": "false",
+                "spark.eventLog.dir": self.home.as_uri(),
+                "spark.hadoop.fs.s3a.secret.key": self.secrets["spark secret key"],
+                "spark.hadoop.fs.azure.account.key.store": self.secrets["spark account key"],
+                # Our own defaults first, which these take the place of.
+                "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={self.home} "
+                f"-Dvault.password='{java}'",
+            }
+        )
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[str], httpx.Response]]:
@@ -235,12 +308,24 @@ def make_stores(tls: TlsFiles, folder: Path, secret: Mapping[str, str]) -> dict[
     return {"encrypted key": encrypted.splitlines()[-3], "decrypted key": plain.splitlines()[-3]}
 
 
+def another_key(folder: Path, password: str) -> Path:
+    """A key store whose certificate is of an authority that the broker does not know."""
+    pem = make_tls(folder, "Another Authority").client.read_bytes()
+    certificates = x509.load_pem_x509_certificates(pem)
+    key = serialization.load_pem_private_key(pem, None)
+    store = serialization.BestAvailableEncryption(password.encode())
+    (folder / "own.p12").write_bytes(
+        pkcs12.serialize_key_and_certificates(b"own", key, certificates[0], certificates[1:], store)  # type: ignore[arg-type]
+    )
+    return folder / "own.p12"
+
+
 @pytest.fixture
 def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[Plot]:
     secret = {name: f"planted-{secrets.token_hex(12)}" for name in NAMES}
     tls = make_tls(tmp_path / "tls")
     secret |= make_stores(tls, tmp_path / "stores", secret)
-    users = {user.split()[0]: secret[user] for user in NAMES[:4]}
+    users = {user.split()[0]: secret[user] for user in LOGINS}
     tokens = f'{MODULE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
     properties = {
         "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
@@ -263,14 +348,26 @@ def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[P
         "MIRROR_BRIDGE_LOG_LEVEL": "debug",
         "MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(token),
         "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS": keys,
+        "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS": "sc://localhost:*",
         "MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES": "planted_signing",
         "MIRROR_BRIDGE_ALLOWED_FOLDERS": str(tmp_path),
+        # The machine may be busy.
+        "MIRROR_BRIDGE_IMPORT_SECONDS": "30",
     }
-    planted = Planted(secret)
-    with planted.watching(home, *Path("/tmp").glob("hsperfdata_*")):
+    planted = Planted(secret | {CONTROL: f"planted-{secrets.token_hex(12)}"})
+    folder = stack.directory
+    # The broker has the passwords in its own files, and Connect's configurations in the data of the other one. Logs are
+    # searched at the end.
+    places = (
+        Place(home),
+        Place(folder, "*-data", f"{broker.name}.properties", "*.log"),
+        *(Place(each) for each in Path("/tmp").glob("hsperfdata_*")),
+        *(Place(Path(each), "pytest-of-*", home.name, new=True) for each in ("/tmp", "/dev/shm")),
+    )
+    with planted.watching(*places):
         service = stack.service(unique("planted"), environment=environment)
         try:
-            yield Plot(secret, planted, broker, worker, service, tmp_path / "stores", home, ui)
+            yield Plot(secret, planted, broker, worker, service, tmp_path / "stores", home, folder, ui)
         finally:
             service.stop()
             broker.stop()
@@ -284,6 +381,7 @@ def put(plot: Plot, config: Mapping[str, str], name: str) -> Iterator[str]:
         yield name
     finally:
         plot.planted.search(f"Connect's status of {name}", str(plot.worker.rest.status(name)))
+        plot.status(name)
         plot.worker.rest.delete(name)
 
 
@@ -316,9 +414,24 @@ def provider() -> Iterator[str]:
         thread.join()
 
 
+def find_controls(plot: Plot) -> None:
+    """Shows that the watch, the search of topics and that of logs find what is there."""
+    value = plot.planted.secrets[CONTROL]
+    places = plot.planted.places[CONTROL]
+    with control(value, [plot.home, plot.folder, Path("/tmp"), Path("/dev/shm")]) as files:
+
+        def found() -> None:
+            missing = {f"file {name}" for name in files} - places
+            assert not missing, missing
+            assert {"cmdline", "environ"} <= {each.partition(" of ")[0] for each in places}
+
+        eventually(found, WAIT, what="the controls are found", watched=plot.watched)
+
+
 def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
     mark, group = unique("planted"), unique("group")
     topic = create_topic(plot.broker.bootstrap, f"{mark}-orders")
+    produce(plot.broker.bootstrap, topic, [Record(plot.planted.secrets[CONTROL].encode())])
     commit(plot.broker.bootstrap, group, {(topic, 0): 0})
     copy, groups = unique("copy"), unique("groups")
     following = plot.config("MirrorGroupOffsetConnector", mark) | {
@@ -328,16 +441,17 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
         "group-readiness.topic.replication.factor": "1",
     }
 
-    def copied(count: int) -> None:
+    def copied(count: int, alias: str = f"a-{mark}", by: str = copy) -> None:
         produce(plot.broker.bootstrap, topic, numbered(count))
         total = read_count(plot, topic)
 
         def there() -> None:
-            copies = read_count(plot, f"a-{mark}.{topic}")
-            assert copies == total, f"{copies}; {plot.worker.rest.status(copy)}; {plot.status(copy)}"
+            copies = read_count(plot, f"{alias}.{topic}")
+            assert copies == total, f"{copies}; {plot.worker.rest.status(by)}; {plot.status(by)}"
 
         eventually(there, STARTED, what=f"{total} records are copied", watched=plot.watched)
 
+    find_controls(plot)
     with put(plot, plot.copying(mark), copy), put(plot, following, groups):
         copied(50)
         (machine,) = processes(plot.service.process.pid, "org.apache.spark.deploy.SparkSubmit")
@@ -347,7 +461,21 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
         (driver,) = processes(plot.service.process.pid, "bridge.pipeline.driver")
         os.kill(driver, signal.SIGKILL)
         copied(50)
-        answers = plot.answers(name=copy, connector=copy, group=group, side="source", alias=f"a-{mark}")
+        checkpoints, heartbeats = unique("checkpoints"), unique("heartbeats")
+        with (
+            put(plot, plot.checkpoints(mark, group), checkpoints),
+            put(plot, plot.heartbeats(mark), heartbeats),
+        ):
+            for written in (f"a-{mark}.checkpoints.internal", "heartbeats"):
+                eventually(
+                    lambda written=written: read_count(plot, written),  # type: ignore[misc]
+                    WAIT,
+                    what=f"Connect's producer writes to {written}",
+                    watched=plot.watched,
+                )
+            with put(plot, plot.sink(f"sink-{mark}", topic), sink := unique("sink")):
+                copied(50, f"a-sink-{mark}", sink)
+            answers = plot.answers(name=copy, connector=copy, group=group, side="source", alias=f"a-{mark}")
         assert copy in answers["/health"].text
         assert copy in answers["/metrics"].text
         assert answers["/v1/groups/{group}"].status_code == httpx.codes.OK
@@ -355,14 +483,16 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
         plot.service.start()
         copied(50)
     assert plot.search_topics() > 300
+    assert {f"topic {topic}", f"topic a-{mark}.{topic}"} <= plot.planted.places[CONTROL]
     plot.service.stop()
     for log in (plot.service.process.log, plot.worker.process.log):
         plot.planted.search(f"log {log.name}", log.read_bytes())
     assert copy.encode() in plot.service.process.log.read_bytes()
     assert ODD.split()[0].encode() in b"".join(each.read_bytes() for each in plot.home.rglob("events_*"))
+    del plot.planted.places[CONTROL]
     result = {name: sorted(places) for name, places in plot.planted.places.items()}
-    assert len(plot.secrets) == len(set(plot.secrets.values())) == 22
-    assert not result, f"{len(result)} of 22 were found: {result}"
+    assert len(plot.secrets) == len(set(plot.secrets.values())) == len(NAMES)
+    assert not result, f"{len(result)} of {len(NAMES)} were found: {result}"
 
 
 def read_count(plot: Plot, topic: str) -> int:
@@ -378,11 +508,34 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
         "source.cluster.ssl.truststore.password": secret["wrong keystore password"],
         "source.cluster.sasl.passwort": secret["misspelt key"],
     }
-    with pytest.raises(ConnectFailed) as broken:
-        plot.worker.rest.put(unique("broken"), source | stores)
-    assert "the password does not open the store" in str(broken.value)
-    plot.planted.search("Connect's answer", str(broken.value))
+    copying = plot.config("BridgeMirrorSourceConnector", f"{mark}-no") | {"topics": "x"}
+    remote = {"spark.remote": f"sc://localhost:1/;token={secret['token in an address']}"}
+    for changes, words in (
+        (source | stores, "the password does not open the store"),
+        (copying | remote, "spark.connect.authenticate.token"),
+    ):
+        with pytest.raises(ConnectFailed, match=words) as broken:
+            plot.worker.rest.put(unique("broken"), changes)
+        plot.planted.search("Connect's answer", str(broken.value))
+    # Nobody listens there, and no Spark is started here.
+    away = ONE | {
+        "spark.remote": "sc://localhost:1",
+        "spark.connect.authenticate.token": secret["token of Spark Connect"],
+        "topics": f"{mark}.*",
+    }
     login = {"source.cluster.sasl.jaas.config": plot.login("wrong login", "scram.Scram")}
+    plain = {
+        "source.cluster.sasl.mechanism": "PLAIN",
+        "source.cluster.sasl.jaas.config": plot.login("wrong plain login"),
+        "source.admin.sasl.jaas.config": plot.login("wrong plain login"),
+    }
+    other = another_key(plot.stores.parent / "other", secret["password of another's key"])
+    certificate = {
+        "source.cluster.security.protocol": "SSL",
+        "source.cluster.bootstrap.servers": plot.broker.address("SSL"),
+        "source.cluster.ssl.keystore.location": str(other),
+        "source.cluster.ssl.keystore.password": secret["password of another's key"],
+    }
     oauth = f"{MODULE}.oauthbearer.OAuthBearerLoginModule required"
     tokens = {
         "source.cluster.sasl.mechanism": "OAUTHBEARER",
@@ -408,7 +561,10 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
         "source.admin.sasl.jaas.config": f"{oauth};",
     }
     for changes, words in (
+        (copying | away, "no Spark Connect server answers"),
         (login, "Authentication failed"),
+        (plain, "uthentication failed"),
+        (certificate, "SSL"),
         (tokens, "no token from"),
         (
             function,

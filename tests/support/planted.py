@@ -6,18 +6,88 @@ import base64
 import os
 import re
 import stat
+import subprocess
+import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 _PAUSE = 0.05
+_CONTROL = """
+import base64, os, shutil, sys
+value, *folders = sys.argv[1:]
+made = [os.path.join(folder, f"planted-control-{os.getpid()}") for folder in folders]
+try:
+    for folder in made:
+        os.mkdir(folder)
+        forms = {"plain": value.encode()}
+        for before in range(3):
+            forms[f"base64-{before}"] = base64.b64encode(b"x" * before + value.encode() + b"x")
+        for name, form in forms.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(b"before " + form + b" behind")
+    print(*made, sep=chr(10), flush=True)
+    sys.stdin.read()
+finally:
+    for folder in made:
+        shutil.rmtree(folder, ignore_errors=True)
+"""
+
+
+class Place:
+    """A folder whose files are searched, but not those with names of `without` (patterns), nor folders of such names.
+    `new`: only what is made or changed there from now on, and belongs to the user of the test, as all that its
+    processes make does."""
+
+    def __init__(self, folder: Path, *without: str, new: bool = False) -> None:
+        self.folder, self._without, self._new = folder, without, new
+        self._before = {entry.path: _version(entry) for entry in self._entries()} if new else {}
+
+    def files(self) -> Iterator[str]:
+        """Files and folders that vanish meanwhile are none."""
+        for entry in self._entries():
+            with suppress(OSError):
+                if not self._new or self._is_new(entry):
+                    yield from self._below(entry)
+
+    def _is_new(self, entry: os.DirEntry[str]) -> bool:
+        if entry.stat(follow_symlinks=False).st_uid != os.getuid():
+            return False
+        if entry.path not in self._before:
+            return True
+        # What others do in a folder that was there before is no affair of ours.
+        return entry.is_file(follow_symlinks=False) and self._before[entry.path] != _version(entry)
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            yield from (entry for entry in entries if not self._left_out(entry.name))
+
+    def _below(self, entry: os.DirEntry[str]) -> Iterator[str]:
+        if not entry.is_dir(follow_symlinks=False):
+            yield entry.path
+            return
+        for place, folders, names in os.walk(entry.path):  # often: a Path would take longer
+            folders[:] = [name for name in folders if not self._left_out(name)]
+            yield from (os.path.join(place, name) for name in names if not self._left_out(name))
+
+    def _left_out(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._without)
+
+
+def _version(entry: os.DirEntry[str]) -> tuple[int, int] | None:
+    with suppress(OSError):
+        known = entry.stat(follow_symlinks=False)
+        return known.st_ino, known.st_mtime_ns
+    return None
 
 
 class Planted:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """By what they are for."""
+        self.secrets = secrets
         self._names = {form: name for name, secret in secrets.items() for form in _forms(secret.encode())}
         self._any = re.compile(b"|".join(re.escape(form) for form in self._names))
         self._lock = threading.Lock()
@@ -31,17 +101,14 @@ class Planted:
             with self._lock:
                 self.places[self._names[form]].add(where)
 
-    def search_files(self, *folders: Path) -> None:
-        """Files and folders that vanish meanwhile are none."""
-        for folder in folders:
-            for place, _, names in os.walk(folder):
-                for path in (os.path.join(place, name) for name in names):  # often: a Path would take longer
-                    with suppress(OSError):
-                        known = os.stat(path)
-                        version = (path, known.st_ino, known.st_size, known.st_mtime_ns)
-                        if stat.S_ISREG(known.st_mode) and version not in self._read:
-                            self.search(f"file {path}", Path(path).read_bytes())
-                            self._read.add(version)
+    def search_files(self, *places: Place) -> None:
+        for path in (path for place in places for path in place.files()):
+            with suppress(OSError):
+                known = os.stat(path)
+                version = (path, known.st_ino, known.st_size, known.st_mtime_ns)
+                if stat.S_ISREG(known.st_mode) and version not in self._read:
+                    self.search(f"file {path}", Path(path).read_bytes())
+                    self._read.add(version)
 
     def search_processes(self) -> None:
         """Command lines and environments of all processes but this one."""
@@ -60,14 +127,14 @@ class Planted:
                 self._read.add((each, command))
 
     @contextmanager
-    def watching(self, *folders: Path) -> Iterator[None]:
+    def watching(self, *places: Place) -> Iterator[None]:
         """Searches processes and files again and again, for the time of the block."""
         ended = threading.Event()
 
         def watch() -> None:
             while not ended.wait(_PAUSE):
                 self.search_processes()
-                self.search_files(*folders)
+                self.search_files(*places)
 
         thread = threading.Thread(target=watch, name="watching")
         thread.start()
@@ -76,6 +143,31 @@ class Planted:
         finally:
             ended.set()
             thread.join()
+
+
+@contextmanager
+def control(value: str, folders: Sequence[Path]) -> Iterator[Sequence[str]]:
+    """A process that has the value on its command line, in its environment and in files below each of these folders,
+    as it is and as Base64, for the time of the block. Gives the files' names: a search that works finds all of it."""
+    command = [sys.executable, "-c", _CONTROL, value, *map(str, folders)]
+    environment = {**os.environ, "PLANTED_CONTROL": value}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        made = [child.stdout.readline().rstrip("\n") for _ in folders]
+        assert all(made), "the control ended"
+        try:
+            yield [
+                f"{folder}/{name}"
+                for folder in made
+                for name in ("plain", *(f"base64-{n}" for n in range(3)))
+            ]
+        finally:
+            child.stdin.close()
+            child.wait(60)
+    assert not any(map(os.path.exists, made))
 
 
 def processes(below: int | None = None, word: str = "") -> list[int]:
