@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -144,3 +145,20 @@ def test_requirements_satisfy_the_project() -> None:
         version = versions.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement} is not pinned"
         assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}"
+
+
+@pytest.mark.parametrize("pom", ["java-shim/pom.xml", "bridge/local/jars.pom.xml"])
+def test_maven_takes_the_versions_that_are_named(pom: str) -> None:
+    """Each dependency and plugin has one, and none is a range, the latest or a snapshot, which change by themselves."""
+    space = "{http://maven.apache.org/POM/4.0.0}"
+    root = ElementTree.parse(ROOT / pom).getroot()
+    taken = [
+        (each.findtext(f"{space}artifactId"), each.findtext(f"{space}version", ""))
+        for kind in ("dependency", "plugin", "extension", "parent")
+        for each in root.iter(space + kind)
+    ]
+    assert len(taken) > 3
+    version = re.compile(r"\$\{\w+\.version}|[0-9]+(\.[0-9]+)*")
+    assert [each for each in taken if version.fullmatch(each[1]) is None] == []
+    named = [each.text or "" for each in root.iter() if each.tag.endswith(".version")]
+    assert [each for each in named if version.fullmatch(each) is None] == []
