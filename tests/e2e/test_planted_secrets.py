@@ -36,7 +36,7 @@ from tests.support.planted import Place, Planted, control, listening, processes
 from tests.support.topics import admin
 
 MODULE = "org.apache.kafka.common.security"
-STARTED = 180.0
+STARTED = 400.0
 """Seconds in which a driver has started and copied, on a busy machine too."""
 ONE = {"replication.factor": "1", "offset-syncs.topic.replication.factor": "1"}
 """Broker."""
@@ -564,7 +564,7 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
         (copying | away, "no Spark Connect server answers"),
         (login, "Authentication failed"),
         (plain, "uthentication failed"),
-        (certificate, "SSL"),
+        (certificate, plot.broker.address("SSL")),
         (tokens, "no token from"),
         (
             function,
@@ -579,3 +579,4 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
                 what=f"{name} says {words}",
                 watched=plot.watched,
             )
+    assert b"SSL handshake failed" in plot.broker.process.log.read_bytes()

@@ -115,6 +115,10 @@ FORMS = (
         "tests/soak/test_dedicated_tokens.py",
         {"MIRROR_BRIDGE_LOGIN_ENDS": "10"},
     ),
+    Form(
+        "secrets: dedicated mode, spark-submit, Spark Connect",
+        "tests/soak/test_planted_elsewhere.py",
+    ),
     Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
 )
 
