@@ -14,7 +14,7 @@ import typer
 
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
-from bridge.commands.watching import WatchOption, watched
+from bridge.commands.watching import WatchOption, show_repeatedly
 from bridge.protocol.messages import Explanation, Groups, GroupSummary, ReadinessReason, ReadinessReport
 from bridge.protocol.operators import Readiness
 from bridge.protocol.times import iso_time
@@ -62,7 +62,7 @@ def readiness(
             _show_flows(report)
         return _STATUSES.get(report.readiness, CANNOT_TELL)
 
-    watched(show, watch)
+    show_repeatedly(show, watch)
 
 
 def groups(
@@ -88,7 +88,7 @@ def groups(
             _show_groups(listed)
         return _status(each.readiness for each in listed)
 
-    watched(show, watch)
+    show_repeatedly(show, watch)
 
 
 def explain(
@@ -110,7 +110,7 @@ def explain(
                 _show_line(line)
         return _status(report.readiness for report in explanation.reports)
 
-    watched(show, watch)
+    show_repeatedly(show, watch)
 
 
 def _show_flows(report: ReadinessReport) -> None:

@@ -18,7 +18,7 @@ WatchOption = Annotated[
 _CLEAR = "\x1b[2J\x1b[H"
 
 
-def watched(show: Callable[[], int], seconds: float | None) -> None:
+def show_repeatedly(show: Callable[[], int], seconds: float | None) -> None:
     """Calls `show`, which prints an answer, and ends the command with the exit status that it returns.
 
     With `seconds` it calls it again and again, on a terminal in the same place. A service that does not answer is a

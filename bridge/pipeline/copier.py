@@ -74,11 +74,11 @@ class Copier:
         bucket: TokenBucket | None = None,
         *,
         joining: Callable[[], Sequence[Addition]] = tuple,
-        again: bool = False,
+        retried: bool = False,
         tally: Tally | None = None,
     ) -> None:
         """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `joining`: all that
-        was added to the slice by now. `again`: the slice may have copied some of that before, so that only the runs
+        was added to the slice by now. `retried`: the slice may have copied some of that before, so that only the runs
         topic tells how far. `tally` counts what is committed."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
@@ -96,13 +96,13 @@ class Copier:
         self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
-        self._joining, self._again = joining, again
+        self._joining, self._retried = joining, retried
         self._added: Sequence[Addition] = ()
         self._opening: asyncio.Task[Joined] | None = None
         """Finds where partitions begin that join, while the others are copied."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
-        self._apart = False
+        self._mid_record = False
         """Whether records were sent between which others, for another topic, are still to be sent."""
         self._unanswered: deque[asyncio.Future[int]] = deque()
         self._largest: Mapping[str, int] = {}
@@ -136,7 +136,7 @@ class Copier:
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
                 if self._bucket is not None and not fetches:
-                    self._bucket.rest(time.monotonic())
+                    self._bucket.idle(time.monotonic())
                 if not reported:
                     reported = True
                     await settled()
@@ -173,7 +173,7 @@ class Copier:
             committed_only=spec.committed_only,
         )
         self._ends = opened.ends
-        self._place(opened)
+        self._set_positions(opened)
         if self._open:
             await self._commit()
         self._lost = set(self._seen.target_ends)
@@ -182,7 +182,7 @@ class Copier:
         self._largest = await largest_batches(self._target, topics)
         self._fetcher.assign(self._fetch_positions(self._copied))
 
-    def _place(self, opened: Opened) -> None:
+    def _set_positions(self, opened: Opened) -> None:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction."""
         for tp, start in opened.starts.items():
             self._positions[tp] = start.offset
@@ -209,22 +209,22 @@ class Copier:
                 return
             self._added = added
             if new := [each for each in added if each.copied.source not in self._copied]:
-                opening = open_joining(self._source, self._target, self._spec, new, again=self._again)
+                opening = open_joining(self._source, self._target, self._spec, new, retried=self._retried)
                 self._opening = asyncio.create_task(opening)
         elif self._opening.done():
             joined, self._opening = self._opening.result(), None
-            self._take_in(joined)
+            self._add_joined(joined)
             await self._commit()
             self._pace()
             self._fetcher.add(self._fetch_positions(joined.opened.starts))
 
-    def _take_in(self, joined: Joined) -> None:
+    def _add_joined(self, joined: Joined) -> None:
         self._copied |= {each.source: each for each in joined.partitions}
         self._copies |= {each.id: each for each in joined.partitions}
         self._runs |= joined.runs
         self._largest = {**self._largest, **joined.largest}
         self._round_trip = None  # the policies of their topics are to be made
-        self._place(joined.opened)
+        self._set_positions(joined.opened)
 
     # -- copying ---------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Copier:
             async for step in transforms.steps(copied, data.batches, policy, self._largest, position):
                 await self._follow(tp, step)
         if data.next_offset != position:
-            self._come_to(tp, data.next_offset)
+            self._move_to(tp, data.next_offset)
         self._fetcher.done(tp, data.next_offset, data.leader_epoch)
 
     async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
@@ -266,7 +266,7 @@ class Copier:
         for topic, made in step.made.items():
             pieces = self._refusals.without(tp, made, self._positions[tp], topic)
             await self._put(self._copies[CopyId(tp, topic)], pieces)
-        self._come_to(tp, step.end)
+        self._move_to(tp, step.end)
         if self._clock.due() if step.gap is None else self._clock.overdue():
             await self._commit()
 
@@ -279,7 +279,7 @@ class Copier:
         while self._producer.bytes_in_flight > self._producer.window:
             self._go_on_unless_ending()
             await self._answered(self._unanswered.popleft())
-        if self._clock.overdue() and not self._apart:
+        if self._clock.overdue() and not self._mid_record:
             await self._commit()
             self._clock.backlog = True
         if not self._clock.began:
@@ -293,7 +293,7 @@ class Copier:
         part.add(chunk, base)
         part.times.add(chunk, self._fetched_ms)
         if self._copied[copied.source].also:
-            self._apart = True
+            self._mid_record = True
         else:
             self._positions[copied.source] = part.covered
         self._unanswered.append(base)
@@ -302,13 +302,13 @@ class Copier:
         """Waits until the limit lets another batch through. What is copied is committed meanwhile."""
         while wait := bucket.wait(time.monotonic()):
             self._go_on_unless_ending()
-            if self._clock.due() and not self._apart:
+            if self._clock.due() and not self._mid_record:
                 await self._commit()
                 self._clock.backlog = True
             await asyncio.sleep(min(wait, _LOOK, max(_SOON, self._clock.patience())))
 
     def _go_on_unless_ending(self) -> None:
-        if self._ending() and not self._apart:
+        if self._ending() and not self._mid_record:
             raise _Ending
 
     async def _answered(self, base: asyncio.Future[int]) -> None:
@@ -329,12 +329,12 @@ class Copier:
             self._clock.move()
         return part
 
-    def _come_to(self, tp: TopicPartition, offset: int) -> None:
+    def _move_to(self, tp: TopicPartition, offset: int) -> None:
         # All copies, so that their runs tell how far they are whole; and before the position moves.
         for copied in self._copied[tp].copies:
             self._part(copied)
         self._positions[tp] = offset
-        self._apart = False
+        self._mid_record = False
 
     # -- committing ------------------------------------------------------------------------------------------------
 

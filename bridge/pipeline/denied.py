@@ -17,10 +17,10 @@ from bridge.model.values import Side
 
 log = logging.getLogger(__name__)
 
-_LOOK = 1.0
+_CHECK_SECONDS = 1.0
 """Seconds between two looks."""
-_LOOK_AT_SYNCS = 5.0
-_PATIENCE = 2.0
+_SYNCS_CHECK_SECONDS = 5.0
+_TIMEOUT_SECONDS = 2.0
 _TOPICS_A_CALL = 500
 
 Denied = frozenset[tuple[Side, str]]
@@ -72,20 +72,20 @@ class Rights:
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, "; ".join(self.errors))
         return [each for each in partitions if not _topics(each) & self.denied]
 
-    async def look(self, *, troubled: bool) -> None:
-        """Looks whether other topics are denied by now. `troubled`: copying meets errors."""
+    async def check(self, *, after_errors: bool) -> None:
+        """Checks whether other topics are denied by now. `after_errors`: copying meets errors."""
         now = time.monotonic()
         # A cluster that is away is named by whoever copies.
         with contextlib.suppress(KafkaFailure, TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                if (troubled or self.denied) and now >= self._due:
-                    self._due = now + _LOOK
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                if (after_errors or self.denied) and now >= self._due:
+                    self._due = now + _CHECK_SECONDS
                     partitions = self._partitions
                     denied = await self._ask(partitions)
                     if partitions is self._partitions:  # else a new layout has asked for others meanwhile
                         self.changed = denied != self.denied
                 if self._syncs is not None and now >= self._syncs_due:
-                    self._syncs_due = now + _LOOK_AT_SYNCS
+                    self._syncs_due = now + _SYNCS_CHECK_SECONDS
                     await self._look_at_syncs(self._syncs)
 
     async def _look_at_syncs(self, client: NetworkClient) -> None:

@@ -24,7 +24,7 @@ class Check(NamedTuple):
     offset: int
     timestamp: int
 
-    def borne_out(self, window: Window) -> bool:
+    def confirms(self, window: Window) -> bool:
         return any(
             record.offset == self.offset and self.timestamp in (-1, record.timestamp)
             for record in window.records

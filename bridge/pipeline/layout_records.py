@@ -134,8 +134,10 @@ class Claim(NamedTuple):
         if len(fields) != len(names) or not all(isinstance(name, str) for name in names):
             return None
         source, target, connector = map(str, names)
-        said = _object(value)
-        return cls(source, target, connector, said.get("settled") is not False, said.get("starting") is True)
+        values = _object(value)
+        return cls(
+            source, target, connector, values.get("settled") is not False, values.get("starting") is True
+        )
 
 
 def layout_key(spec: PipelineSpec) -> bytes:

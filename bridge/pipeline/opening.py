@@ -30,12 +30,12 @@ async def open_joining(
     spec: PipelineSpec,
     additions: Sequence[Addition],
     *,
-    again: bool,
+    retried: bool,
 ) -> Joined:
-    """Finds where partitions begin that join. `again`: the slice may have copied some of them before, so that only the
-    runs topic tells how far. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    """Finds where partitions begin that join. `retried`: the slice may have copied some of them before, so that only
+    the runs topic tells how far. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     partitions = [each.copied for each in additions]
-    if again:
+    if retried:
         records = await read_committed(target, spec.runs_topic)
     else:
         records = [run for each in additions for run in each.runs]

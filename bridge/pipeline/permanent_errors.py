@@ -11,5 +11,5 @@ _PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.TOPIC_CONFIG}
 
 def permanent(failure: KafkaFailure, spec: PipelineSpec) -> bool:
     """Whether it ends the pipeline. A right may be granted while it waits, unless somebody waits for the end."""
-    unheard = spec.until_caught_up and failure.fault is KafkaFault.NOT_AUTHORIZED
-    return failure.fault in _PERMANENT or unheard
+    waits_for_the_end = spec.until_caught_up and failure.fault is KafkaFault.NOT_AUTHORIZED
+    return failure.fault in _PERMANENT or waits_for_the_end

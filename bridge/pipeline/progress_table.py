@@ -15,8 +15,8 @@ from bridge.translation.runs.runs import OffsetRun, commit_times, decode_change
 @dataclass(slots=True)
 class _Entry:
     progress: Progress
-    top: int | None
-    """The upstream start of the run that `position` is of; None once that run was dropped."""
+    position_run_start: int | None
+    """The upstream start of the run that `progress.position` is of; None once that run was dropped."""
 
 
 class ProgressTable:
@@ -42,8 +42,8 @@ class ProgressTable:
             self._run(run, record)
             return run.copy
         entry = self._entries.get(CopyId(key.source, key.target_topic))
-        if entry is not None and entry.top == key.upstream_start:
-            entry.top = None
+        if entry is not None and entry.position_run_start == key.upstream_start:
+            entry.position_run_start = None
         return None
 
     def _run(self, run: OffsetRun, record: LogRecord) -> None:
@@ -54,13 +54,16 @@ class ProgressTable:
             )
         elif _takes_back(entry, run):
             # What runs said of the offsets from here on is taken back: the log diverged, or was made anew.
-            entry.progress, entry.top = entry.progress._replace(position=run.position), run.upstream_start
+            entry.progress, entry.position_run_start = (
+                entry.progress._replace(position=run.position),
+                run.upstream_start,
+            )
         else:
             before = entry.progress
             entry.progress = advanced(before, run, record.timestamp, self._began_ms)
             if entry.progress.records > before.records:
                 self._sample(before, entry, record)
-            entry.top = max(entry.top or 0, run.upstream_start)
+            entry.position_run_start = max(entry.position_run_start or 0, run.upstream_start)
 
     def _sample(self, before: Progress, entry: _Entry, record: LogRecord) -> None:
         now, copy = entry.progress, CopyId(entry.progress.source, entry.progress.target_topic)
@@ -100,10 +103,10 @@ class ProgressTable:
 
 def _takes_back(entry: _Entry, run: OffsetRun) -> bool:
     position = entry.progress.position
-    if entry.top is None:
+    if entry.position_run_start is None:
         # A bare position is dropped for the first run too, which may begin behind it.
         return run.upstream_start < position
-    return entry.top == run.upstream_start and run.position < position
+    return entry.position_run_start == run.upstream_start and run.position < position
 
 
 def advanced(before: Progress, run: OffsetRun, written_ms: int, began_ms: int) -> Progress:

@@ -156,7 +156,7 @@ class Watcher:
             if ends or time.monotonic() - self._asked > ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
-            await self.rights.look(troubled=bool(self.errors))
+            await self.rights.check(after_errors=bool(self.errors))
             for line in self._unreadable.drain_lines():
                 log.warning("%s", line)
 

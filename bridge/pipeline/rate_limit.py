@@ -19,7 +19,7 @@ _GROWTH = 1.5
 """Room for what a slice without a backlog copies now."""
 _LEAST = 1 / 50
 """Part of an equal share that every slice keeps: what it begins with when records come."""
-_NEWS = 0.1
+_LEAST_CHANGE = 0.1
 """Smallest relative change of a share that slices are told of."""
 
 
@@ -41,7 +41,7 @@ class TokenBucket:
     def take(self, size: int) -> None:
         self._tokens -= size
 
-    def rest(self, now: float) -> None:
+    def idle(self, now: float) -> None:
         """Limits what the bucket keeps while there are no records."""
         self._fill(now)
         self._tokens = min(self._tokens, self._rate * BURST)
@@ -85,5 +85,5 @@ def _demand(use: Use, share: int, equal: float, limit: int) -> float:
     return limit if use.rate >= _USED * share else equal
 
 
-def worth_telling(shares: Sequence[int], newer: Sequence[int]) -> bool:
-    return any(abs(new - old) > _NEWS * old for old, new in zip(shares, newer, strict=True))
+def differs_enough(shares: Sequence[int], newer: Sequence[int]) -> bool:
+    return any(abs(new - old) > _LEAST_CHANGE * old for old, new in zip(shares, newer, strict=True))

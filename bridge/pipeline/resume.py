@@ -27,7 +27,7 @@ from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.after_stock import copied_on
 from bridge.pipeline.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
-from bridge.pipeline.verifying import Logs, pass_over_untrue
+from bridge.pipeline.verifying import Logs, ignore_untrue
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 
@@ -153,7 +153,7 @@ async def open_partitions(
     there |= await _without_data(target, unknown)
     logs = Logs(source, here, committed_only), Logs(target, there, committed_only=True)
     partitions = await _with_copied_before(*logs, partitions, runs)
-    passed_over = await pass_over_untrue(
+    ignored = await ignore_untrue(
         *logs,
         partitions,
         {each.source: runs[each.id] for each in partitions},
@@ -180,8 +180,8 @@ async def open_partitions(
                 gaps += not_empty(
                     copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
                 )
-        if tp in passed_over:
-            gaps.insert(0, contradicted(each, *passed_over[tp], start.offset, now_ms))
+        if tp in ignored:
+            gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
         starts[tp] = Resume(start.offset, tuple(gaps))
     return Opened(starts, {tp: each.end for tp, each in here.items()})
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.rate_limit import Use, new_shares, worth_telling
+from bridge.pipeline.rate_limit import Use, differs_enough, new_shares
 
-SHARE_EVERY = 2.0
+REDISTRIBUTE_SECONDS = 2.0
 """Seconds between two looks at who uses what."""
 
 
@@ -35,4 +35,4 @@ class Sharing:
             for after, before, held in zip(copied, last[1], known, strict=True)
         ]
         newer = new_shares(self._limit, shares, used)
-        return newer if worth_telling(shares, newer) else None
+        return newer if differs_enough(shares, newer) else None

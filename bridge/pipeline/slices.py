@@ -49,9 +49,9 @@ _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
-async def copy_slice(work: Slice, *, again: bool = False, tally: Tally | None = None) -> str:
-    """Copies until the lease ends; returns why it did. `again`: an earlier attempt may have committed since the layout
-    was made. `tally` counts what is committed. Raises nothing that time can heal."""
+async def copy_slice(work: Slice, *, retried: bool = False, tally: Tally | None = None) -> str:
+    """Copies until the lease ends; returns why it did. `retried`: an earlier attempt may have committed since the
+    layout was made. `tally` counts what is committed. Raises nothing that time can heal."""
     async with AsyncExitStack() as stack:
         source = NetworkClient(client_settings(Side.SOURCE, work.spec.props).raw)
         stack.push_async_callback(source.close)
@@ -62,7 +62,7 @@ async def copy_slice(work: Slice, *, again: bool = False, tally: Tally | None = 
         try:
             transforms = await _transforms(work, stack)
             attempts = _Attempts(work, source, target, lease, transforms, tally or Tally())
-            return await attempts.run(again=again)
+            return await attempts.run(retried=retried)
         finally:
             watching.cancel()
             await asyncio.wait({watching})
@@ -156,12 +156,12 @@ class _Attempts:
         self._seen = Seen()
         self._window = InFlightWindow()
 
-    async def run(self, *, again: bool) -> str:
+    async def run(self, *, retried: bool) -> str:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not self._lease.over():
             began = time.monotonic()
             try:
-                await self._life(again=again)
+                await self._life(retried=retried)
                 return self._lease.ended or CAUGHT_UP
             except Moved as moved:
                 report = self._slice_report(moved=moved.partitions)
@@ -174,7 +174,7 @@ class _Attempts:
                 report = self._slice_report(error=str(lost))
             except Refused as refused:
                 if self._goes_on(refused):
-                    again = True
+                    retried = True
                     continue
                 report = self._slice_report(failure=refused.failure(self._copied(refused)))
             except PolicySaysFail as failed:
@@ -195,7 +195,7 @@ class _Attempts:
             if time.monotonic() - began > _LONGEST_PAUSE:
                 backoff.reset()
             await self._sleep(backoff.next())
-            again = True
+            retried = True
         return self._lease.ended
 
     def _slice_report(
@@ -221,7 +221,7 @@ class _Attempts:
             if refused.target in ("", copy.target_topic)
         )
 
-    async def _life(self, *, again: bool) -> None:
+    async def _life(self, *, retried: bool) -> None:
         work, spec = self._work, self._work.spec
         async with AsyncExitStack() as stack:
             producer = TransactionalProducer(
@@ -246,7 +246,7 @@ class _Attempts:
             if spec.syncs_topic and not spec.syncs_on_target:
                 syncs = SyncProducer(producer_settings(Side.SOURCE, spec.props))
                 stack.push_async_callback(syncs.close)
-            records = await read_committed(self._target, spec.runs_topic) if again else work.runs
+            records = await read_committed(self._target, spec.runs_topic) if retried else work.runs
             copier = Copier(
                 work,
                 self._source,
@@ -259,7 +259,7 @@ class _Attempts:
                 self._transforms,
                 self._lease.bucket,
                 joining=lambda: self._lease.added,
-                again=again,
+                retried=retried,
                 tally=self._tally,
             )
             await copier.run(self._lease.over, self._settled)

@@ -30,7 +30,7 @@ from bridge.pipeline.layouts import CAUGHT_UP, Jobs, Slice, balance
 from bridge.pipeline.permanent_errors import permanent
 from bridge.pipeline.progress_watcher import Watcher
 from bridge.pipeline.rate_limit import equal_shares
-from bridge.pipeline.sharing import SHARE_EVERY, Sharing
+from bridge.pipeline.sharing import REDISTRIBUTE_SECONDS, Sharing
 from bridge.pipeline.spark_problem import SparkProblem, said
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 
@@ -329,7 +329,7 @@ class Supervisor:
         """Waits for the end of a layout, and moves shares of its limit to the slices that have use for them."""
         several = len(self._layout.rates) > 1
         sharing = Sharing(self._spec.max_rate, slices) if several else None
-        while not await self._until(over, None if sharing is None else SHARE_EVERY, look=_FOLLOW):
+        while not await self._until(over, None if sharing is None else REDISTRIBUTE_SECONDS, look=_FOLLOW):
             assert sharing is not None
             assert self._watcher is not None
             rates = sharing.shares(self._watcher.progress, self._layout.rates, time.monotonic())

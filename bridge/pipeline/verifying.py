@@ -29,19 +29,19 @@ class Logs(NamedTuple):
     committed_only: bool
 
 
-class PassedOver(NamedTuple):
+class IgnoredRuns(NamedTuple):
     """Runs of a partition that are ignored because they can't be true, the furthest first, and why."""
 
     runs: list[OffsetRun]
     why: str
 
 
-async def pass_over_untrue(
+async def ignore_untrue(
     source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[TopicPartition, PartitionRuns]
-) -> dict[TopicPartition, PassedOver]:
+) -> dict[TopicPartition, IgnoredRuns]:
     """Ignores the newest runs of each partition while they contradict the logs; returns those, by source partition.
     Raises KafkaFailure."""
-    passed_over: dict[TopicPartition, PassedOver] = {}
+    ignored: dict[TopicPartition, IgnoredRuns] = {}
     sides = {Side.SOURCE: source, Side.TARGET: target}
     left = [each for each in partitions if each.source in runs]
     while left:
@@ -52,26 +52,26 @@ async def pass_over_untrue(
                 Side.SOURCE: each.source,
                 Side.TARGET: each.remote,
             }
-            of = runs[each.source]
-            if of.last is None:
+            known = runs[each.source]
+            if known.last is None:
                 continue
             here, there = (sides[side].bounds[tp] for side, tp in tps.items())
-            doubt = doubted(of.last, each, here, there, of.others)
+            doubt = doubted(known.last, each, here, there, known.others)
             if isinstance(doubt, str):
                 untrue[each.source] = each, doubt
             elif doubt is not None:
                 checks[doubt.side][tps[doubt.side]] = each, doubt
-        for side, some in checks.items():
-            untrue |= await _not_borne_out(side, sides[side], some)
+        for side, pending in checks.items():
+            untrue |= await _unconfirmed(side, sides[side], pending)
         for tp, (_, why) in untrue.items():
             wrong = runs[tp].pass_over()
-            passed_over.setdefault(tp, PassedOver([], why)).runs.append(wrong)
+            ignored.setdefault(tp, IgnoredRuns([], why)).runs.append(wrong)
             log.warning("%s-%d: ignoring an offset run, because %s: %s", *tp, why, wrong)
         left = [each for each, _ in untrue.values()]
-    return passed_over
+    return ignored
 
 
-async def _not_borne_out(
+async def _unconfirmed(
     side: Side, logs: Logs, checks: Mapping[TopicPartition, tuple[Copied, Check]]
 ) -> dict[TopicPartition, tuple[Copied, str]]:
     """Reads the records that runs need; returns, by source partition, why a run can't be true whose record is
@@ -88,7 +88,7 @@ async def _not_borne_out(
         answer = answers[tp][there[tp]] if tp in there else None
         if isinstance(answer, KafkaFailure):
             raise answer
-        if not isinstance(answer, Window) or not check.borne_out(answer):
+        if not isinstance(answer, Window) or not check.confirms(answer):
             where = f"{tp.topic}-{tp.partition} on the {side.value}"
             untrue[copied.source] = (
                 copied,

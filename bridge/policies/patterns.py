@@ -15,7 +15,7 @@ LONGEST = 200
 """Limit of a pattern's length, in characters, classes and points, after repetitions are expanded."""
 _CLASSES = {"d": frozenset(string.digits), "w": ALPHABET - frozenset(".-")}
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_MEANING = frozenset("*+?{}()[]|^$\\")
+_METACHARACTERS = frozenset("*+?{}()[]|^$\\")
 
 
 class Unprovable(ValueError):
@@ -129,7 +129,7 @@ class _Reader:
                 return _Item(
                     self._languages.letters(characters), min(characters) if len(characters) == 1 else None
                 )
-        if character in _MEANING:
+        if character in _METACHARACTERS:
             raise Unprovable(f"'{character}' at this place is not supported")
         return _Item(self._languages.letters(_legal(character)), character)
 

@@ -41,10 +41,10 @@ def _read_csv(path: Path) -> tuple[pa.Table, Positions]:
         names = csv.read_csv(pa.BufferReader(file.readline()), parse_options=_PLAIN).column_names
     if errors := column_errors(names):
         raise PositionsRejected("\n".join(errors))
-    cut: list[csv.InvalidRow] = []
+    invalid_rows: list[csv.InvalidRow] = []
 
     def invalid(row: csv.InvalidRow) -> str:
-        cut.append(row)
+        invalid_rows.append(row)
         return "skip"
 
     table = csv.read_csv(
@@ -53,12 +53,12 @@ def _read_csv(path: Path) -> tuple[pa.Table, Positions]:
         csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=invalid),
         csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
     )
-    if cut:
+    if invalid_rows:
         lines = [
             f"line {row.number}: {row.actual_columns} values, and there are {row.expected_columns} columns"
-            for row in cut[:NAMED]
+            for row in invalid_rows[:NAMED]
         ]
-        more = [f"and {len(cut) - NAMED} more lines"] if len(cut) > NAMED else []
+        more = [f"and {len(invalid_rows) - NAMED} more lines"] if len(invalid_rows) > NAMED else []
         raise PositionsRejected("\n".join([*lines, *more]))
     return table, positions_of(table, lambda row: f"line {row + 2}")
 

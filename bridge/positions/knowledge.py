@@ -27,11 +27,11 @@ class Knowledge:
     remarks: tuple[str, ...] = ()
     """Topics that can't be read, and why."""
     source_fault: KafkaFault | None = None
-    source_said: str = ""
+    source_error: str = ""
 
     @property
     def source_failure(self) -> KafkaFailure | None:
-        return None if self.source_fault is None else KafkaFailure(self.source_fault, self.source_said)
+        return None if self.source_fault is None else KafkaFailure(self.source_fault, self.source_error)
 
 
 @dataclass

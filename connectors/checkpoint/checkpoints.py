@@ -8,7 +8,7 @@ from bridge.mm2.checkpoints import CheckpointStore, emit
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import Translated
-from connectors.group_translation.followed_topic import Followed
+from connectors.group_translation.followed_topic import TopicFollower
 from connectors.ports import Tail
 
 Key = tuple[str, TopicPartition]
@@ -23,7 +23,7 @@ class Checkpoints:
         self._in_topic = CheckpointStore()
         self._in_flight: dict[Key, Checkpoint] = {}
         """Handed to Connect, which writes them sooner or later."""
-        self._log = Followed(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
+        self._log = TopicFollower(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
 
     @property
     def unreadable(self) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Side, TopicPartition
-from connectors.group_translation.followed_topic import Followed
+from connectors.group_translation.followed_topic import TopicFollower
 from connectors.ports import Tail
 
 
@@ -19,7 +19,7 @@ class FollowedSyncs:
         self.side, self._mended = side, mended
         self._store = self._new(must_read_to_end=False)
         self._begun = False
-        self._log = Followed(side, tail, OffsetSync.checked, self._apply, self._restart, timeout_ms)
+        self._log = TopicFollower(side, tail, OffsetSync.checked, self._apply, self._restart, timeout_ms)
 
     @property
     def unreadable(self) -> Mapping[str, int]:

@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-_OF_THE_TOPIC = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
+_TOPIC_FAULTS = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
 
 
-class Followed(Generic[R]):
+class TopicFollower(Generic[R]):
     """Reads a topic to its end, again and again. `apply` gets every record in the log's order, `restart` is called
     before the first one of a topic that was created again or is gone. A record that can't be read is skipped alone
     (stock loses the rest of the batch, and all that follows a null value)."""
@@ -69,7 +69,7 @@ class Followed(Generic[R]):
                 if part.at_end:
                     break
         except ClusterAway as away:
-            if away.failure.fault not in _OF_THE_TOPIC:
+            if away.failure.fault not in _TOPIC_FAULTS:
                 raise
             self.missing = away.failure.fault is KafkaFault.UNKNOWN_TOPIC
             if self.missing:

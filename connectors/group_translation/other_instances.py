@@ -17,7 +17,7 @@ from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import Rounds
 from connectors.group_translation.round_records import RoundRecords
 
-_NOT_SEEN = {Reason.SOURCE_NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED}
+_UNREADABLE = {Reason.SOURCE_NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED}
 """Reasons of groups that could not be read when all others were."""
 
 
@@ -88,7 +88,7 @@ class OtherInstances:
                 if record is None or not groups.recall(name, _type(record)):
                     continue
                 records[name] = record
-                if record.reason not in _NOT_SEEN:
+                if record.reason not in _UNREADABLE:
                     rounds.recall(name, committed_of(record), written_of(record))
             if records:
                 self._reports.recalled(records, reason)

@@ -12,7 +12,7 @@ from bridge.model.state_records.state_value import Value
 from bridge.model.values import Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import Translated
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.followed_topic import Followed
+from connectors.group_translation.followed_topic import TopicFollower
 from connectors.ports import Cluster
 
 _NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
@@ -40,8 +40,8 @@ class ReverseFlow:
         alias, wait = options.target_alias, options.admin_timeout_ms
         topics = options.policy.checkpoints_topic(alias), options.policy.readiness_topic(alias)
         checkpoints, readiness = map(source.tail, topics)
-        self._logs: tuple[Followed[Checkpoint], Followed[Change | None]] = (
-            Followed(
+        self._logs: tuple[TopicFollower[Checkpoint], TopicFollower[Change | None]] = (
+            TopicFollower(
                 Side.SOURCE,
                 checkpoints,
                 Checkpoint.checked,
@@ -50,7 +50,7 @@ class ReverseFlow:
                 wait,
                 optional=True,
             ),
-            Followed(
+            TopicFollower(
                 Side.SOURCE, readiness, _decode, self._apply_record, self._records.clear, wait, optional=True
             ),
         )

@@ -9,7 +9,7 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable
 from bridge.translation.runs.runs import OffsetRun, RunKey, decode_change
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.followed_topic import Followed
+from connectors.group_translation.followed_topic import TopicFollower
 from connectors.ports import Cluster
 
 
@@ -23,7 +23,7 @@ class FollowedRuns:
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
         timeout_ms = options.admin_timeout_ms
-        self._log = Followed(
+        self._log = TopicFollower(
             Side.TARGET, tail, decode_change, self._apply, self._restart, timeout_ms, optional=True
         )
 

@@ -17,7 +17,7 @@ from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Side
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.followed_topic import Followed
+from connectors.group_translation.followed_topic import TopicFollower
 from connectors.internal_topics import make
 from connectors.ports import Cluster, Tail
 
@@ -41,7 +41,7 @@ class _Stored(NamedTuple):
     """The value as stored, compressed: a fifth of its size, and a twentieth of the objects'."""
 
 
-class _Records(Followed[LogRecord]):
+class _Records(TopicFollower[LogRecord]):
     """Hands on records undecoded: which connector they are of decides how they are read."""
 
     def __init__(

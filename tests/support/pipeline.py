@@ -303,7 +303,7 @@ class ThreadJobs:
 
     async def attempt(self, work: Slice, *, again: bool = False) -> str:
         """The slice, for as long as it is not cancelled."""
-        task = asyncio.create_task(copy_slice(work, again=again))
+        task = asyncio.create_task(copy_slice(work, retried=again))
         self._copying[task] = asyncio.get_running_loop()
         try:
             await asyncio.wait({task})

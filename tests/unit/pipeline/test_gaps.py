@@ -238,7 +238,7 @@ def test_a_record_bears_a_run_out_by_its_place_and_time(
     check: Check, record: tuple[int, int] | None, true: bool
 ) -> None:
     records = [Row(*record, None, None)] if record else []
-    assert check.borne_out(Window(5, 20, records)) is true
+    assert check.confirms(Window(5, 20, records)) is true
 
 
 @pytest.mark.parametrize("position", [601, 2**60])

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.rate_limit import BURST, STALL, TokenBucket, Use, equal_shares, new_shares, worth_telling
+from bridge.pipeline.rate_limit import (
+    BURST,
+    STALL,
+    TokenBucket,
+    Use,
+    differs_enough,
+    equal_shares,
+    new_shares,
+)
 from bridge.pipeline.sharing import Sharing
 from tests.unit.pipeline.values import copied, spec
 
@@ -69,7 +77,7 @@ def test_a_rate_that_changes_counts_from_then_on(changes: list[tuple[float, floa
 @given(RATES, st.floats(0, 100))
 def test_a_slice_without_records_saves_little(rate: float, seconds: float) -> None:
     bucket = TokenBucket(rate, 0.0)
-    bucket.rest(seconds)
+    bucket.idle(seconds)
     bucket.take(int(rate * BURST) + 1)
     assert bucket.wait(seconds) >= 0
     bucket.take(int(rate) + 1)
@@ -127,8 +135,8 @@ def test_without_a_backlog_all_keep_room() -> None:
 
 
 def test_small_changes_are_not_told() -> None:
-    assert not worth_telling((100, 100), (109, 91))
-    assert worth_telling((100, 100), (111, 89))
+    assert not differs_enough((100, 100), (109, 91))
+    assert differs_enough((100, 100), (111, 89))
 
 
 def work(slot: int, *partitions: int) -> Slice:

@@ -29,14 +29,14 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     collected: list[str] = []
     met = asyncio.Barrier(2)
 
-    async def copy(work: Slice, *, again: bool, tally: Tally) -> str:
+    async def copy(work: Slice, *, retried: bool, tally: Tally) -> str:
         tally.add(10, 100)
         try:
             await met.wait()
             await asyncio.sleep(0.3)
             tally.add(1, 10)
             collected.append("ended")
-            return f"stopped {again}"
+            return f"stopped {retried}"
         except asyncio.CancelledError:
             collected.append("cancelled")
             raise
@@ -46,7 +46,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_slices_of_one_partition_run_side_by_side_and_tell_what_they_commit(ended: list[str]) -> None:
-    rows = list(tasks.progress(slices(2), again=True, every=0.05))
+    rows = list(tasks.progress(slices(2), retried=True, every=0.05))
     for slot in range(2):
         own = [row for row in rows if row.slot == slot]
         assert [(row.records, row.bytes, row.ended) for row in own] == [
@@ -59,7 +59,7 @@ def test_slices_of_one_partition_run_side_by_side_and_tell_what_they_commit(ende
 
 
 def test_slices_end_when_nobody_asks_for_their_rows_any_more(ended: list[str]) -> None:
-    rows = tasks.progress(slices(2), again=False, every=0.05)
+    rows = tasks.progress(slices(2), retried=False, every=0.05)
     assert isinstance(rows, Iterator)
     assert next(rows).records == 10
     rows.close()  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def test_a_failed_slice_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tasks, "copy_slice", copy)
     with pytest.raises(RuntimeError, match="out of memory"):
-        list(tasks.progress(slices(1), again=False))
+        list(tasks.progress(slices(1), retried=False))
 
 
 def test_the_function_needs_none_of_our_modules_before_it_is_called(
