@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bridge.audit.alignment import aligned, by_count, longest_rising
 from bridge.audit.compaction import Newest
-from bridge.audit.differences import DIGEST_BITS, NO_WINDOW, Difference, Findings, Kind, NotCompared
+from bridge.audit.differences import DIGEST_BITS, NO_WINDOW, Difference, DifferenceKind, Findings, NotCompared
 from bridge.audit.sequences import DIGEST, KEY, OFFSET, TIMESTAMP, Numbers, between
 from bridge.audit.stretches import Rules, Stretch, claimed, run_of
 
@@ -80,7 +80,7 @@ class _Comparison:
         in_order = self._in_order(moved, places)
         self._mate[moved], self._original[places] = places, moved
         for here, there in zip(moved[~in_order].tolist(), places[~in_order].tolist(), strict=True):
-            self._differ(Kind.OUT_OF_ORDER, here, there, claimed_offset=self._claim(here))
+            self._differ(DifferenceKind.OUT_OF_ORDER, here, there, claimed_offset=self._claim(here))
         self._wrong_runs(moved[in_order])
 
     def _in_order(self, moved: Numbers, places: Numbers) -> Flags:
@@ -121,7 +121,7 @@ class _Comparison:
                 by_run.setdefault(run, []).append(index)
         for run, indexes in by_run.items():
             self._differ(
-                Kind.WRONG_RUN,
+                DifferenceKind.WRONG_RUN,
                 indexes[0],
                 int(self._mate[indexes[0]]),
                 claimed_offset=self._claim(indexes[0]),
@@ -197,7 +197,7 @@ class _Comparison:
         return self._stretch.ends and gap == int((self._mate >= 0).sum())
 
     def _changed(self, here: int, there: int) -> None:
-        self._differ(Kind.CHANGED, here, there, claimed_offset=self._claim(here))
+        self._differ(DifferenceKind.CHANGED, here, there, claimed_offset=self._claim(here))
         self._mate[here], self._original[there] = there, here
 
     def _name_rest(self) -> None:
@@ -210,17 +210,17 @@ class _Comparison:
             if newest.took_copy(index):
                 self._unknown(self._source, index)
             else:
-                self._differ(Kind.MISSING, index, None, claimed_offset=self._claim(index))
+                self._differ(DifferenceKind.MISSING, index, None, claimed_offset=self._claim(index))
         first = self._first_with_digest(others)
         for index in others.tolist():
             if (here := first.get(int(self._target[DIGEST, index]))) is not None:
                 mate = int(self._mate[here])
                 copy = int(self._target[OFFSET, mate]) if mate >= 0 else None
-                self._differ(Kind.TWICE, here, index, copy_offset=copy)
+                self._differ(DifferenceKind.TWICE, here, index, copy_offset=copy)
             elif newest.took_original(index):
                 self._unknown(self._target, index)
             else:
-                self._differ(Kind.EXTRA, None, index)
+                self._differ(DifferenceKind.EXTRA, None, index)
 
     def _first_with_digest(self, others: Numbers) -> dict[int, int]:
         """Returns by digest the first record of the source that has it."""
@@ -232,7 +232,7 @@ class _Comparison:
 
     def _differ(
         self,
-        kind: Kind,
+        kind: DifferenceKind,
         here: int | None,
         there: int | None,
         *,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """How a record of the source and the target's copy differ."""
 
     MISSING = "missing"
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
     """Offsets are None where there is none on that side. `records`: how many a run is wrong about, else 1. `run`: where
     on the source the run starts. `digest` and `claimed` serve to put together what several stretches have found."""
 
-    kind: Kind
+    kind: DifferenceKind
     source_offset: int | None
     target_offset: int | None
     timestamp: int = -1
@@ -53,7 +53,7 @@ NOT_OFFSETS = frozenset({NotCompared.BELOW_SOURCE_START, NotCompared.BELOW_TARGE
 
 
 @dataclass(slots=True)
-class Window:
+class AuditWindow:
     """Counts of a partition's time window: of the records that were compared. `digest`s are sums of the records'
     digests, so that they do not depend on order or batches."""
 
@@ -65,7 +65,7 @@ class Window:
     unknown: int = 0
     found: dict[str, int] = field(default_factory=dict)
 
-    def add(self, other: Window) -> None:
+    def add(self, other: AuditWindow) -> None:
         self.source_records += other.source_records
         self.target_records += other.target_records
         self.source_digest = (self.source_digest + other.source_digest) & DIGEST_BITS
@@ -89,14 +89,14 @@ class Findings:
     """What the comparison of one stretch, or of several, has found: counts by window, of all differences; the first
     differences themselves; and what was not compared, by why."""
 
-    windows: dict[int, Window] = field(default_factory=dict)
+    windows: dict[int, AuditWindow] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     not_compared: dict[str, int] = field(default_factory=dict)
     left_out: int = 0
     """Differences that are counted and not listed."""
 
-    def window(self, number: int) -> Window:
-        return self.windows.setdefault(number, Window())
+    def window(self, number: int) -> AuditWindow:
+        return self.windows.setdefault(number, AuditWindow())
 
     def leave(self, why: NotCompared, count: int) -> None:
         if count:
@@ -105,7 +105,7 @@ class Findings:
     @property
     def found(self) -> dict[str, int]:
         """All differences, by kind."""
-        total = Window()
+        total = AuditWindow()
         for each in self.windows.values():
             for kind, count in each.found.items():
                 total.count(kind, count)

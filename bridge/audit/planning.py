@@ -12,7 +12,7 @@ import numpy as np
 
 from bridge.audit.differences import NotCompared
 from bridge.audit.sequences import Numbers
-from bridge.audit.stretches import COUNT, DOWNSTREAM, NO_SPANS, UPSTREAM, Free, Offsets, Sides, Stretch
+from bridge.audit.stretches import COUNT, DOWNSTREAM, NO_SPANS, UPSTREAM, Free, LogPair, Offsets, Stretch
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import Bounds
 from bridge.translation.runs.holes import EVERYTHING, spans, whole
@@ -26,7 +26,7 @@ class Logs:
     that hold their copies, by time, where no run tells. `pairs`: offsets of both sides that are known to belong
     together, where no run tells."""
 
-    sides: Sides
+    sides: LogPair
     source: Bounds
     target: Bounds
     runs: Sequence[OffsetRun] = ()
@@ -36,7 +36,7 @@ class Logs:
 
 
 @dataclass(slots=True)
-class Plan:
+class AuditPlan:
     """What an audit compares of one partition. `left`: offsets or records that are not compared, by reason."""
 
     stretches: list[Stretch] = field(default_factory=list)
@@ -47,10 +47,10 @@ class Plan:
             self.left[why] = self.left.get(why, 0) + count
 
 
-def planned(logs: Logs, offsets_each: int, *, whole_partition: bool = False) -> Plan:
+def planned(logs: Logs, offsets_each: int, *, whole_partition: bool = False) -> AuditPlan:
     """Plans stretches of about `offsets_each` source offsets, or one (`whole_partition`): where compaction counts, the
     newest record of a key may be anywhere."""
-    plan = Plan()
+    plan = AuditPlan()
     parts = list(_by_runs(logs, plan) if logs.runs else _by_content(logs))
     groups: list[list[_Part]] = []
     held = 0
@@ -122,7 +122,7 @@ def _by_content(logs: Logs) -> Iterator[_Part]:
         yield _Part(part, other, free=(Free(part, other),))
 
 
-def _by_runs(logs: Logs, plan: Plan) -> Iterator[_Part]:
+def _by_runs(logs: Logs, plan: AuditPlan) -> Iterator[_Part]:
     """Parts that cover both logs without a gap: a run with what stands behind it on the target, and what lies between
     runs that do not continue each other."""
     runs = logs.runs
@@ -152,7 +152,7 @@ def _by_runs(logs: Logs, plan: Plan) -> Iterator[_Part]:
 
 
 def _uncovered(
-    logs: Logs, plan: Plan, upstream: int, covered: int, downstream: int, start: int, is_first: bool
+    logs: Logs, plan: AuditPlan, upstream: int, covered: int, downstream: int, start: int, is_first: bool
 ) -> Iterator[_Part]:
     """Plans what no run covers: copied by another mirror, lost, or never copied."""
     source = _clipped(logs, Offsets(upstream, max(upstream, covered)))
@@ -163,7 +163,7 @@ def _uncovered(
         yield _Part(source, target, free=(Free(source, target),))
 
 
-def _run(logs: Logs, plan: Plan, run: OffsetRun, source: Offsets, target: Offsets) -> Iterator[_Part]:
+def _run(logs: Logs, plan: AuditPlan, run: OffsetRun, source: Offsets, target: Offsets) -> Iterator[_Part]:
     claims = _spans(run)
     kept_source = _clipped(logs, source)
     if run.transformed:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.audit.differences import NO_WINDOW, Difference, Findings, Kind
-from bridge.audit.stretches import Sides
+from bridge.audit.differences import NO_WINDOW, Difference, DifferenceKind, Findings
+from bridge.audit.stretches import LogPair
 from bridge.model.values import TopicPartition
 
 
-class Verdict(StrEnum):
+class AuditVerdict(StrEnum):
     EQUAL = "equal"
     DIFFERENT = "different"
     NOT_KNOWN = "not known"
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(slots=True)
-class PartitionReport:
+class PartitionResult:
     """The result for one partition. `by_runs`: whether runs told which records belong together. `failures`: why
     something could not be compared."""
 
@@ -31,38 +31,38 @@ class PartitionReport:
     failures: list[str] = field(default_factory=list)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AuditVerdict:
         if self.findings.found:
-            return Verdict.DIFFERENT
-        return Verdict.NOT_KNOWN if self.failures else Verdict.EQUAL
+            return AuditVerdict.DIFFERENT
+        return AuditVerdict.NOT_KNOWN if self.failures else AuditVerdict.EQUAL
 
 
 @dataclass(slots=True)
-class Report:
+class AuditReport:
     """The result of an audit. `failures`: of topics as a whole. `sample`: share of the stretches that were compared,
     None for all. `window_ms`: of a time window."""
 
-    partitions: list[PartitionReport]
+    partitions: list[PartitionResult]
     failures: list[str]
     window_ms: int
     sample: float | None = None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AuditVerdict:
         verdicts = {each.verdict for each in self.partitions}
-        if Verdict.DIFFERENT in verdicts:
-            return Verdict.DIFFERENT
-        unknown = self.failures or Verdict.NOT_KNOWN in verdicts or not self.partitions
-        return Verdict.NOT_KNOWN if unknown else Verdict.EQUAL
+        if AuditVerdict.DIFFERENT in verdicts:
+            return AuditVerdict.DIFFERENT
+        unknown = self.failures or AuditVerdict.NOT_KNOWN in verdicts or not self.partitions
+        return AuditVerdict.NOT_KNOWN if unknown else AuditVerdict.EQUAL
 
 
-Outcome = tuple[Sides, Findings | str]
+Outcome = tuple[LogPair, Findings | str]
 """Of one stretch; text says why it could not be compared."""
 
 
 def put_together(
-    partitions: Iterable[PartitionReport], outcomes: Iterable[Outcome], window_ms: int
-) -> list[PartitionReport]:
+    partitions: Iterable[PartitionResult], outcomes: Iterable[Outcome], window_ms: int
+) -> list[PartitionResult]:
     """Adds what stretches have found to the reports of their partitions. A record that one stretch misses and another
     one has too much is out of order."""
     reports = {each.source: each for each in partitions}
@@ -89,22 +89,24 @@ def _add(total: Findings, part: Findings) -> None:
     total.left_out += part.left_out
 
 
-def extra_digests(part: PartitionReport) -> frozenset[int]:
+def extra_digests(part: PartitionResult) -> frozenset[int]:
     """The digests of the records that the target has too many of, as far as they are listed."""
-    return frozenset(each.digest for each in part.findings.differences if each.kind is Kind.EXTRA)
+    return frozenset(each.digest for each in part.findings.differences if each.kind is DifferenceKind.EXTRA)
 
 
-def name_copies(part: PartitionReport, originals: Mapping[int, tuple[int, int]], window_ms: int) -> None:
+def name_copies(part: PartitionResult, originals: Mapping[int, tuple[int, int]], window_ms: int) -> None:
     """Names what is there too often, by where on the source records of these digests stand and where their copies are
     claimed to be (-1 for unknown)."""
     findings = part.findings
 
     def named(each: Difference) -> Difference:
-        if each.kind is not Kind.EXTRA or each.digest not in originals:
+        if each.kind is not DifferenceKind.EXTRA or each.digest not in originals:
             return each
         offset, copy = originals[each.digest]
-        _recount(findings, each, Kind.TWICE, window_ms)
-        return each._replace(kind=Kind.TWICE, source_offset=offset, copy_offset=copy if copy >= 0 else None)
+        _recount(findings, each, DifferenceKind.TWICE, window_ms)
+        return each._replace(
+            kind=DifferenceKind.TWICE, source_offset=offset, copy_offset=copy if copy >= 0 else None
+        )
 
     findings.differences = sorted(map(named, findings.differences), key=_place)
 
@@ -113,23 +115,23 @@ def _paired(findings: Findings, window_ms: int) -> list[Difference]:
     """The differences in order, those that belong together as one."""
     missing: defaultdict[int, list[Difference]] = defaultdict(list)
     for each in findings.differences:
-        if each.kind is Kind.MISSING:
+        if each.kind is DifferenceKind.MISSING:
             missing[each.digest].append(each)
     result: list[Difference] = []
     moved = set[Difference]()
     for each in findings.differences:
-        if each.kind is Kind.EXTRA and missing.get(each.digest):
+        if each.kind is DifferenceKind.EXTRA and missing.get(each.digest):
             lost = missing[each.digest].pop(0)
             moved.add(lost)
             _recount(findings, each, None, window_ms)
-            _recount(findings, lost, Kind.OUT_OF_ORDER, window_ms)
-            result.append(lost._replace(kind=Kind.OUT_OF_ORDER, target_offset=each.target_offset))
+            _recount(findings, lost, DifferenceKind.OUT_OF_ORDER, window_ms)
+            result.append(lost._replace(kind=DifferenceKind.OUT_OF_ORDER, target_offset=each.target_offset))
         else:
             result.append(each)
     return sorted((each for each in result if each not in moved), key=_place)
 
 
-def _recount(findings: Findings, each: Difference, kind: Kind | None, window_ms: int) -> None:
+def _recount(findings: Findings, each: Difference, kind: DifferenceKind | None, window_ms: int) -> None:
     """Counts a difference as one of another kind, or not at all."""
     window = findings.window(each.timestamp // window_ms if each.timestamp >= 0 else NO_WINDOW)
     window.count(each.kind, -1)

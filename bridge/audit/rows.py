@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from bridge.audit.differences import NO_WINDOW, Kind, NotCompared, Window
-from bridge.audit.report import PartitionReport, Report
+from bridge.audit.differences import NO_WINDOW, AuditWindow, DifferenceKind, NotCompared
+from bridge.audit.report import AuditReport, PartitionResult
 
 SUMMARY: Mapping[str, str] = MappingProxyType(
     {
@@ -22,7 +22,7 @@ SUMMARY: Mapping[str, str] = MappingProxyType(
         "source_digest": "string",
         "target_digest": "string",
         "same": "bigint",
-        **{kind.value: "bigint" for kind in Kind},
+        **{kind.value: "bigint" for kind in DifferenceKind},
         "unknown": "bigint",
         "verdict": "string",
         "by_runs": "boolean",
@@ -49,14 +49,14 @@ def schema(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def summary_rows(report: Report) -> list[dict[str, Any]]:
+def summary_rows(report: AuditReport) -> list[dict[str, Any]]:
     """A row for each partition and window. What was not compared, and why something could not be, is said in the first
     row of a partition, which is there in any case."""
     return [row for part in report.partitions for row in _partition_rows(part, report.window_ms)]
 
 
-def _partition_rows(part: PartitionReport, window_ms: int) -> list[dict[str, Any]]:
-    windows: Mapping[int, Window] = part.findings.windows or {NO_WINDOW: Window()}
+def _partition_rows(part: PartitionResult, window_ms: int) -> list[dict[str, Any]]:
+    windows: Mapping[int, AuditWindow] = part.findings.windows or {NO_WINDOW: AuditWindow()}
     rows = list[dict[str, Any]]()
     for number, window in sorted(windows.items()):
         rows.append(
@@ -71,7 +71,7 @@ def _partition_rows(part: PartitionReport, window_ms: int) -> list[dict[str, Any
                 "source_digest": f"{window.source_digest:016x}",
                 "target_digest": f"{window.target_digest:016x}",
                 "same": window.same,
-                **{kind.value: window.found.get(kind, 0) for kind in Kind},
+                **{kind.value: window.found.get(kind, 0) for kind in DifferenceKind},
                 "unknown": window.unknown,
                 "verdict": part.verdict.value,
                 "by_runs": part.by_runs,
@@ -84,7 +84,7 @@ def _partition_rows(part: PartitionReport, window_ms: int) -> list[dict[str, Any
     return rows
 
 
-def difference_rows(report: Report) -> list[dict[str, Any]]:
+def difference_rows(report: AuditReport) -> list[dict[str, Any]]:
     return [
         {
             "topic": part.source.topic,
@@ -104,21 +104,21 @@ def difference_rows(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def totals(part: PartitionReport) -> dict[str, int]:
+def totals(part: PartitionResult) -> dict[str, int]:
     """Sums of a partition over its windows."""
-    total = Window()
+    total = AuditWindow()
     for window in part.findings.windows.values():
         total.add(window)
     return {
         "source_records": total.source_records,
         "target_records": total.target_records,
         "same": total.same,
-        **{kind.value: total.found.get(kind, 0) for kind in Kind},
+        **{kind.value: total.found.get(kind, 0) for kind in DifferenceKind},
         "unknown": total.unknown,
     }
 
 
-def not_compared(report: Report) -> dict[str, int]:
+def not_compared(report: AuditReport) -> dict[str, int]:
     """Sums of all partitions, by why."""
     total = dict[str, int]()
     for why in NotCompared:

@@ -27,7 +27,7 @@ def between(sequence: Numbers, start: int, end: int) -> slice:
     return slice(int(first), int(last))
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record stands, and when it says that it was made (ms, -1 for unknown)."""
 
     offset: int
@@ -37,6 +37,6 @@ class Place(NamedTuple):
     tombstone: bool
 
 
-def place(sequence: Numbers, index: int) -> Place:
+def place(sequence: Numbers, index: int) -> RecordPlace:
     offset, timestamp, digest, key, tombstone = sequence[:, index].tolist()
-    return Place(offset, timestamp, digest, key, bool(tombstone))
+    return RecordPlace(offset, timestamp, digest, key, bool(tombstone))

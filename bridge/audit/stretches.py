@@ -32,7 +32,7 @@ class Free(NamedTuple):
     target: Offsets
 
 
-class Sides(NamedTuple):
+class LogPair(NamedTuple):
     """A partition and its copy, with the topics' ids."""
 
     source: TopicPartition
@@ -59,7 +59,7 @@ class Stretch(NamedTuple):
     side may have been deleted here. `ends`: what the source has behind the last pair may not be copied yet; `behind`:
     it has more than is compared here."""
 
-    sides: Sides
+    sides: LogPair
     number: int
     source: Offsets
     target: Offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bridge.audit.differences import Difference, Findings, Kind, Window
+from bridge.audit.differences import AuditWindow, Difference, DifferenceKind, Findings
 
 _COUNTS = ("source_records", "target_records", "source_digest", "target_digest", "same", "unknown")
 
@@ -21,7 +21,7 @@ def packed(findings: Findings) -> str:
 def unpacked(text: str) -> Findings:
     windows, differences, not_compared, left_out = json.loads(text)
     return Findings(
-        {int(number): Window(*row) for number, row in windows.items()},
+        {int(number): AuditWindow(*row) for number, row in windows.items()},
         [_difference(row) for row in differences],
         not_compared,
         left_out,
@@ -29,4 +29,4 @@ def unpacked(text: str) -> Findings:
 
 
 def _difference(row: list[Any]) -> Difference:
-    return Difference(Kind(row[0]), *row[1:])
+    return Difference(DifferenceKind(row[0]), *row[1:])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.errors import ConfigRejected
-from bridge.kafka.config.properties import Place
+from bridge.kafka.config.properties import KeyPrefixes
 from bridge.kafka.config.settings import ClientSettings, settings_at
 from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.values import Side
@@ -40,7 +40,7 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
 
     Stock drops client properties that are not about connection and security; here they work, or are an error.
     """
-    place = Place() if side is None else Place.of(side)
+    place = KeyPrefixes() if side is None else KeyPrefixes.of(side)
     config = _definition(place).validate(props)
     plugins = Plugins(props, config)
     policy = plugins.load(REPLICATION_POLICY)
@@ -56,7 +56,7 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
     return MirrorClientConfig(settings, sound(policy))
 
 
-def _definition(place: Place) -> ConfigDef:
+def _definition(place: KeyPrefixes) -> ConfigDef:
     bootstrap = Key(
         f"{place.connection}bootstrap.servers",
         Type.LIST,

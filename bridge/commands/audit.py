@@ -22,7 +22,7 @@ from bridge.commands.tables import count
 from bridge.errors import BridgeError, ConfigRejected
 
 if TYPE_CHECKING:
-    from bridge.audit.report import Report
+    from bridge.audit.report import AuditReport
     from bridge.commands.audit_files import ReportFile
     from bridge.spark.auditing.options import AuditOptions
 
@@ -117,7 +117,7 @@ def _options(path: Path, **asked: Any) -> AuditOptions:
     return options
 
 
-def _audited(options: AuditOptions) -> Report:
+def _audited(options: AuditOptions) -> AuditReport:
     """Raises BridgeError and SparkProblem."""
     from bridge.spark.auditing.running import audited
     from bridge.spark.auditing.session import session
@@ -165,14 +165,16 @@ def _progress(context: Any) -> Iterator[Any]:
             thread.join()
 
 
-def _status(report: Report) -> int:
-    from bridge.audit.report import Verdict
+def _status(report: AuditReport) -> int:
+    from bridge.audit.report import AuditVerdict
 
-    return {Verdict.EQUAL: 0, Verdict.DIFFERENT: DIFFERENT, Verdict.NOT_KNOWN: NOT_KNOWN}[report.verdict]
+    return {AuditVerdict.EQUAL: 0, AuditVerdict.DIFFERENT: DIFFERENT, AuditVerdict.NOT_KNOWN: NOT_KNOWN}[
+        report.verdict
+    ]
 
 
-def _show(report: Report) -> None:
-    from bridge.audit.differences import Kind
+def _show(report: AuditReport) -> None:
+    from bridge.audit.differences import DifferenceKind
     from bridge.audit.rows import difference_rows, not_compared, totals
 
     rows = [
@@ -188,7 +190,7 @@ def _show(report: Report) -> None:
         "source records",
         "target records",
         "same",
-        *(kind.value.replace("_", " ") for kind in Kind),
+        *(kind.value.replace("_", " ") for kind in DifferenceKind),
         "unknown",
     )
     if rows:

@@ -22,7 +22,7 @@ from bridge.whole_files import whole_file, whole_folder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bridge.audit.report import Report
+    from bridge.audit.report import AuditReport
 
 _JSON, _PARQUET = ".json", ".parquet"
 _PARTS = ("summary", "differences")
@@ -68,7 +68,7 @@ class ReportFile:
         if more:
             raise CannotWrite(f" holds more than an audit ({more[0]}): give another name, or remove it")
 
-    def write(self, report: Report) -> None:
+    def write(self, report: AuditReport) -> None:
         """Raises OSError."""
         if self._kind == _JSON:
             with whole_file(self._path) as file:
@@ -107,7 +107,7 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pa.T
     return pa.table(arrays)
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(report: AuditReport) -> dict[str, Any]:
     """Returns the report as JSON has it."""
 
     def plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from bridge.commands.show import Output, OutputOption, show_rows
 
 if TYPE_CHECKING:
     from bridge.errors import KafkaFailure
-    from bridge.spark.indexing.index import Index, Jobs, Pace
+    from bridge.spark.indexing.index import Index, Pace, PairJobs
 
 LEFT_OUT = 3
 """The exit status where some topics were left out, or not read."""
@@ -46,12 +46,12 @@ def index(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     from bridge.errors import OperationRefused
     from bridge.pipeline.spark_problem import SparkProblem
-    from bridge.spark.indexing.index import JobFailed
+    from bridge.spark.indexing.index import IndexJobFailed
 
     try:
         with reported():
             done = _index(config, interval if follow else None)
-    except (OperationRefused, JobFailed, SparkProblem) as refused:
+    except (OperationRefused, IndexJobFailed, SparkProblem) as refused:
         end(str(refused), CANNOT_START)
     _show(done, output)
     for line in done.refused:
@@ -98,7 +98,7 @@ def _index(path: Path, interval: float | None) -> Index:
     return made
 
 
-async def _run(made: Index, jobs: Jobs, interval: float | None) -> None:
+async def _run(made: Index, jobs: PairJobs, interval: float | None) -> None:
     """Indexes once, or at an interval until the first SIGINT or SIGTERM. Raises KafkaFailure, OperationRefused
     and JobFailed."""
     from bridge.spark.indexing.index import Pace

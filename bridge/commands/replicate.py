@@ -24,7 +24,7 @@ from bridge.commands.exit_status import (
     note,
     reported,
 )
-from bridge.commands.views import Copying, Lines, LiveTable, View
+from bridge.commands.views import Copying, LineView, LiveTable, View
 from bridge.connector_files import load_connector, unresolved
 from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem
@@ -95,7 +95,7 @@ def replicate(
 
 def view_of() -> View:
     """The view for what standard output is."""
-    return LiveTable(Console(highlight=False)) if sys.stdout.isatty() else Lines()
+    return LiveTable(Console(highlight=False)) if sys.stdout.isatty() else LineView()
 
 
 def _checked(path: Path, name: str | None) -> dict[str, str]:

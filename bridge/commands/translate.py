@@ -14,7 +14,7 @@ from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, r
 
 if TYPE_CHECKING:
     from bridge.positions.flow import Flow
-    from bridge.positions.translator import Positions, Translated
+    from bridge.positions.translator import PositionColumns, TranslatedPositions
 
 SOME_UNKNOWN = 3
 """The exit status where some positions are pending, as `readiness` has it for what is not known."""
@@ -81,15 +81,17 @@ def _flow(path: Path) -> tuple[dict[str, str], Flow]:
     return props, Flow.from_props(props, StaticClientCheck())
 
 
-async def _translate(flow: Flow, props: Mapping[str, str], positions: Positions, lookups: int) -> Translated:
+async def _translate(
+    flow: Flow, props: Mapping[str, str], positions: PositionColumns, lookups: int
+) -> TranslatedPositions:
     """Raises KafkaFailure."""
     from bridge.kafka.clusters import KafkaClusters
-    from bridge.positions.translator import Translator
+    from bridge.positions.translator import PositionTranslator
     from connectors.cluster_away import ClusterAway
 
     clusters = KafkaClusters()
     try:
-        translator = Translator(flow, clusters, props, lookups)
+        translator = PositionTranslator(flow, clusters, props, lookups)
         knowledge = await translator.load()
         for remark in knowledge.remarks:
             note(remark)
@@ -103,7 +105,7 @@ async def _translate(flow: Flow, props: Mapping[str, str], positions: Positions,
         await clusters.close()
 
 
-def _conclude(translated: Translated) -> None:
+def _conclude(translated: TranslatedPositions) -> None:
     """Says how many there are of each, and ends with the status."""
     import numpy as np
 

@@ -75,7 +75,7 @@ class View(Protocol):
         """Shows the end."""
 
 
-class Lines:
+class LineView:
     """Writes for logs and pipes: a line every few seconds on standard output, and errors at once on standard error."""
 
     def __init__(self) -> None:

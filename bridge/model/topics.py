@@ -63,7 +63,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class Operation(IntEnum):
+class TopicOperation(IntEnum):
     """The operations on topics."""
 
     ALL = 2
@@ -93,7 +93,7 @@ class TopicAcl(NamedTuple):
     pattern: PatternType
     principal: str
     host: str
-    operation: Operation
+    operation: TopicOperation
     permission: Permission
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.model.copying import Copied
 from bridge.model.lookups import Read, Window
 from bridge.model.values import RecordView, Side, TopicPartition
-from bridge.pipeline.verifying import Logs
+from bridge.pipeline.verifying import ClusterLogs
 from bridge.translation.records.log_window import same
 
 _BYTES = 1024
@@ -19,7 +19,9 @@ _MOST_STEPS = 16
 """Offsets at the end of a target's log that are looked at for a record: the others hold marks of transactions."""
 
 
-async def copied_on(source: Logs, target: Logs, partitions: Sequence[Copied]) -> set[TopicPartition]:
+async def copied_on(
+    source: ClusterLogs, target: ClusterLogs, partitions: Sequence[Copied]
+) -> set[TopicPartition]:
     """Source partitions of those that are to begin where a stock mirror had come to whose copies do not end with the
     record before that, or whose end nobody can tell. Raises KafkaFailure."""
     last_copied = {each.source: each.start - 1 for each in partitions if each.start}
@@ -42,7 +44,7 @@ async def copied_on(source: Logs, target: Logs, partitions: Sequence[Copied]) ->
 
 
 async def _at(
-    logs: Logs, side: Side, offsets: Mapping[TopicPartition, int]
+    logs: ClusterLogs, side: Side, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, RecordView]:
     """Reads the records at these offsets, of those that exist."""
     needs = {
@@ -62,7 +64,7 @@ async def _at(
     return records
 
 
-async def _last(logs: Logs, tps: Sequence[TopicPartition]) -> dict[TopicPartition, RecordView]:
+async def _last(logs: ClusterLogs, tps: Sequence[TopicPartition]) -> dict[TopicPartition, RecordView]:
     records: dict[TopicPartition, RecordView] = {}
     for step in range(1, _MOST_STEPS + 1):
         left = {tp: logs.bounds[tp].end - step for tp in tps if tp not in records}
@@ -81,7 +83,7 @@ def _same_texts(one: RecordView | None, other: RecordView | None) -> bool:
     return one is not None and other is not None and (one.key, one.value) == (other.key, other.value)
 
 
-async def _late(target: Logs, topics: set[str]) -> set[str]:
+async def _late(target: ClusterLogs, topics: set[str]) -> set[str]:
     """The topics whose brokers overwrite timestamps."""
     configs = await describe_configs(target.client, sorted(topics)) if topics else {}
     return {

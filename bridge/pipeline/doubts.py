@@ -17,7 +17,7 @@ from bridge.translation.runs.markers import holes_of
 from bridge.translation.runs.runs import OffsetRun
 
 
-class Check(NamedTuple):
+class RunCheck(NamedTuple):
     """The record that has to be there if the run is true. `timestamp`: -1 for not known."""
 
     side: Side
@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
 def doubted(
     run: OffsetRun, copied: Copied, source: Bounds, target: Bounds, others: Iterable[OffsetRun]
-) -> Check | str | None:
+) -> RunCheck | str | None:
     """Compares a run with the logs: None where nothing contradicts it; why it can't be true; or the record that would
     prove it. `others`: the runs of the partition that it contradicts.
 
@@ -50,10 +50,10 @@ def doubted(
     if beyond_source and (beyond_target or not run.upstream_count):
         return "both logs end before it"
     if beyond_source:
-        return Check(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
+        return RunCheck(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
     if beyond_target:
         # What a transform made of the timestamp is the copy's, and not the record's.
-        return Check(Side.SOURCE, run.upstream_end - 1, -1 if run.transformed else run.last_timestamp)
+        return RunCheck(Side.SOURCE, run.upstream_end - 1, -1 if run.transformed else run.last_timestamp)
     return None
 
 

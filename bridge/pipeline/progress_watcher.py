@@ -19,7 +19,7 @@ from bridge.model.cluster_names import cluster_name
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, Gap, PipelineSpec, Progress
 from bridge.model.state_records.fields import SchemaError
-from bridge.model.state_records.unreadable import Unreadable
+from bridge.model.state_records.unreadable import UnreadableRecords
 from bridge.model.values import Bounds, CopyId, LogRecord, Side, TopicPartition
 from bridge.pipeline.denied import Rights
 from bridge.pipeline.gaps import read_ledger
@@ -46,7 +46,7 @@ class Watcher:
         self._runs = TopicTail(target, spec.runs_topic, committed_only=True)
         self._ledger = TopicTail(target, spec.gaps_topic, committed_only=True)
         self._reports = TopicTail(target, spec.layout_topic)
-        self._unreadable = Unreadable([spec.runs_topic, spec.gaps_topic, spec.layout_topic])
+        self._unreadable = UnreadableRecords([spec.runs_topic, spec.gaps_topic, spec.layout_topic])
         self._looking = asyncio.Lock()
         self._news = False
         """Whether the last look has read anything."""

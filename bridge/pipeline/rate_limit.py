@@ -51,7 +51,7 @@ class TokenBucket:
         self._tokens, self._at = min(filled, self._rate * STALL), now
 
 
-class Use(NamedTuple):
+class ShareUse(NamedTuple):
     """A slice's use of its share: bytes per second, and whether records wait."""
 
     rate: float
@@ -62,7 +62,7 @@ def equal_shares(limit: int, slices: int) -> tuple[int, ...]:
     return (max(1, limit // slices),) * slices
 
 
-def new_shares(limit: int, shares: Sequence[int], used: Sequence[Use]) -> tuple[int, ...]:
+def new_shares(limit: int, shares: Sequence[int], used: Sequence[ShareUse]) -> tuple[int, ...]:
     """Returns the share of each slice, all together the limit. Slices without a backlog keep room for what they copy,
     and some more; what that leaves goes in equal parts to those that have one, and of these only as much to one that
     does not use it as an equal share. What is left even then goes to those with a backlog, or, without any, to all."""
@@ -79,7 +79,7 @@ def new_shares(limit: int, shares: Sequence[int], used: Sequence[Use]) -> tuple[
     return tuple(max(1, int(each)) for each in given)
 
 
-def _demand(use: Use, share: int, equal: float, limit: int) -> float:
+def _demand(use: ShareUse, share: int, equal: float, limit: int) -> float:
     if not use.backlog:
         return max(_GROWTH * use.rate, _LEAST * equal)
     return limit if use.rate >= _USED * share else equal

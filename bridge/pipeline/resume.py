@@ -27,7 +27,7 @@ from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.after_stock import copied_on
 from bridge.pipeline.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
-from bridge.pipeline.verifying import Logs, ignore_untrue
+from bridge.pipeline.verifying import ClusterLogs, ignore_untrue
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 
@@ -151,7 +151,7 @@ async def open_partitions(
         for copy in (each.copies if each.copied_before else [each])
     }
     there |= await _without_data(target, unknown)
-    logs = Logs(source, here, committed_only), Logs(target, there, committed_only=True)
+    logs = ClusterLogs(source, here, committed_only), ClusterLogs(target, there, committed_only=True)
     partitions = await _with_copied_before(*logs, partitions, runs)
     ignored = await ignore_untrue(
         *logs,
@@ -187,7 +187,10 @@ async def open_partitions(
 
 
 async def _with_copied_before(
-    source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
+    source: ClusterLogs,
+    target: ClusterLogs,
+    partitions: Sequence[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
 ) -> list[Copied]:
     """Marks partitions whose target somebody has copied to after a stock mirror: there what the target holds is a
     gap."""

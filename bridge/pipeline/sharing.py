@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.rate_limit import Use, differs_enough, new_shares
+from bridge.pipeline.rate_limit import ShareUse, differs_enough, new_shares
 
 REDISTRIBUTE_SECONDS = 2.0
 """Seconds between two looks at who uses what."""
@@ -31,7 +31,7 @@ class Sharing:
         if last is None or now <= last[0]:
             return None
         used = [
-            Use((after - before) / (now - last[0]), any(each is None or each.lag != 0 for each in held))
+            ShareUse((after - before) / (now - last[0]), any(each is None or each.lag != 0 for each in held))
             for after, before, held in zip(copied, last[1], known, strict=True)
         ]
         newer = new_shares(self._limit, shares, used)

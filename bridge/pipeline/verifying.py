@@ -12,7 +12,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Copied
 from bridge.model.lookups import Read, Window
 from bridge.model.values import Bounds, Side, TopicPartition
-from bridge.pipeline.doubts import Check, doubted
+from bridge.pipeline.doubts import RunCheck, doubted
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _BYTES = 1024
 
 
-class Logs(NamedTuple):
+class ClusterLogs(NamedTuple):
     """One cluster, whose leaders the client knows (`NetworkClient.metadata`); `bounds` by its own partitions."""
 
     client: NetworkClient
@@ -37,7 +37,10 @@ class IgnoredRuns(NamedTuple):
 
 
 async def ignore_untrue(
-    source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[TopicPartition, PartitionRuns]
+    source: ClusterLogs,
+    target: ClusterLogs,
+    partitions: Sequence[Copied],
+    runs: Mapping[TopicPartition, PartitionRuns],
 ) -> dict[TopicPartition, IgnoredRuns]:
     """Ignores the newest runs of each partition while they contradict the logs; returns those, by source partition.
     Raises KafkaFailure."""
@@ -45,7 +48,7 @@ async def ignore_untrue(
     sides = {Side.SOURCE: source, Side.TARGET: target}
     left = [each for each in partitions if each.source in runs]
     while left:
-        checks: dict[Side, dict[TopicPartition, tuple[Copied, Check]]] = {side: {} for side in sides}
+        checks: dict[Side, dict[TopicPartition, tuple[Copied, RunCheck]]] = {side: {} for side in sides}
         untrue: dict[TopicPartition, tuple[Copied, str]] = {}
         for each in left:
             tps = {
@@ -72,7 +75,7 @@ async def ignore_untrue(
 
 
 async def _unconfirmed(
-    side: Side, logs: Logs, checks: Mapping[TopicPartition, tuple[Copied, Check]]
+    side: Side, logs: ClusterLogs, checks: Mapping[TopicPartition, tuple[Copied, RunCheck]]
 ) -> dict[TopicPartition, tuple[Copied, str]]:
     """Reads the records that runs need; returns, by source partition, why a run can't be true whose record is
     missing."""

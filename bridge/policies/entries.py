@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bridge.errors import ConfigError, ConfigRejected
-from bridge.kafka.config.files import Files, Unreadable
+from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.mm2.replication_policy import TOPIC_MAP, TOPIC_MAP_FILE
 
 
@@ -62,8 +62,8 @@ def read_texts(props: Mapping[str, str | None]) -> tuple[str, list[Text]]:
         return TOPIC_MAP, _entries(TOPIC_MAP, given, "a map is written as a=b,c.*=d.$0")
     try:
         text = Files().read(file).decode()
-    except (Unreadable, UnicodeDecodeError) as error:
-        why = str(error) if isinstance(error, Unreadable) else "it is no text in UTF-8"
+    except (UnreadableFile, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, UnreadableFile) else "it is no text in UTF-8"
         raise ConfigRejected(
             [ConfigError(TOPIC_MAP_FILE, f"Invalid value {file} for configuration {TOPIC_MAP_FILE}: {why}")]
         ) from None

@@ -23,7 +23,7 @@ _FLAG_BIT = {each: 1 << code for code, each in enumerate(Flag)}
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AnswerArrays:
     """Arrays with one element for each position. Codes are indices into VERDICTS, EVIDENCES and REASONS, -1 for none;
     `flags` has a bit for each of FLAGS."""
 
@@ -35,9 +35,9 @@ class Answers:
     flags: npt.NDArray[np.int8]
 
     @staticmethod
-    def empty(count: int) -> Answers:
+    def empty(count: int) -> AnswerArrays:
         """Answers that say nothing yet: pending, not looked at yet."""
-        answers = Answers(
+        answers = AnswerArrays(
             np.empty(count, np.int64),
             np.empty(count, np.int64),
             *(np.empty(count, np.int8) for _ in range(4)),
@@ -67,13 +67,13 @@ class Answers:
             _FLAG_BIT[Flag.AHEAD_OF_MIRROR] * runs.ahead[of] + _FLAG_BIT[Flag.TRUNCATED] * runs.truncated[of]
         )
 
-    def with_last(self, verdict: Verdict) -> Answers:
+    def with_last(self, verdict: Verdict) -> AnswerArrays:
         """These answers, and one more behind them."""
-        last = Answers.empty(1)
+        last = AnswerArrays.empty(1)
         last.set(0, verdict)
         both = (np.append(getattr(self, name), getattr(last, name)) for name in self.__slots__)
-        return Answers(*both)
+        return AnswerArrays(*both)
 
-    def take(self, which: npt.NDArray[np.intp]) -> Answers:
+    def take(self, which: npt.NDArray[np.intp]) -> AnswerArrays:
         """The answers at these places, in this order."""
-        return Answers(*(getattr(self, name)[which] for name in self.__slots__))
+        return AnswerArrays(*(getattr(self, name)[which] for name in self.__slots__))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bridge.errors import KafkaFailure
 from bridge.model.values import CopyId, Evidence, Judgement, Reason, Verdict
-from bridge.positions.answers import Answers
+from bridge.positions.answers import AnswerArrays
 from bridge.positions.knowledge import LoadedRuns
 from bridge.translation.bulk.run_columns import Numbers, PartitionLogs, RunAnswers
 from bridge.translation.records.log_window import LogBounds
@@ -63,9 +63,9 @@ class BulkVerdicts:
         self._states: dict[PartitionPair, PairState] = {}
         self._probed: dict[PartitionPair, Verdict] = {}
 
-    async def of(self, asked: Sequence[PairOffsets]) -> Answers:
+    async def of(self, asked: Sequence[PairOffsets]) -> AnswerArrays:
         """Returns the answers for all offsets, one pair behind the other. Raises ClusterAway for the target."""
-        answers = Answers.empty(sum(len(each.offsets) for each in asked))
+        answers = AnswerArrays.empty(sum(len(each.offsets) for each in asked))
         await self._ask_states([each.pair for each in asked])
         said = [self._run_answers(each) for each in asked]
         await self._compare(zip(asked, said, strict=True))
@@ -123,7 +123,7 @@ class BulkVerdicts:
         assert self._by_runs is not None
         return self._by_runs.agreed(_copy(pair), state.identity)
 
-    def _believed(self, each: PairOffsets, runs: RunAnswers, answers: Answers) -> bool:
+    def _believed(self, each: PairOffsets, runs: RunAnswers, answers: AnswerArrays) -> bool:
         """Fills in what runs say, or why they can't be believed; returns whether they are."""
         state = self._states[each.pair]
         if isinstance(state, BothSides) and not (agreed := self._agreed(each.pair, state)):
@@ -134,7 +134,7 @@ class BulkVerdicts:
         answers.set_runs(each.begin, runs)
         return True
 
-    def _at_once_pending(self, each: PairOffsets, left: Places, answers: Answers) -> Places:
+    def _at_once_pending(self, each: PairOffsets, left: Places, answers: AnswerArrays) -> Places:
         """Fills in the reasons that take no look-up, for offsets of which runs say nothing; returns the others."""
         state = self._states[each.pair]
         if isinstance(state, Verdict | TargetOnly):
@@ -146,7 +146,7 @@ class BulkVerdicts:
         answers.set(each.begin + left[beyond], Verdict.pending(Reason.OFFSET_BEYOND_END))
         return left[~beyond]
 
-    async def _look_up(self, open_: Sequence[tuple[PairOffsets, int]], answers: Answers) -> None:
+    async def _look_up(self, open_: Sequence[tuple[PairOffsets, int]], answers: AnswerArrays) -> None:
         """Looks up as many as are allowed, those first that come first."""
         if not self._at_once:
             open_ = open_[: self.left]
@@ -163,7 +163,7 @@ class BulkVerdicts:
                 places = again
 
     async def _look_up_chunk(
-        self, places: Mapping[PairOffset, int], answers: Answers
+        self, places: Mapping[PairOffset, int], answers: AnswerArrays
     ) -> dict[PairOffset, int]:
         """Returns those that get closer when they are looked up once more."""
         offsets: dict[PartitionPair, list[int]] = {}

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from bridge.positions.tables import NAMED, PositionsRejected, answer_columns, column_errors, positions_of
-from bridge.positions.translator import Positions, Translated
+from bridge.positions.translator import PositionColumns, TranslatedPositions
 from bridge.whole_files import whole_file
 
 READ = (".csv", ".parquet")
 WRITTEN = (".csv", ".parquet", ".json")
 
 
-def read_table(path: Path) -> tuple[pa.Table, Positions]:
+def read_table(path: Path) -> tuple[pa.Table, PositionColumns]:
     """Reads positions; the table has all columns of the file, those of CSV as text. Raises PositionsRejected, whose
     lines name the rows of the file."""
     if path.suffix.lower() not in READ:
@@ -30,12 +30,12 @@ def read_table(path: Path) -> tuple[pa.Table, Positions]:
         raise PositionsRejected(f"can't read the input: {str(error).splitlines()[0]}") from None
 
 
-def _read_parquet(path: Path) -> tuple[pa.Table, Positions]:
+def _read_parquet(path: Path) -> tuple[pa.Table, PositionColumns]:
     table = parquet.read_table(path)
     return table, positions_of(table, lambda row: f"row {row + 1}")
 
 
-def _read_csv(path: Path) -> tuple[pa.Table, Positions]:
+def _read_csv(path: Path) -> tuple[pa.Table, PositionColumns]:
     """Reads every value as text, so that no number is taken for another, and what is wrong can be shown."""
     with path.open("rb") as file:
         names = csv.read_csv(pa.BufferReader(file.readline()), parse_options=_PLAIN).column_names
@@ -66,7 +66,7 @@ def _read_csv(path: Path) -> tuple[pa.Table, Positions]:
 _PLAIN = csv.ParseOptions(ignore_empty_lines=False)
 
 
-def write_table(path: Path, table: pa.Table, translated: Translated) -> None:
+def write_table(path: Path, table: pa.Table, translated: TranslatedPositions) -> None:
     """Writes the table and its answers, whole or not at all. Raises OSError."""
     from bridge.positions.tables import OUTPUT
 

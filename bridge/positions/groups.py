@@ -39,7 +39,7 @@ _ROUNDS = 16
 """Rounds at most: a bound that a large gap makes gets smaller from round to round."""
 
 
-class GroupAnswer(NamedTuple):
+class GroupPosition(NamedTuple):
     """The answer for a group in one partition; `partition` is None for a group of which nothing can be told. `reason`:
     why it is not synced, or not looked at on the source. `lag`: offsets from the committed one to the end of the
     source's log, None where the source does not tell."""
@@ -56,7 +56,7 @@ class GroupsLook:
     """Groups as they are now. `fresh`: both clusters have answered, at `as_of_ms`. Else the source has not: groups are
     where the service has seen them last, at `as_of_ms`, None for moved groups alone."""
 
-    answers: Sequence[GroupAnswer]
+    answers: Sequence[GroupPosition]
     fresh: bool
     as_of_ms: int | None
 
@@ -204,7 +204,7 @@ async def _ends(
 
 def _answers(
     reports: Mapping[str, GroupReport], ends: Mapping[TopicPartition, int | None]
-) -> Iterator[GroupAnswer]:
+) -> Iterator[GroupPosition]:
     for name, report in sorted(reports.items()):
         # Of a group as a whole; the first one of its partitions stands for it where it has none of its own.
         reason = None if report.reason in {row.reason for row in report.partitions} else report.reason
@@ -213,6 +213,6 @@ def _answers(
         for row in report.partitions:
             end = ends.get(TopicPartition(row.topic, row.partition))
             lag = None if end is None else end - row.committed
-            yield GroupAnswer(name, report.target_state, row, row.reason or reason, lag)
+            yield GroupPosition(name, report.target_state, row, row.reason or reason, lag)
         if not report.partitions:
-            yield GroupAnswer(name, report.target_state, None, reason, None)
+            yield GroupPosition(name, report.target_state, None, reason, None)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS
-from bridge.positions.translator import Positions, Translated
+from bridge.positions.translator import PositionColumns, TranslatedPositions
 
 INPUT = ("topic", "partition", "offset")
 OUTPUT = pa.schema(
@@ -49,7 +49,7 @@ def column_errors(names: Sequence[str]) -> list[str]:
     return errors
 
 
-def positions_of(table: pa.Table, where: Callable[[int], str]) -> Positions:
+def positions_of(table: pa.Table, where: Callable[[int], str]) -> PositionColumns:
     """The positions of a table. `where`: names a row by its number, from 0. Raises PositionsRejected with all that is
     wrong, as far as NAMED rows."""
     if errors := column_errors(table.column_names):
@@ -69,7 +69,7 @@ def positions_of(table: pa.Table, where: Callable[[int], str]) -> Positions:
     names = encoded.dictionary.to_pylist()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
     (partition, _), (offset, _) = numbers
-    return Positions(names, codes, partition.astype(np.int32), offset)
+    return PositionColumns(names, codes, partition.astype(np.int32), offset)
 
 
 def _whole_numbers(column: pa.Array, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -108,7 +108,7 @@ def _row_errors(
         yield f"and {len(rows) - NAMED} more rows"
 
 
-def answer_columns(translated: Translated) -> list[pa.Array]:
+def answer_columns(translated: TranslatedPositions) -> list[pa.Array]:
     """The columns of OUTPUT."""
     answers = translated.answers
     flags = pa.array(_FLAG_LISTS, OUTPUT.field("flags").type)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridge.model.values import Committed, Reason, Side, TopicPartition, Verdict
-from bridge.positions.answers import Answers
+from bridge.positions.answers import AnswerArrays
 from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets, Places
 from bridge.positions.flow import Flow
 from bridge.positions.knowledge import Knowledge, LoadedRuns
@@ -26,7 +26,7 @@ LOOKUPS = 10_000
 
 
 @dataclass(frozen=True)
-class Positions:
+class PositionColumns:
     """Positions as columns of one length. `topic`: places in `topics`."""
 
     topics: list[str]
@@ -36,13 +36,13 @@ class Positions:
 
 
 @dataclass(frozen=True)
-class Translated:
+class TranslatedPositions:
     """Answers in the order of the positions. `target`: places in `target_topics`, -1 for positions of topics that the
     flow does not copy."""
 
     target_topics: list[str]
     target: npt.NDArray[np.int32]
-    answers: Answers
+    answers: AnswerArrays
 
 
 class _Targets(NamedTuple):
@@ -52,7 +52,7 @@ class _Targets(NamedTuple):
     of_partition: npt.NDArray[np.int32]
 
 
-class Translator:
+class PositionTranslator:
     """Holds clusters open. For use in one event loop."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Translator:
             at_once=self._flow.answers_at_once,
         )
 
-    async def translate(self, positions: Positions) -> Translated:
+    async def translate(self, positions: PositionColumns) -> TranslatedPositions:
         """Raises ClusterAway for the target."""
         assert self._bulk is not None, "use() comes first"
         count = len(positions.offset)
@@ -107,7 +107,7 @@ class Translator:
         at = first[place] + (rank - rank[begins][place]) * (first[place] < none)
         back = np.empty(count, np.int64)
         back[order] = np.arange(count)
-        return Translated(targets.names, targets.of_partition[place][back], answers.take(at[back]))
+        return TranslatedPositions(targets.names, targets.of_partition[place][back], answers.take(at[back]))
 
     def _asked(
         self, topics: Sequence[str], number: Numbers, offset: Numbers, new: Mask, begins: Places

@@ -23,7 +23,7 @@ _LAST_MS = (1 << 63) // 1000 - 1
 _BYTES = frozenset({"key", "value", "headers"})
 
 
-class Part(NamedTuple):
+class RecordsPart(NamedTuple):
     """Records that have leader epoch and timestamp type in common."""
 
     records: Records
@@ -31,12 +31,12 @@ class Part(NamedTuple):
     timestamp_type: int
 
     @classmethod
-    def of(cls, batch: RawBatch, records: Records) -> Part:
+    def of(cls, batch: RawBatch, records: Records) -> RecordsPart:
         kind = LOG_APPEND_TIME if batch.attributes & APPEND_TIME else CREATE_TIME
         return cls(records, batch.leader_epoch, kind if batch.magic else NO_TIMESTAMP_TYPE)
 
 
-def as_batch(parts: Sequence[Part], tp: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
+def as_batch(parts: Sequence[RecordsPart], tp: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
     """The columns that the schema names. Raises BrokenRecord."""
     records = Records.together([each.records for each in parts])
     table = _Table(records, parts, tp, schema)
@@ -47,7 +47,7 @@ class _Table:
     """What columns are made of."""
 
     def __init__(
-        self, records: Records, parts: Sequence[Part], tp: TopicPartition, schema: pa.Schema
+        self, records: Records, parts: Sequence[RecordsPart], tp: TopicPartition, schema: pa.Schema
     ) -> None:
         self.records, self.parts, self.tp, self.schema = records, parts, tp, schema
         self.rows = records.count

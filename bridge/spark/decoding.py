@@ -15,7 +15,7 @@ from bridge.kafka.gc_tuning import collect_seldom
 from bridge.kafka.record.arrow_columns import cut
 from bridge.kafka.record.batch import RawBatch
 from bridge.kafka.record.columns import Records
-from bridge.spark.arrow import Part, as_batch
+from bridge.spark.arrow import RecordsPart, as_batch
 from bridge.spark.offsets import OffsetRange
 from bridge.spark.options import RecordsOptions
 from bridge.spark.reading import Fetched, fetched
@@ -81,9 +81,9 @@ def newest(stored: Iterable[StoredRecord]) -> list[StoredRecord]:
     return sorted(kept, key=lambda record: (record.topic, record.offset))
 
 
-def _by_size(fetch: Fetched) -> Iterator[list[Part]]:
+def _by_size(fetch: Fetched) -> Iterator[list[RecordsPart]]:
     """The records of a fetch, in parts of at most so many bytes, or a single batch."""
-    together: list[Part] = []
+    together: list[RecordsPart] = []
     size = 0
     for batch in fetch.batches:
         part = _decoded(fetch.part, batch)
@@ -98,7 +98,7 @@ def _by_size(fetch: Fetched) -> Iterator[list[Part]]:
         yield together
 
 
-def _decoded(part: OffsetRange, batch: RawBatch) -> Part | None:
+def _decoded(part: OffsetRange, batch: RawBatch) -> RecordsPart | None:
     """The records of a batch that are in the range; None when none is."""
     try:
         records = Records.of(batch)
@@ -107,7 +107,7 @@ def _decoded(part: OffsetRange, batch: RawBatch) -> Part | None:
     records = records.since(part.start)
     if records.count and records.last >= part.end:
         records = replace(records, columns=records.columns[:, records.columns[0] < part.end])
-    return Part.of(batch, records) if records.count else None
+    return RecordsPart.of(batch, records) if records.count else None
 
 
 def _unreadable(part: OffsetRange, offset: int, error: Exception) -> KafkaFailure:

@@ -15,7 +15,7 @@ _EARLIEST, _LATEST = -2, -1
 """In JSON of offsets, as in Spark's own Kafka source."""
 
 
-class Edge(Enum):
+class LogEdge(Enum):
     """An end of each log."""
 
     EARLIEST = "earliest"
@@ -33,10 +33,10 @@ class Each:
     """An offset or an end for each partition. `option`: what gave them."""
 
     option: str
-    offsets: Mapping[TopicPartition, int | Edge]
+    offsets: Mapping[TopicPartition, int | LogEdge]
 
 
-Where = Edge | AtTime | Each
+Where = LogEdge | AtTime | Each
 
 
 class Log(NamedTuple):
@@ -60,23 +60,23 @@ class OffsetRange(NamedTuple):
         return f"{self.tp.topic}-{self.tp.partition}"
 
 
-def read_offsets(option: str, text: str, *, edges: Collection[Edge]) -> Edge | Each:
+def read_offsets(option: str, text: str, *, edges: Collection[LogEdge]) -> LogEdge | Each:
     """Reads `earliest`, `latest` or JSON such as {"orders": {"0": 23, "1": -2}}. Raises SourceRejected; also for an end
     that is not among `edges`."""
-    names = [edge.value for edge in Edge if edge in edges]
+    names = [edge.value for edge in LogEdge if edge in edges]
     right = f'must be {", ".join(names)} or JSON such as {{"orders": {{"0": 23, "1": {_number(edges)}}}}}'
     given = text.strip()
     if not given.startswith("{"):
         try:
-            edge = Edge(given.lower())
+            edge = LogEdge(given.lower())
         except ValueError:
             raise SourceRejected(f"option {option} is {_short(text)}; it {right}") from None
         if edge not in edges:
             raise SourceRejected(f"option {option} can't be {edge.value} here; it {right}")
         return edge
-    offsets: dict[TopicPartition, int | Edge] = {}
+    offsets: dict[TopicPartition, int | LogEdge] = {}
     for tp, offset in _by_partition(option, given, right):
-        edge_of = {_EARLIEST: Edge.EARLIEST, _LATEST: Edge.LATEST}.get(offset)
+        edge_of = {_EARLIEST: LogEdge.EARLIEST, _LATEST: LogEdge.LATEST}.get(offset)
         if offset < _EARLIEST or (edge_of is not None and edge_of not in edges):
             raise SourceRejected(
                 f"option {option} has offset {offset} for {tp.topic}-{tp.partition}; it {right}"
@@ -108,11 +108,11 @@ def resolved(
     if isinstance(where, AtTime):
         at_times = ((tp, times.get(tp)) for tp in logs)
         return {tp: logs[tp].end if at is None else at for tp, at in at_times}
-    if isinstance(where, Edge):
+    if isinstance(where, LogEdge):
         return {tp: _edge(where, log) for tp, log in logs.items()}
     _same_partitions(where, logs)
     return {
-        tp: _edge(offset, logs[tp]) if isinstance(offset, Edge) else offset
+        tp: _edge(offset, logs[tp]) if isinstance(offset, LogEdge) else offset
         for tp, offset in where.offsets.items()
     }
 
@@ -164,8 +164,8 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _edge(edge: Edge, log: Log) -> int:
-    return log.start if edge is Edge.EARLIEST else log.end
+def _edge(edge: LogEdge, log: Log) -> int:
+    return log.start if edge is LogEdge.EARLIEST else log.end
 
 
 def _by_partition(option: str, text: str, right: str) -> Iterable[tuple[TopicPartition, int]]:
@@ -188,8 +188,8 @@ def _json_object(text: str, right: str) -> dict[str, object]:
     return parsed
 
 
-def _number(edges: Collection[Edge]) -> int:
-    return _EARLIEST if Edge.EARLIEST in edges else _LATEST
+def _number(edges: Collection[LogEdge]) -> int:
+    return _EARLIEST if LogEdge.EARLIEST in edges else _LATEST
 
 
 def _short(text: str) -> str:

@@ -13,13 +13,13 @@ from pathlib import Path
 from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.kafka.config.client_roles import is_of
-from bridge.kafka.config.properties import Place
+from bridge.kafka.config.properties import KeyPrefixes
 from bridge.kafka.config.property_names import KNOWN
 from bridge.kafka.config.settings import RawSettings, settings_at
 from bridge.mm2.filters import split_list
 from bridge.mm2.java_regex import compile_java
 from bridge.patterns import PatternProblem
-from bridge.spark.offsets import AtTime, Each, Edge, Where, read_assignment, read_offsets
+from bridge.spark.offsets import AtTime, Each, LogEdge, Where, read_assignment, read_offsets
 from bridge.spark.rejected import SourceRejected
 
 KAFKA = "kafka."
@@ -56,7 +56,7 @@ _NOT_HERE = {
     "auto.offset.reset": "use startingOffsets",
     "enable.auto.commit": "it commits no offsets; Spark keeps them in the checkpoint",
 }
-_PLACE = Place()
+_PLACE = KeyPrefixes()
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RecordsOptions:
     pattern: str = ""
     assigned: Mapping[str, list[int]] = field(default_factory=dict)
     start: Where | None = None
-    end: Where = Edge.LATEST
+    end: Where = LogEdge.LATEST
     committed_only: bool = True
     fail_on_data_loss: bool = True
     min_partitions: int = 1
@@ -118,8 +118,8 @@ def read_options(given: Mapping[str, str], default_pattern: str = "") -> Records
         topics,
         pattern,
         assigned,
-        _where(values, _STARTS, Edge.EARLIEST, Edge.LATEST),
-        _where(values, _ENDS, Edge.LATEST) or Edge.LATEST,
+        _where(values, _STARTS, LogEdge.EARLIEST, LogEdge.LATEST),
+        _where(values, _ENDS, LogEdge.LATEST) or LogEdge.LATEST,
         _committed_only(values, kafka),
         _flag(values, "failOnDataLoss", True),
         _number(values, "minPartitions", 1),
@@ -135,7 +135,7 @@ def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOpt
     """The options of a batch. Raises SourceRejected."""
     _only(given, _STREAM_ONLY, "a stream")
     options = read_options(given, default_pattern)
-    if options.start is Edge.LATEST or _has(options.start, Edge.LATEST):
+    if options.start is LogEdge.LATEST or _has(options.start, LogEdge.LATEST):
         raise SourceRejected(
             "option startingOffsets can't be latest in a batch: there would be nothing to read"
         )
@@ -148,7 +148,7 @@ def for_stream(given: Mapping[str, str], default_pattern: str = "") -> RecordsOp
     return read_options(given, default_pattern)
 
 
-def _has(where: Where | None, edge: Edge) -> bool:
+def _has(where: Where | None, edge: LogEdge) -> bool:
     return isinstance(where, Each) and edge in where.offsets.values()
 
 
@@ -229,7 +229,7 @@ def _one_of(values: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return given[0] if given else None
 
 
-def _where(values: Mapping[str, str], names: tuple[str, ...], *edges: Edge) -> Where | None:
+def _where(values: Mapping[str, str], names: tuple[str, ...], *edges: LogEdge) -> Where | None:
     name = _one_of(values, names)
     if name is None:
         return None

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import Edge, OffsetRange
+from bridge.spark.offsets import LogEdge, OffsetRange
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.planning import client_of, patiently, planned, sampled
 from bridge.spark.pushdown import Limits, pushed
@@ -96,7 +96,7 @@ def batch_partitions(options: RecordsOptions, limits: Limits) -> list[RecordsPar
     """What each Spark task of a batch reads. Raises SourceRejected and KafkaFailure."""
 
     async def plan(client: NetworkClient) -> list[RecordsPartition]:
-        ranges = await planned(client, options, options.start or Edge.EARLIEST, limits)
+        ranges = await planned(client, options, options.start or LogEdge.EARLIEST, limits)
         return divided(ranges, await sampled(client, ranges), options)
 
     async def connected() -> list[RecordsPartition]:

@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import Edge, Log
+from bridge.spark.offsets import Log, LogEdge
 from bridge.spark.options import RecordsOptions
 from bridge.spark.planning import client_of, described, offsets_at, patiently, sampled
 from bridge.spark.records import divided, read_partition
 from bridge.spark.rejected import in_one_line
-from bridge.spark.stream_offsets import Positions, admitted, begun, packed, stream_ranges, unpacked
+from bridge.spark.stream_offsets import StreamPositions, admitted, begun, packed, stream_ranges, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +43,13 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._name, self._options, self._schema = name, options, schema
         self._runner: asyncio.Runner | None = None
         self._client: NetworkClient | None = None
-        self._last: Positions | None = None
+        self._last: StreamPositions | None = None
         """Where a query that reads what is available now ends."""
 
     def initialOffset(self) -> dict[str, Any]:
         with in_one_line(self._name):
             logs = self._logs()
-            where, committed_only = self._options.start or Edge.LATEST, self._options.committed_only
+            where, committed_only = self._options.start or LogEdge.LATEST, self._options.committed_only
             starts = self._run(lambda client: offsets_at(client, where, logs, committed_only=committed_only))
             return packed(begun(starts, logs))
 

@@ -12,19 +12,19 @@ from bridge.spark.rejected import SourceRejected
 
 
 @dataclass(frozen=True)
-class Positions:
+class StreamPositions:
     """An offset for each partition, and the id of each topic."""
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
-def begun(offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]) -> Positions:
+def begun(offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]) -> StreamPositions:
     """Offsets, with the ids of their topics."""
-    return Positions(dict(offsets), {tp.topic: logs[tp].topic_id for tp in offsets})
+    return StreamPositions(dict(offsets), {tp.topic: logs[tp].topic_id for tp in offsets})
 
 
-def packed(positions: Positions) -> dict[str, Any]:
+def packed(positions: StreamPositions) -> dict[str, Any]:
     """As Spark keeps it in the checkpoint."""
     topics: dict[str, Any] = {
         topic: {"id": topic_id, "offsets": {}} for topic, topic_id in sorted(positions.topic_ids.items())
@@ -34,10 +34,10 @@ def packed(positions: Positions) -> dict[str, Any]:
     return topics
 
 
-def unpacked(offset: Mapping[str, Any]) -> Positions:
+def unpacked(offset: Mapping[str, Any]) -> StreamPositions:
     """Raises SourceRejected for what is no offset of this source."""
     try:
-        return Positions(
+        return StreamPositions(
             {
                 TopicPartition(topic, int(partition)): int(at)
                 for topic, each in offset.items()
@@ -51,13 +51,13 @@ def unpacked(offset: Mapping[str, Any]) -> Positions:
 
 
 def admitted(
-    start: Positions,
+    start: StreamPositions,
     logs: Mapping[TopicPartition, Log],
     *,
     most: int | None,
-    last: Positions | None,
+    last: StreamPositions | None,
     fail_on_data_loss: bool,
-) -> Positions:
+) -> StreamPositions:
     """Where the micro-batch that begins at `start` ends: at the ends of the logs, not beyond `last`, and after `most`
     offsets together, shared out by how many each partition has. Raises SourceRejected for what is gone, if that is an
     error."""
@@ -78,7 +78,11 @@ def admitted(
 
 
 def stream_ranges(
-    start: Positions, end: Positions, logs: Mapping[TopicPartition, Log], *, fail_on_data_loss: bool
+    start: StreamPositions,
+    end: StreamPositions,
+    logs: Mapping[TopicPartition, Log],
+    *,
+    fail_on_data_loss: bool,
 ) -> list[OffsetRange]:
     """What a micro-batch reads. Raises SourceRejected for what is gone, if that is an error."""
     if fail_on_data_loss:
@@ -93,14 +97,14 @@ def stream_ranges(
     return ranges(starts, ends, there, fail_on_data_loss=fail_on_data_loss)
 
 
-def _begin(start: Positions, tp: TopicPartition, log: Log) -> int:
+def _begin(start: StreamPositions, tp: TopicPartition, log: Log) -> int:
     """Where the partition is read from: its beginning if it, or its topic, is new."""
     if tp not in start.offsets or start.topic_ids[tp.topic] != log.topic_id:
         return log.start
     return start.offsets[tp]
 
 
-def _verify(positions: Positions, logs: Mapping[TopicPartition, Log]) -> None:
+def _verify(positions: StreamPositions, logs: Mapping[TopicPartition, Log]) -> None:
     """Raises SourceRejected where a position is none of the log that is there now."""
     for tp, offset in sorted(positions.offsets.items()):
         name, log = f"{tp.topic}-{tp.partition}", logs.get(tp)

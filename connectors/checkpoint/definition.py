@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from connectors.config.client_keys import unprefixed_keys
 from connectors.config.cluster_options import bridge_keys, cluster_keys
-from connectors.config.configdef import ConfigDef, Forbidden, Importance, Key, Type
+from connectors.config.configdef import ConfigDef, ForbiddenValue, Importance, Key, Type
 from connectors.config.keys import flag, interval, numbered
 from connectors.config.mirror_options import batch_limit, metric_names, mirror_keys, syncs_location
 from connectors.config.validators import In, ReplicationFactor
@@ -103,13 +103,13 @@ DEFINITION = ConfigDef(
         )
     ),
     forbidden=(
-        Forbidden(
+        ForbiddenValue(
             EMIT,
             "false",
             "MirrorCheckpointConnector can't run with emit.checkpoints.enabled set to false",
             unless={"enabled": "false"},
         ),
-        Forbidden(
+        ForbiddenValue(
             EMIT_SYNCS,
             "false",
             "MirrorCheckpointConnector can't run without offset syncs",

@@ -17,7 +17,7 @@ from connectors.config.validators import Json
 __all__ = [
     "REQUIRED",
     "ConfigDef",
-    "Forbidden",
+    "ForbiddenValue",
     "Importance",
     "Key",
     "Password",
@@ -35,7 +35,7 @@ def given(props: Mapping[str, str | None]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Forbidden:
+class ForbiddenValue:
     """A value that a key can't have, unless another key has the value given for it there. Values are parsed before they
     are compared (stock compares raw texts, so that `FALSE` slips through), and `message` is all that is said."""
 
@@ -51,7 +51,7 @@ class Forbidden:
 class ConfigDef:
     """Keys in order; names are unique. Rules across keys that are data hold wherever the definition is read."""
 
-    def __init__(self, keys: Sequence[Key], forbidden: Sequence[Forbidden] = ()) -> None:
+    def __init__(self, keys: Sequence[Key], forbidden: Sequence[ForbiddenValue] = ()) -> None:
         self.forbidden = tuple(forbidden)
         self.keys: Mapping[str, Key] = {key.name: key for key in keys}
         if len(self.keys) != len(keys):

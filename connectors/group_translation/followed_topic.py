@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from bridge.errors import KafkaFault
 from bridge.mm2.records import SchemaError
-from bridge.model.state_records.unreadable import Unreadable
+from bridge.model.state_records.unreadable import UnreadableRecords
 from bridge.model.values import LogRecord, Side
 from connectors.cluster_away import ClusterAway, ask
 from connectors.ports import Tail
@@ -40,7 +40,7 @@ class TopicFollower(Generic[R]):
         self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
         self._decode, self._apply, self._restart = decode, apply, restart
         self._optional = optional
-        self._unreadable = Unreadable([tail.topic])
+        self._unreadable = UnreadableRecords([tail.topic])
         self.remark: str | None = None
         """Why the topic can't be read now."""
         self.missing = False

@@ -28,10 +28,10 @@ from connectors.group_translation.move_plan import pairs_of
 from connectors.group_translation.moves import Moves
 from connectors.group_translation.operating import GroupOperations
 from connectors.group_translation.readiness_topic import ReadinessTopic
-from connectors.group_translation.report import Tally
+from connectors.group_translation.report import RoundTally
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.reverse_flow import ReverseFlow
-from connectors.group_translation.round import RoundOutcome, Rounds
+from connectors.group_translation.round import GroupRounds, RoundOutcome
 from connectors.group_translation.runs import FollowedRuns
 from connectors.group_translation.source_probe import SourceProbe
 from connectors.group_translation.stored import StoredState
@@ -78,7 +78,7 @@ class GroupsInstance(Generic[Options]):
         """Seconds from the beginning of a round to the next."""
         self._outages = outages
         self._source, self._target = sides
-        self._rounds = Rounds(
+        self._rounds = GroupRounds(
             options, self._source, self._target, strategy, reverse=reverse, reverse_flow=reverse_flow
         )
         self._assignment = Assignment(1, frozenset())
@@ -190,7 +190,7 @@ class GroupsInstance(Generic[Options]):
     async def _round(self, began: float) -> ClusterAway | None:
         """Runs a round; returns the cluster that did not answer, if there is one."""
         # An assignment that changes meanwhile counts from the next round on, which follows at once.
-        tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
+        tally, began_ms, assignment = RoundTally(), int(time.time() * 1000), self._assignment
         try:
             if self._source_away is not None:
                 if not await self._source_answers(began):
@@ -227,7 +227,7 @@ class GroupsInstance(Generic[Options]):
             await self._readiness_topic.ended(assignment, tally.seen, began_ms)
         return None
 
-    async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
+    async def _portions(self, groups: Sequence[str], tally: RoundTally) -> None:
         for at in range(0, len(groups), _PORTION):
             outcome = await self._portion(groups[at : at + _PORTION])
             failure = self._rounds.source_failure
@@ -255,7 +255,7 @@ class GroupsInstance(Generic[Options]):
         self._next_without_source = began + self.interval
         try:
             while True:
-                tally, assignment, began = Tally(), self._assignment, time.monotonic()
+                tally, assignment, began = RoundTally(), self._assignment, time.monotonic()
                 self._rounds.source_failure = failure
                 await self._prepare()
                 if self._readiness_topic is not None:
@@ -283,7 +283,7 @@ class GroupsInstance(Generic[Options]):
 
     # -- reports --------------------------------------------------------------------------------------------------
 
-    def _finish(self, tally: Tally, assignment: Assignment, began: float, began_ms: int) -> None:
+    def _finish(self, tally: RoundTally, assignment: Assignment, began: float, began_ms: int) -> None:
         """Ends a round: publishes groups that are gone, groups of types that are not synced, and the summary. Groups of
         a task that does not run keep their last report."""
         other = (

@@ -14,7 +14,7 @@ from connectors.base import Assignment, Missing, Publisher
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.records import committed_of, written_of
 from connectors.group_translation.reporting import Reports
-from connectors.group_translation.round import Rounds
+from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.round_records import RoundRecords
 
 _UNREADABLE = {Reason.SOURCE_NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED}
@@ -74,7 +74,7 @@ class OtherInstances:
         assignment: Assignment,
         tasks: Collection[int],
         groups: ListedGroups,
-        rounds: Rounds,
+        rounds: GroupRounds,
         reason: Reason,
     ) -> None:
         """Restores the state of these tasks' groups, which this instance has not looked at, from the topic: rounds

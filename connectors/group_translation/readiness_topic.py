@@ -13,7 +13,7 @@ from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.other_instances import OtherInstances
 from connectors.group_translation.reporting import Reports
-from connectors.group_translation.round import Rounds
+from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.round_records import RoundRecords
 from connectors.group_translation.stored import StoredState
 from connectors.ports import Cluster
@@ -30,7 +30,7 @@ class ReadinessTopic:
         publisher: Publisher,
         interval: float,
         groups: ListedGroups,
-        rounds: Rounds,
+        rounds: GroupRounds,
         reports: Reports,
         backlog: Backlog,
     ) -> None:

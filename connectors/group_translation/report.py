@@ -92,7 +92,7 @@ def unpack(packed: bytes) -> GroupReport:
 
 
 @dataclass(slots=True)
-class Tally:
+class RoundTally:
     """Adds up the portions of a round."""
 
     seen: set[str] = field(default_factory=set)

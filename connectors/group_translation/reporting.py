@@ -15,7 +15,7 @@ from connectors.base import Publisher
 from connectors.cluster_away import reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.records import record_of, report_of
-from connectors.group_translation.report import Tally, fingerprint, pack, report, unpack
+from connectors.group_translation.report import RoundTally, fingerprint, pack, report, unpack
 from connectors.group_translation.round import RoundOutcome
 
 
@@ -38,7 +38,7 @@ class Reports:
     def names(self) -> list[str]:
         return list(self._last)
 
-    def outcome(self, outcome: RoundOutcome, tally: Tally, away: KafkaFailure | None) -> None:
+    def outcome(self, outcome: RoundOutcome, tally: RoundTally, away: KafkaFailure | None) -> None:
         """Publishes the reports of a portion that differ from the last ones. `away`: why the source did not answer; it
         is the reason of all reports that have no other, and where nothing can be translated the last verdicts stand."""
         now_ms = int(time.time() * 1000)
@@ -80,7 +80,7 @@ class Reports:
         if changed:
             self._publisher.groups(changed)
 
-    def unsupported(self, names: Iterable[str], tally: Tally) -> dict[str, GroupReport | None]:
+    def unsupported(self, names: Iterable[str], tally: RoundTally) -> dict[str, GroupReport | None]:
         """Returns the changed reports of groups of types that are not synced."""
         changed: dict[str, GroupReport | None] = {}
         for name in names:

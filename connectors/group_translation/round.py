@@ -44,7 +44,7 @@ class RoundOutcome:
     checkpoints: int = 0
 
 
-class Rounds:
+class GroupRounds:
     """The rounds of one connector over the two clusters, and what it remembers between them."""
 
     def __init__(

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bridge.model.topics import WILDCARD, Operation, PatternType, Permission, TopicAcl
+from bridge.model.topics import WILDCARD, PatternType, Permission, TopicAcl, TopicOperation
 
-_COPIED = frozenset({Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
+_COPIED = frozenset({TopicOperation.READ, TopicOperation.DESCRIBE, TopicOperation.DESCRIBE_CONFIGS})
 
 
 class AclPlan(NamedTuple):
@@ -87,7 +87,7 @@ def _as_ours(acl: TopicAcl) -> bool:
     return acl.permission is Permission.ALLOW and acl.operation in _COPIED
 
 
-def _operation(acl: TopicAcl) -> Operation | None:
+def _operation(acl: TopicAcl) -> TopicOperation | None:
     if acl.permission is Permission.DENY or acl.operation in _COPIED:
         return acl.operation
-    return Operation.READ if acl.operation is Operation.ALL else None
+    return TopicOperation.READ if acl.operation is TopicOperation.ALL else None

@@ -55,7 +55,7 @@ NO_SYNCS_TO_SET_UP = (
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenPlugins:
     """Plugins; None together with an error."""
 
     topic_filter: TopicFilter | None
@@ -72,13 +72,13 @@ def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
 
 def check(
     props: Props, clients: ClientCheck, definition: ConfigDef = DEFINITION
-) -> tuple[ValidatedConfig, Chosen]:
+) -> tuple[ValidatedConfig, ChosenPlugins]:
     """Checks a configuration. `definition`: the source connector's, or one that has all of its keys."""
     there = given(props)
     config = definition.validate(props).with_errors(clients.refused(there))
     loading = Plugins(there, config)
     chosen, wrong = transforms(there, config)
-    plugins = Chosen(
+    plugins = ChosenPlugins(
         loading.load(TOPIC_FILTER),
         loading.load(CONFIG_PROPERTY_FILTER),
         loading.load(REPLICATION_POLICY),

@@ -16,7 +16,7 @@ from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM
 from bridge.model.key_rules import ignored
 from connectors.config.client_keys import unprefixed_keys
 from connectors.config.cluster_options import bridge_keys, cluster_keys
-from connectors.config.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
+from connectors.config.configdef import ConfigDef, ForbiddenValue, Importance, Key, Type, Width
 from connectors.config.keys import flag, interval, numbered
 from connectors.config.mirror_options import (
     PYTHON_CLASS,
@@ -311,7 +311,7 @@ DEFINITION = ConfigDef(
         )
     ),
     forbidden=(
-        Forbidden(
+        ForbiddenValue(
             SPECULATION,
             "true",
             "spark.speculation must be false or absent: a second attempt of a slice would write beside the first, and "

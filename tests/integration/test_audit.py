@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from bridge.audit.differences import Kind, NotCompared
-from bridge.audit.report import PartitionReport, Report, Verdict
+from bridge.audit.differences import DifferenceKind, NotCompared
+from bridge.audit.report import AuditReport, AuditVerdict, PartitionResult
 from bridge.local import Cluster, ConnectWorker
 from bridge.model.values import TopicPartition
 from bridge.spark import audit
@@ -49,12 +49,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
-def report(spark: SparkSession, flow: CopyFlow, **asked: object) -> Report:
+def report(spark: SparkSession, flow: CopyFlow, **asked: object) -> AuditReport:
     options = read_options(config(flow, ",".join(flow.topics)), **asked)  # type: ignore[arg-type]
     return audited(spark, replace(options, stretch_bytes=20_000))
 
 
-def sums(part: PartitionReport) -> Mapping[str, int]:
+def sums(part: PartitionResult) -> Mapping[str, int]:
     windows = part.findings.windows.values()
     names = ("source_records", "target_records", "same", "unknown")
     return {name: sum(getattr(each, name) for each in windows) for name in names}
@@ -78,14 +78,14 @@ def test_a_copy_is_equal_until_something_is_wrong(
     produce_transaction(source.bootstrap, topic, numbered(10, timestamp=TIME))
     flow.copy()
     found = report(spark, flow)
-    assert (found.verdict, found.failures) == (Verdict.EQUAL, [])
+    assert (found.verdict, found.failures) == (AuditVerdict.EQUAL, [])
     first, second = found.partitions
     assert first.by_runs
     assert sums(first) == {"source_records": 3020, "target_records": 3020, "same": 3020, "unknown": 0}
     assert sums(second)["same"] == 3000
     some = [report(spark, flow, sample=0.3) for _ in range(2)]
     compared = [sum(sums(part)["same"] for part in each.partitions) for each in some]
-    assert [each.verdict for each in some] == [Verdict.EQUAL] * 2
+    assert [each.verdict for each in some] == [AuditVerdict.EQUAL] * 2
     assert 0 < compared[0] < 4000, "a share of 6,020 records"
     assert compared[0] == compared[1], "the same one each time"
     digests = [(each.source_digest, each.target_digest) for each in first.findings.windows.values()]
@@ -95,7 +95,7 @@ def test_a_copy_is_equal_until_something_is_wrong(
     delete_records(source.bootstrap, topic, {1: 1000})
     produce(source.bootstrap, topic, numbered(5, partition=1))
     found = report(spark, flow)
-    assert found.verdict is Verdict.EQUAL, found.partitions
+    assert found.verdict is AuditVerdict.EQUAL, found.partitions
     assert found.partitions[1].findings.not_compared == {
         NotCompared.BELOW_SOURCE_START: 1000,
         NotCompared.NOT_COPIED_YET: 5,
@@ -106,10 +106,10 @@ def test_a_copy_is_equal_until_something_is_wrong(
     produce(target.bootstrap, flow.remote(topic), [Record(b"of others")])
     produce(target.bootstrap, flow.remote(topic), [replace(copies[7], partition=0)])
     found = report(spark, flow)
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is AuditVerdict.DIFFERENT
     kinds = sorted((each.kind, each.target_offset) for each in found.partitions[0].findings.differences)
-    assert [each[0] for each in kinds] == [Kind.EXTRA, Kind.TWICE]
-    assert found.partitions[1].verdict is Verdict.EQUAL
+    assert [each[0] for each in kinds] == [DifferenceKind.EXTRA, DifferenceKind.TWICE]
+    assert found.partitions[1].verdict is AuditVerdict.EQUAL
 
 
 def test_the_command_says_what_differs(source: Cluster, target: Cluster, tmp_path: Path) -> None:
@@ -160,20 +160,20 @@ def test_a_stock_mirror_is_compared_by_content(
     props = stock_config("Source", source, target, topics=f"{topic},{compacted}")
     compact(target.bootstrap, f"{source.name}.{compacted}")
 
-    def found(**asked: str) -> Report:
+    def found(**asked: str) -> AuditReport:
         return audited(spark, replace(read_options(props, **asked), stretch_bytes=2_000))  # type: ignore[arg-type]
 
     options = replace(read_options(props, topics=topic), stretch_bytes=2_000)
     work = collect(options).work
     assert len(work) > 8
     report = found(topics=topic)
-    assert (report.verdict, report.failures) == (Verdict.EQUAL, [])
+    assert (report.verdict, report.failures) == (AuditVerdict.EQUAL, [])
     assert [part.by_runs for part in report.partitions] == [False, False]
     assert [sums(part)["same"] for part in report.partitions] == [2000, 2000]
     (part,) = found(topics=compacted).partitions
     assert sums(part)["unknown"] > 300
     # The fillers that had it compacted are of others.
-    assert {each.kind for each in part.findings.differences} == {Kind.EXTRA}
+    assert {each.kind for each in part.findings.differences} == {DifferenceKind.EXTRA}
 
     delete_records(source.bootstrap, topic, {0: 500})
     produce(source.bootstrap, topic, numbered(7))
@@ -181,16 +181,18 @@ def test_a_stock_mirror_is_compared_by_content(
     produce(target.bootstrap, remote, [Record(b"of others", partition=1)])
     report = found(topics=topic)
     first, second = report.partitions
-    assert first.verdict is Verdict.EQUAL
+    assert first.verdict is AuditVerdict.EQUAL
     assert first.findings.not_compared == {
         NotCompared.BELOW_SOURCE_START: 500,
         NotCompared.NOT_COPIED_YET: 7,
     }
-    assert [(each.kind, each.target_offset) for each in second.findings.differences] == [(Kind.EXTRA, 2000)]
+    assert [(each.kind, each.target_offset) for each in second.findings.differences] == [
+        (DifferenceKind.EXTRA, 2000)
+    ]
 
     late = datetime.fromtimestamp((TIME + 1990) / 1000, UTC).isoformat()
     some = found(topics=topic, until=late).partitions[1]
-    assert (some.verdict, sums(some)["same"]) == (Verdict.EQUAL, 1990)
+    assert (some.verdict, sums(some)["same"]) == (AuditVerdict.EQUAL, 1990)
 
 
 def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
@@ -202,10 +204,10 @@ def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
     flow.copy()
     add_partitions(source.bootstrap, topic, 2)
     found = report(spark, flow)
-    assert found.verdict is Verdict.NOT_KNOWN
+    assert found.verdict is AuditVerdict.NOT_KNOWN
     assert found.failures == [f"topic {flow.remote(topic)} has no partition 1"]
     result = audit(spark, config(flow, topic), window="1h")
-    assert (result.verdict, result.differences.count()) == (Verdict.NOT_KNOWN, 0)
+    assert (result.verdict, result.differences.count()) == (AuditVerdict.NOT_KNOWN, 0)
     (row,) = result.summary.collect()
     assert (row.topic, row.source_records, row.same, row.verdict) == (topic, 50, 50, "equal")
     assert row.source_digest == row.target_digest
@@ -216,7 +218,7 @@ def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
     produce(target.bootstrap, flow.spec.runs_topic, [Record(false.value(), false.key())])
     found = report(spark, flow)
     (wrong,) = found.partitions[0].findings.differences
-    assert (wrong.kind, wrong.run, wrong.records) == (Kind.WRONG_RUN, 0, 50)
+    assert (wrong.kind, wrong.run, wrong.records) == (DifferenceKind.WRONG_RUN, 0, 50)
     assert (wrong.source_offset, wrong.claimed_offset, wrong.target_offset) == (0, 1, 0)
     assert sums(found.partitions[0])["same"] == 50
 
@@ -254,10 +256,10 @@ def test_what_is_missing_changed_and_out_of_order_is_found_by_runs_and_by_conten
     )
     produce(target.bootstrap, flow.spec.runs_topic, [Record(run.value(), run.key())])
 
-    def kinds(**asked: str) -> list[list[tuple[Kind, int | None, int | None]]]:
+    def kinds(**asked: str) -> list[list[tuple[DifferenceKind, int | None, int | None]]]:
         found = report(spark, flow, **asked)
         assert (found.verdict, [part.by_runs for part in found.partitions]) == (
-            Verdict.DIFFERENT,
+            AuditVerdict.DIFFERENT,
             [True, False],
         )
         return [
@@ -265,13 +267,13 @@ def test_what_is_missing_changed_and_out_of_order_is_found_by_runs_and_by_conten
             for part in found.partitions
         ]
 
-    swapped = [(Kind.OUT_OF_ORDER, 30, 31), (Kind.OUT_OF_ORDER, 31, 30)]
-    by_runs = [(Kind.MISSING, 99, None), *swapped]
+    swapped = [(DifferenceKind.OUT_OF_ORDER, 30, 31), (DifferenceKind.OUT_OF_ORDER, 31, 30)]
+    by_runs = [(DifferenceKind.MISSING, 99, None), *swapped]
     # By content one of the two is in order.
-    by_content = [(Kind.OUT_OF_ORDER, 30, 30)]
+    by_content = [(DifferenceKind.OUT_OF_ORDER, 30, 30)]
     assert kinds() == [
-        [(Kind.CHANGED, 20, 20), *by_runs],
-        [(Kind.CHANGED, 20, 19), (Kind.MISSING, 10, None), *by_content],
+        [(DifferenceKind.CHANGED, 20, 20), *by_runs],
+        [(DifferenceKind.CHANGED, 20, 19), (DifferenceKind.MISSING, 10, None), *by_content],
     ]
     late = datetime.fromtimestamp((TIME + 25) / 1000, UTC).isoformat()
     assert kinds(since=late) == [by_runs, by_content], "what is before is not looked at"

@@ -19,7 +19,7 @@ from bridge.local import Cluster
 from bridge.local.security import Security
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import Task
+from bridge.spark.writing.commits import SinkTask
 from bridge.spark.writing.encoding import Encoder
 from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions, read_sink_options
@@ -62,7 +62,7 @@ def rows(*values: bytes, partition: int = 0) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array(values, pa.binary()), "partition": partitions})
 
 
-def write(options: SinkOptions, task: Task, *batches: pa.RecordBatch) -> Wrote:
+def write(options: SinkOptions, task: SinkTask, *batches: pa.RecordBatch) -> Wrote:
     return write_task(options, task, iter(batches))
 
 
@@ -71,7 +71,7 @@ def values(target: Cluster, topic: str, partition: int = 0) -> list[bytes | None
 
 
 def test_an_epoch_is_written_once(target: Cluster, topic: str, options: Callable[..., SinkOptions]) -> None:
-    task, given = Task(unique("query"), 0), options()
+    task, given = SinkTask(unique("query"), 0), options()
     assert not write(given, task, rows(b"a", b"b"), rows(b"c")).again
     assert write(given, task, rows(b"a"), rows(b"b", b"c")).again
     with pytest.raises(SourceRejected, match=r"written with 3 row\(s\) of 3 bytes, and has 2 row"):
@@ -87,7 +87,7 @@ def test_an_epoch_is_written_once(target: Cluster, topic: str, options: Callable
 
 
 def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callable[..., SinkOptions]) -> None:
-    task, given = Task(unique("query"), 0), options()
+    task, given = SinkTask(unique("query"), 0), options()
 
     def batches(encoder: Encoder, *given: bytes) -> list[Any]:
         return [*encoder.add(rows(*given)), *encoder.rest()]
@@ -117,7 +117,7 @@ def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callab
 def test_what_is_committed_is_seen_behind_an_open_transaction(
     target: Cluster, topic: str, options: Callable[..., SinkOptions]
 ) -> None:
-    task, given = Task(unique("query"), 0), options()
+    task, given = SinkTask(unique("query"), 0), options()
     write(given, task._replace(partition=1), rows(b"x"))  # makes the commits topic
 
     async def open_for_long() -> TransactionalProducer:
@@ -142,7 +142,7 @@ def test_what_is_committed_is_seen_behind_an_open_transaction(
 def test_what_fails_half_way_leaves_nothing(
     target: Cluster, topic: str, options: Callable[..., SinkOptions]
 ) -> None:
-    task, given = Task(unique("query"), 0), options(buffer_memory="1", batch_size="100")
+    task, given = SinkTask(unique("query"), 0), options(buffer_memory="1", batch_size="100")
 
     def failing() -> Iterator[pa.RecordBatch]:
         for number in range(50):
@@ -162,7 +162,7 @@ def test_keys_go_where_java_puts_them(
 ) -> None:
     keys = [b"", b"a", b"key", "schlüssel".encode(), *(b"%d" % number for number in range(50))]
     batch = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(keys, pa.binary())})
-    write(options(), Task(unique("query"), 0), batch)
+    write(options(), SinkTask(unique("query"), 0), batch)
     from aiokafka.partitioner import DefaultPartitioner
 
     place = DefaultPartitioner()
@@ -198,7 +198,7 @@ def test_a_row_that_can_not_be_written_leaves_nothing(
         }
     )
     with pytest.raises((SourceRejected, KafkaFailure), match=message):
-        write(options(), Task(unique("query"), 0), good, batch)
+        write(options(), SinkTask(unique("query"), 0), good, batch)
     assert [values(target, topic, number) for number in range(3)] == [[], [], []]
 
 
@@ -208,14 +208,14 @@ def test_a_topic_that_is_missing_is_named(
     batch = pa.record_batch({"value": pa.array([b"a", b"b"]), "topic": pa.array([f"{topic}x", None])})
     given = read_sink_options({"kafka.bootstrap.servers": target.bootstrap})
     with pytest.raises(SourceRejected, match=f"there is no topic {topic}x on .* did you mean {topic}"):
-        write(given, Task(unique("query"), 0), batch.slice(0, 1))
+        write(given, SinkTask(unique("query"), 0), batch.slice(0, 1))
     with pytest.raises(SourceRejected, match="a row has no topic"):
-        write(given, Task(unique("query"), 0), batch)
+        write(given, SinkTask(unique("query"), 0), batch)
 
 
 def test_a_login_needs_these_rights_and_no_more(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    task = Task("query", 0)
+    task = SinkTask("query", 0)
     with secured_broker(tmp_path, Security(users={"alice": "wonder"}, authorizer=True)) as broker:
         create_topic(broker.bootstrap, "orders")
         create_topic(broker.bootstrap, "commits", 1, {"cleanup.policy": "compact"})
@@ -250,11 +250,11 @@ def test_a_job_that_is_over_writes_no_more(
     target: Cluster, topic: str, options: Callable[..., SinkOptions]
 ) -> None:
     given = options()
-    write(given, Task(unique("query"), 0), rows(b"x"))  # makes the commits topic
+    write(given, SinkTask(unique("query"), 0), rows(b"x"))  # makes the commits topic
     writer = BatchWriter("mirror-records", given, 0)
     writer.abort([None, None])
     with pytest.raises(SourceRejected, match="the job of this task is over"):
-        write(given, Task(writer.job, 1), rows(b"late"))
+        write(given, SinkTask(writer.job, 1), rows(b"late"))
     assert values(target, topic) == [b"x"]
 
 

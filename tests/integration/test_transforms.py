@@ -19,7 +19,7 @@ from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_translation.round import Rounds
+from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.runs import FollowedRuns
 from connectors.group_translation.strategies import ByRecords, ByRuns
 from tests.integration.test_copying import varied
@@ -321,7 +321,7 @@ def translated(flow: CopyFlow, groups: Sequence[str], **given: str) -> dict[str,
             source, target = (clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET))
             runs = FollowedRuns(options, target)
             await runs.follow()
-            rounds = Rounds(options, source, target, ByRuns(runs, ByRecords()))
+            rounds = GroupRounds(options, source, target, ByRuns(runs, ByRecords()))
             outcome = await rounds.run(groups)
             rounds.end()
             assert not outcome.failures, outcome

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bridge.audit.report import Verdict
+from bridge.audit.report import AuditVerdict
 from bridge.local import LocalStack
 from bridge.spark.auditing.options import read_options
 from bridge.spark.auditing.running import audited
@@ -46,7 +46,7 @@ def audit_seconds(
         began = time.perf_counter()
         report = audited(spark, read_options(config))
         seconds.append(time.perf_counter() - began)
-        assert report.verdict is Verdict.EQUAL, report.failures
+        assert report.verdict is AuditVerdict.EQUAL, report.failures
         same = [each.same for part in report.partitions for each in part.findings.windows.values()]
         assert sum(same) == load.total
         assert all(part.by_runs for part in report.partitions)

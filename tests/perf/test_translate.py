@@ -17,7 +17,7 @@ import numpy as np
 from bridge.model.values import Committed, TopicPartition
 from bridge.positions.answers import VERDICTS
 from bridge.positions.knowledge import Knowledge, LoadedRuns
-from bridge.positions.translator import Positions, Translated, Translator
+from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
 from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.verdicts import GroupVerdicts
@@ -64,9 +64,9 @@ def world() -> tuple[FakeClusters, Knowledge]:
     return clusters, asyncio.run(flow().load(source, target))
 
 
-def positions(count: int) -> Positions:
+def positions(count: int) -> PositionColumns:
     dice = np.random.default_rng(1)
-    return Positions(
+    return PositionColumns(
         ["orders"],
         np.zeros(count, np.int32),
         dice.integers(0, PARTITIONS, count, np.int32),
@@ -74,9 +74,11 @@ def positions(count: int) -> Positions:
     )
 
 
-def in_bulk(clusters: FakeClusters, knowledge: Knowledge, asked: Positions) -> tuple[float, Translated]:
-    async def go() -> tuple[float, Translated]:
-        translator = Translator(flow(), clusters, {}, 0)
+def in_bulk(
+    clusters: FakeClusters, knowledge: Knowledge, asked: PositionColumns
+) -> tuple[float, TranslatedPositions]:
+    async def go() -> tuple[float, TranslatedPositions]:
+        translator = PositionTranslator(flow(), clusters, {}, 0)
         began = time.perf_counter()
         translator.use(knowledge)
         answers = await translator.translate(asked)
@@ -85,7 +87,7 @@ def in_bulk(clusters: FakeClusters, knowledge: Knowledge, asked: Positions) -> t
     return asyncio.run(go())
 
 
-def in_a_round(clusters: FakeClusters, knowledge: Knowledge, asked: Positions) -> float:
+def in_a_round(clusters: FakeClusters, knowledge: Knowledge, asked: PositionColumns) -> float:
     ours = flow()
     strategy = ours.strategy(knowledge, LoadedRuns(knowledge.runs))
     source, target = clusters.sides.values()

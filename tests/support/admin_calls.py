@@ -19,7 +19,7 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
-from bridge.model.topics import NewTopic, Operation, PatternType, Permission, TopicAcl
+from bridge.model.topics import NewTopic, PatternType, Permission, TopicAcl, TopicOperation
 from bridge.model.values import Side
 from tests.support.cutter import Cut, Cutter
 
@@ -37,7 +37,9 @@ class Call(NamedTuple):
 
 
 def _rule(number: int) -> TopicAcl:
-    return TopicAcl(f"{TOPIC}-{number}", PatternType.LITERAL, "User:a", "*", Operation.READ, Permission.ALLOW)
+    return TopicAcl(
+        f"{TOPIC}-{number}", PatternType.LITERAL, "User:a", "*", TopicOperation.READ, Permission.ALLOW
+    )
 
 
 CALLS: Mapping[str, Call] = {

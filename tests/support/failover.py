@@ -12,7 +12,7 @@ from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import PartitionPlan
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import strategy_of
-from connectors.group_translation.round import Rounds
+from connectors.group_translation.round import GroupRounds
 from tests.support.names import unique
 from tests.support.records import Record, produce
 from tests.support.topics import create_topic
@@ -75,7 +75,7 @@ def translate(
         clusters = KafkaClusters()
         try:
             source, target = (clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET))
-            rounds = Rounds(options, source, target, strategy_of(options))
+            rounds = GroupRounds(options, source, target, strategy_of(options))
             outcome = await rounds.run([group])
             rounds.end()
             assert not outcome.failures, outcome

@@ -14,7 +14,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXE
 """For a path that is resolved: a link at its end was put there since."""
 
 
-class Unreadable(ValueError):
+class UnreadableFile(ValueError):
     """Why a file is not read; begins as the rest of "the service can't read the file: "."""
 
 
@@ -41,11 +41,11 @@ class Files:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise Unreadable(error.strerror or str(error)) from error
+            raise UnreadableFile(error.strerror or str(error)) from error
         except ValueError as error:
-            raise error if isinstance(error, Unreadable) else Unreadable(str(error)) from error
+            raise error if isinstance(error, UnreadableFile) else UnreadableFile(str(error)) from error
         if status.st_size > self.most or len(data) > self.most:
-            raise Unreadable(f"it is larger than {self.most} bytes")
+            raise UnreadableFile(f"it is larger than {self.most} bytes")
         return data
 
     def _check_folder(self, real: str) -> None:
@@ -56,14 +56,14 @@ class Files:
             above = os.path.realpath(folder)
             if os.path.commonpath((above, real)) == above and real != above:
                 return
-        raise Unreadable(
+        raise UnreadableFile(
             f"it lies below no folder that this service allows; {ALLOWED_FOLDERS} is {', '.join(folders)}"
         )
 
 
 def _check_kind(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise Unreadable("it is no regular file")
+        raise UnreadableFile("it is no regular file")
 
 
 def _up_to(descriptor: int, most: int) -> bytes:

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from bridge.kafka.config.files import Files, Unreadable
+from bridge.kafka.config.files import Files, UnreadableFile
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
@@ -88,7 +88,7 @@ def locked(key: str, password: str) -> str:
 def _read(location: str, files: Files) -> bytes:
     try:
         return files.read(location)
-    except Unreadable as why:
+    except UnreadableFile as why:
         raise StoreProblem("location", f"the service can't read the file: {why}") from None
 
 

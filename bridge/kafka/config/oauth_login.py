@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bridge.kafka.config import msk_iam
-from bridge.kafka.config.files import Unreadable
+from bridge.kafka.config.files import UnreadableFile
 from bridge.kafka.config.jaas import LoginModule
 from bridge.kafka.config.msk_iam import MskIam
 from bridge.kafka.config.oauth import ClientCredentials, Unsecured, endpoint_problem
@@ -93,7 +93,7 @@ def _file(props: ClientProps, url: str, retriever: str, extensions: Mapping[str,
     else:
         try:
             props.files.read(path)
-        except Unreadable as why:
+        except UnreadableFile as why:
             props.reject(_URL, f"the service can't read the file: {why}")
         else:
             return TokenFile(path, extensions)

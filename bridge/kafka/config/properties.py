@@ -32,7 +32,7 @@ _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPrefixes:
     """The prefixes under which a configuration has a cluster's properties. `connection`: prefix of the names that stock
     takes for a connection; `own`: what stands before a role (`admin.`) to mean this cluster only. Both are "" where it
     is the only cluster: then names that no client knows are somebody else's. `writing`: what wins for who writes
@@ -43,8 +43,8 @@ class Place:
     writing: str = ""
 
     @staticmethod
-    def of(side: Side) -> Place:
-        return Place(f"{side}.cluster.", f"{side}.", OVERRIDE if side is Side.TARGET else "")
+    def of(side: Side) -> KeyPrefixes:
+        return KeyPrefixes(f"{side}.cluster.", f"{side}.", OVERRIDE if side is Side.TARGET else "")
 
     def given(self, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """Key, name and value; what comes later wins."""
@@ -62,7 +62,9 @@ class Place:
 class ClientProps:
     """Resolved properties of one role at one place; `errors` collects what is wrong with them."""
 
-    def __init__(self, place: Place, role: str, props: Mapping[str, str], files: Files = ANYWHERE) -> None:
+    def __init__(
+        self, place: KeyPrefixes, role: str, props: Mapping[str, str], files: Files = ANYWHERE
+    ) -> None:
         """`files`: which files the properties may name."""
         self._place = place
         self.files = files

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from bridge.kafka.config import msk_iam
-from bridge.kafka.config.files import Unreadable
+from bridge.kafka.config.files import UnreadableFile
 from bridge.kafka.config.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.kafka.config.oauth import Unsecured
 from bridge.kafka.config.oauth_login import Login, is_function, needs_no_module, read_msk_iam, read_oauth
@@ -149,7 +149,7 @@ def _kerberos(props: ClientProps, module: LoginModule) -> Sasl | None:
     elif keytab:
         try:
             props.files.read(keytab)
-        except Unreadable as why:
+        except UnreadableFile as why:
             props.reject(_JAAS, f"keyTab {keytab}: the service can't read the file: {why}")
     if len(props.errors) > before:
         return None

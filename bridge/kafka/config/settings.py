@@ -19,7 +19,7 @@ from typing import Any
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.config import property_rules
 from bridge.kafka.config.files import Files
-from bridge.kafka.config.properties import ADMIN, ANYWHERE, CONSUMER, PRODUCER, ClientProps, Place
+from bridge.kafka.config.properties import ADMIN, ANYWHERE, CONSUMER, PRODUCER, ClientProps, KeyPrefixes
 from bridge.kafka.config.property_names import KNOWN, NUMBERS
 from bridge.kafka.config.sasl import Sasl, Setting, read_sasl
 from bridge.kafka.config.tls import Tls, read_tls
@@ -154,10 +154,10 @@ class Connection:
 
 def client_settings(side: Side, props: Mapping[str, str]) -> ClientSettings:
     """The settings of one side; raises ConfigRejected with all errors at once."""
-    return settings_at(Place.of(side), props)
+    return settings_at(KeyPrefixes.of(side), props)
 
 
-def settings_at(place: Place, props: Mapping[str, str]) -> ClientSettings:
+def settings_at(place: KeyPrefixes, props: Mapping[str, str]) -> ClientSettings:
     """The settings of the cluster whose properties stand there; raises ConfigRejected with all errors at once."""
     settings, errors = _read(place, props)
     key = f"{place.connection}bootstrap.servers"
@@ -170,10 +170,10 @@ def settings_at(place: Place, props: Mapping[str, str]) -> ClientSettings:
 
 def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
     """The settings of whoever writes records to one side; raises ConfigRejected with all errors at once."""
-    return producer_settings_at(Place.of(side), props)
+    return producer_settings_at(KeyPrefixes.of(side), props)
 
 
-def producer_settings_at(place: Place, props: Mapping[str, str]) -> RawSettings:
+def producer_settings_at(place: KeyPrefixes, props: Mapping[str, str]) -> RawSettings:
     """The settings of whoever writes records to the cluster whose properties stand there; raises ConfigRejected with
     all errors at once."""
     settings, errors = _read_producer(place, props)
@@ -185,10 +185,12 @@ def producer_settings_at(place: Place, props: Mapping[str, str]) -> RawSettings:
 def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, Setting]:
     """Returns librdkafka's settings of a client of that role to one side. Raises ConfigRejected with all errors at
     once."""
-    given = ClientProps(Place.of(side), role, props)
+    given = ClientProps(KeyPrefixes.of(side), role, props)
     connection = _connection(given)
     if connection is None or given.errors:
-        raise ConfigRejected(given.errors or [_missing(f"{Place.of(side).connection}bootstrap.servers")])
+        raise ConfigRejected(
+            given.errors or [_missing(f"{KeyPrefixes.of(side).connection}bootstrap.servers")]
+        )
     return connection.librdkafka()
 
 
@@ -203,11 +205,11 @@ class StaticClientCheck:
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Missing bootstrap servers are no error here: the definition says that they are required."""
-        errors = (error for side in Side for error in _read(Place.of(side), props, self._files)[1])
+        errors = (error for side in Side for error in _read(KeyPrefixes.of(side), props, self._files)[1])
         return list(dict.fromkeys(errors))
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return _read_producer(Place.of(side), props, self._files)[1]
+        return _read_producer(KeyPrefixes.of(side), props, self._files)[1]
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
         return property_rules.rule(use, name)
@@ -216,7 +218,7 @@ class StaticClientCheck:
 
 
 def _read(
-    place: Place, props: Mapping[str, str], files: Files = ANYWHERE
+    place: KeyPrefixes, props: Mapping[str, str], files: Files = ANYWHERE
 ) -> tuple[ClientSettings | None, list[ConfigError]]:
     admin = ClientProps(place, ADMIN, props, files)
     consumer = ClientProps(place, CONSUMER, props, files)
@@ -249,7 +251,7 @@ def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
 
 
 def _read_producer(
-    place: Place, props: Mapping[str, str], files: Files = ANYWHERE
+    place: KeyPrefixes, props: Mapping[str, str], files: Files = ANYWHERE
 ) -> tuple[RawSettings | None, list[ConfigError]]:
     producer = ClientProps(place, PRODUCER, props, files)
     connection = _connection(producer)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from bridge.kafka.config.files import Files, Unreadable
+from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.kafka.config.tokens import NoToken, Token, claims, expiry, principal
 
 _MOST = 1 << 20
@@ -22,7 +22,7 @@ class TokenFile:
     def obtain(self) -> Token:
         try:
             text = Files(most=_MOST).read(self.path).decode("ascii").strip()
-        except Unreadable as why:
+        except UnreadableFile as why:
             raise NoToken(f"the file can't be read: {why}", passing=True) from None
         except UnicodeDecodeError:
             raise NoToken("the file holds something else than a token") from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader, Writer
-from bridge.model.topics import Operation, PatternType, Permission, TopicAcl
+from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 
 _TOPIC = 2
 """Type of a resource that has rules."""
@@ -44,11 +44,11 @@ def _acls(response: Reader) -> Iterator[TopicAcl]:
             operation, permission = response.int8(), response.int8()
             known = pattern in _PATTERNS and operation in _OPERATIONS and permission in _PERMISSIONS
             if known:
-                kinds = PatternType(pattern), Operation(operation), Permission(permission)
+                kinds = PatternType(pattern), TopicOperation(operation), Permission(permission)
                 yield TopicAcl(name, kinds[0], principal, host, *kinds[1:])
 
 
-_PATTERNS, _OPERATIONS, _PERMISSIONS = set(PatternType), set(Operation), set(Permission)
+_PATTERNS, _OPERATIONS, _PERMISSIONS = set(PatternType), set(TopicOperation), set(Permission)
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call:

@@ -21,7 +21,7 @@ _CODEC, _APPEND_TIME = 0x07, 0x08
 _LZ4, _KNOWN = NAMES.index("lz4"), NAMES.index("zstd")
 
 
-class Message(NamedTuple):
+class LegacyMessage(NamedTuple):
     """A message of formats 0 and 1. `timestamp` in ms, -1 for none."""
 
     offset: int
@@ -35,7 +35,7 @@ class Message(NamedTuple):
         return []
 
 
-def messages(data: memoryview, most: int) -> list[Message]:
+def messages(data: memoryview, most: int) -> list[LegacyMessage]:
     """Reads what one message holds. Raises ValueError for what is none, Overlarge for more than `most` bytes, and what
     codecs do."""
     outer, attributes, magic, end = _message(data, 0)
@@ -47,7 +47,7 @@ def messages(data: memoryview, most: int) -> list[Message]:
     if outer.value is None or codec >= _KNOWN or (codec == _LZ4 and not magic):
         raise ValueError(f"there is no compression codec {codec} in messages of format {magic}")
     inside = memoryview(decoded(codec, memoryview(outer.value), limit(len(outer.value), most)))
-    messages_read, at = list[Message](), 0
+    messages_read, at = list[LegacyMessage](), 0
     while at < len(inside):
         message, inner, _, at = _message(inside, at)
         if inner & _CODEC:
@@ -67,7 +67,7 @@ def messages(data: memoryview, most: int) -> list[Message]:
     return messages_read
 
 
-def _message(data: memoryview, at: int) -> tuple[Message, int, int, int]:
+def _message(data: memoryview, at: int) -> tuple[LegacyMessage, int, int, int]:
     """Reads a message, with its attributes, its magic, and where it ends."""
     if len(data) - at < _FRONT.size:
         raise ValueError("a message is cut short")
@@ -82,7 +82,7 @@ def _message(data: memoryview, at: int) -> tuple[Message, int, int, int]:
     value, begin = _bytes(data, begin, end)
     if begin != end:
         raise ValueError("a message does not end where it says")
-    return Message(offset, timestamp, key, value), attributes, magic, end
+    return LegacyMessage(offset, timestamp, key, value), attributes, magic, end
 
 
 def _bytes(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]:

@@ -9,7 +9,7 @@ _NAMED = 10
 """Records that are named one by one between two calls of `drain_lines`: a topic may be full of them."""
 
 
-class Unreadable:
+class UnreadableRecords:
     """The unreadable records of topics' partition 0. A record counts once, however often its topic is read."""
 
     def __init__(self, topics: Iterable[str]) -> None:

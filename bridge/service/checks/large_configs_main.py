@@ -38,12 +38,12 @@ def main(descriptor: int) -> None:
     channel = Connection(descriptor)
     watched = socket.socket(fileno=descriptor)
     threading.Thread(target=end_with, args=[watched], daemon=True).start()
-    answers = Answers(check_context(msgpack.decode(channel.recv_bytes(), type=Policy)))
+    answers = CheckAnswers(check_context(msgpack.decode(channel.recv_bytes(), type=Policy)))
     while channel.poll(IDLE_SECONDS):
         channel.send_bytes(msgpack.encode(answers.to(**msgpack.decode(channel.recv_bytes()))))
 
 
-class Answers:
+class CheckAnswers:
     """Answers questions of bridge.service.checks.large_configs."""
 
     def __init__(self, context: CheckContext) -> None:

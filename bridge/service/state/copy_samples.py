@@ -47,7 +47,7 @@ class TopicHistograms(NamedTuple):
     latency: Histogram
 
 
-class Heartbeat(NamedTuple):
+class CopiedHeartbeat(NamedTuple):
     """The newest one that was copied: when it was made, and how long it took; ms."""
 
     made_ms: int
@@ -60,7 +60,7 @@ class CopySamples:
     def __init__(self) -> None:
         self._reader: _Reader | None = None
         self.histograms: dict[str, TopicHistograms] = {}
-        self.heartbeat: Heartbeat | None = None
+        self.heartbeat: CopiedHeartbeat | None = None
         self.replication_lag_ms: float | None = None
         """From fetch to commit, on average of the records that were copied last."""
 
@@ -76,7 +76,7 @@ class CopySamples:
             age, latency = sample.age, sample.latency
             self.replication_lag_ms = max(0, latency.total - age.total) / latency.records
             if sample.topic == HEARTBEATS:
-                self.heartbeat = Heartbeat(sample.written_ms - latency.last, latency.last)
+                self.heartbeat = CopiedHeartbeat(sample.written_ms - latency.last, latency.last)
         if self._reader is not None:
             join(self._reader.waiting, samples)
 

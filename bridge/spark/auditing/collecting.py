@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.audit.planning import Logs, planned
-from bridge.audit.report import PartitionReport
-from bridge.audit.stretches import Offsets, Rules, Sides, Stretch
+from bridge.audit.report import PartitionResult
+from bridge.audit.stretches import LogPair, Offsets, Rules, Stretch
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.config.settings import client_settings
@@ -56,7 +56,7 @@ class Work(NamedTuple):
 class Collected:
     """`failures`: of topics that can't be compared at all."""
 
-    partitions: list[PartitionReport] = field(default_factory=list)
+    partitions: list[PartitionResult] = field(default_factory=list)
     work: list[Work] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
@@ -153,7 +153,7 @@ class _Collection:
         size = _size(logs, sizes)
         compacted = rules.source_compacted or rules.target_compacted
         plan = planned(logs, max(1, int(self._stretch_bytes / size)), whole_partition=compacted)
-        report = PartitionReport(logs.sides.source, logs.sides.target, bool(logs.runs))
+        report = PartitionResult(logs.sides.source, logs.sides.target, bool(logs.runs))
         report.findings.not_compared = plan.left
         self._result.partitions.append(report)
         self._result.work += (
@@ -173,11 +173,11 @@ class _Collection:
                 self._result.failures.append(f"topic {name} is not one that the configuration replicates")
         return {name: options.source.remote(name) for name in sorted(chosen)}
 
-    async def _pairs(self, names: Mapping[str, str]) -> tuple[list[Sides], Mapping[str, TopicMetadata]]:
+    async def _pairs(self, names: Mapping[str, str]) -> tuple[list[LogPair], Mapping[str, TopicMetadata]]:
         sources = await self._described(self._source, "source", names)
         targets = await self._described(self._target, "target", [names[name] for name in sources])
         kept = {name: meta for name, meta in sources.items() if names[name] in targets}
-        pairs = list[Sides]()
+        pairs = list[LogPair]()
         for name, meta in kept.items():
             remote = targets[names[name]]
             for number in sorted(meta.partitions):
@@ -185,7 +185,7 @@ class _Collection:
                     self._result.failures.append(f"topic {names[name]} has no partition {number}")
                     continue
                 pairs.append(
-                    Sides(
+                    LogPair(
                         TopicPartition(name, number),
                         meta.topic_id,
                         TopicPartition(names[name], number),
@@ -305,7 +305,7 @@ def _inside(log: Bounds, offset: int | None) -> int:
     return log.end if offset is None else max(log.start, min(offset, log.end))
 
 
-def _applying(runs: PartitionRuns | None, sides: Sides) -> Sequence[OffsetRun]:
+def _applying(runs: PartitionRuns | None, sides: LogPair) -> Sequence[OffsetRun]:
     """The runs, if they are of the topics that there are now."""
     if runs is None or runs.last is None:
         return ()

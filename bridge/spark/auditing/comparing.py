@@ -27,7 +27,7 @@ from bridge.spark.reading import Fetched, RangesReader
 from bridge.spark.rejected import SourceRejected
 
 
-class Access(NamedTuple):
+class ClusterAccess(NamedTuple):
     """How tasks reach the clusters. `props`: of the connector, with its secrets."""
 
     props: Mapping[str, str]
@@ -46,7 +46,7 @@ class Done(NamedTuple):
 Task = tuple[int, Stretch, Rules]
 
 
-def compare_all(work: Iterable[Task], access: Access) -> Iterator[Done]:
+def compare_all(work: Iterable[Task], access: ClusterAccess) -> Iterator[Done]:
     """Compares stretches one after the other."""
 
     def compare(clients: _Clients, stretch: Stretch, rules: Rules) -> str:
@@ -56,7 +56,7 @@ def compare_all(work: Iterable[Task], access: Access) -> Iterator[Done]:
     return _each(work, access, compare)
 
 
-def find_all(work: Iterable[Task], access: Access, digests: Collection[int]) -> Iterator[Done]:
+def find_all(work: Iterable[Task], access: ClusterAccess, digests: Collection[int]) -> Iterator[Done]:
     """Finds the records of the source that have these digests: JSON of (digest, offset, claimed target offset or -1),
     of each digest the first in a stretch."""
     wanted = np.array(sorted(digests), np.int64)
@@ -82,12 +82,12 @@ class _Clients(NamedTuple):
 
     source: NetworkClient
     target: NetworkClient
-    access: Access
+    access: ClusterAccess
     run: Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 def _each(
-    work: Iterable[Task], access: Access, do: Callable[[_Clients, Stretch, Rules], str]
+    work: Iterable[Task], access: ClusterAccess, do: Callable[[_Clients, Stretch, Rules], str]
 ) -> Iterator[Done]:
     collect_seldom()
     with _event_loop() as run:
@@ -170,7 +170,7 @@ def _unreadable(part: OffsetRange, offset: int, error: Exception) -> KafkaFailur
     return KafkaFailure(KafkaFault.UNREADABLE_BATCH, text, retriable=False)
 
 
-async def _opened(access: Access, side: Side) -> NetworkClient:
+async def _opened(access: ClusterAccess, side: Side) -> NetworkClient:
     return NetworkClient(client_settings(side, access.props).raw)  # inside of its event loop
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.audit.report import Report, Verdict
+from bridge.audit.report import AuditReport, AuditVerdict
 from bridge.audit.rows import DIFFERENCES, SUMMARY, difference_rows, schema, summary_rows
 from bridge.spark.auditing.options import LISTED, read_options
 from bridge.spark.auditing.running import audited
@@ -18,7 +18,7 @@ class Audit(NamedTuple):
     """`summary`: a row for each partition and time window. `differences`: a row for each. `failures`: of what could not
     be compared at all."""
 
-    verdict: Verdict
+    verdict: AuditVerdict
     summary: DataFrame
     differences: DataFrame
     failures: Sequence[str]
@@ -45,7 +45,7 @@ def audit(
     return frames(spark, audited(spark, options))
 
 
-def frames(spark: SparkSession, report: Report) -> Audit:
+def frames(spark: SparkSession, report: AuditReport) -> Audit:
     def frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
         return spark.createDataFrame([tuple(row.values()) for row in rows], schema(columns))
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.audit.report import Outcome, Report, extra_digests, name_copies, put_together
+from bridge.audit.report import AuditReport, Outcome, extra_digests, name_copies, put_together
 from bridge.audit.wire import unpacked
 from bridge.errors import BridgeError, ErrorCode
 from bridge.model.values import TopicPartition
@@ -27,7 +27,7 @@ _SOUGHT = 100_000
 
 def audited(
     spark: SparkSession, options: AuditOptions, started: Callable[[int], None] | None = None
-) -> Report:
+) -> AuditReport:
     """Compares all. `started` is told how many tasks there are. Raises KafkaFailure where a cluster does not answer,
     and JobFailed; what can't be compared while it runs is in the report."""
     collected = collect(options)
@@ -38,7 +38,7 @@ def audited(
         for each in job.run(numbers, None, started)
     ]
     partitions = put_together(collected.partitions, outcomes, options.window_ms)
-    report = Report(partitions, collected.failures, options.window_ms, options.sample)
+    report = AuditReport(partitions, collected.failures, options.window_ms, options.sample)
     _name_copies(report, job, started)
     return report
 
@@ -60,7 +60,7 @@ def divided(work: Sequence[Work], numbers: Sequence[int], slots: int) -> list[li
     return tasks
 
 
-def _name_copies(report: Report, job: _Job, started: Callable[[int], None] | None) -> None:
+def _name_copies(report: AuditReport, job: _Job, started: Callable[[int], None] | None) -> None:
     """Has the source read again for what partitions have too much: a copy of a record that stands far from it is
     there twice."""
     sought = {
@@ -124,9 +124,9 @@ def _comparing(
     digests: frozenset[int] | None,
 ) -> Callable[[Iterable[int]], Iterator[Done]]:
     def compare(tasks: Iterable[int]) -> Iterator[Done]:
-        from bridge.spark.auditing.comparing import Access, compare_all, find_all
+        from bridge.spark.auditing.comparing import ClusterAccess, compare_all, find_all
 
-        access = Access(props, committed_only, PATIENCE)
+        access = ClusterAccess(props, committed_only, PATIENCE)
         for task in tasks:
             part = parts[task]
             yield from compare_all(part, access) if digests is None else find_all(part, access, digests)

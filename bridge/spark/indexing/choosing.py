@@ -15,7 +15,7 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 _COMPACT = "compact"
 
 
-class Chosen(NamedTuple):
+class ChosenTopics(NamedTuple):
     """`refused`: a sentence for each topic that is left out."""
 
     copies: list[Copied]
@@ -29,7 +29,7 @@ async def choose(
     named: Collection[str],
     layouts: LayoutTopic | None,
     runs: Mapping[CopyId, PartitionRuns],
-) -> Chosen:
+) -> ChosenTopics:
     """`remote`: the target topic of each topic that is mirrored, None for others. `named`: topics that the source may
     hide from who may not describe them; they are asked for by name. `layouts`: None where no connector
     has ever claimed a copy. Topics that the target does not have are not mirrored yet. Raises KafkaFailure."""
@@ -57,7 +57,7 @@ async def choose(
             copies += some
         else:
             refused.append(f"{name}: {why}")
-    return Chosen(copies, refused)
+    return ChosenTopics(copies, refused)
 
 
 def _copies(original: TopicInfo, copy: TopicInfo) -> list[Copied]:

@@ -36,7 +36,7 @@ NAME = "index of {alias}"
 """The name by which indexes of one source alias shut each other out; no connector in Connect or a file has it."""
 
 
-class Jobs(Protocol):
+class PairJobs(Protocol):
     """Runs tasks in Spark: bridge.pipeline.jobs.SparkJobs."""
 
     def results(
@@ -44,7 +44,7 @@ class Jobs(Protocol):
     ) -> list[PairedPart]: ...
 
 
-class JobFailed(Exception):
+class IndexJobFailed(Exception):
     """Spark could not run the tasks; the text is the first line of why."""
 
 
@@ -72,7 +72,7 @@ class Pace:
 
 
 @dataclass
-class Progress:
+class IndexProgress:
     """How far a copy is indexed. `found`: records, in this process."""
 
     copied: Copied
@@ -102,11 +102,11 @@ class Index:
     named: Sequence[str] = ()
     refused: list[str] = field(default_factory=list)
     """Why topics are left out."""
-    rows: dict[CopyId, Progress] = field(default_factory=dict)
+    rows: dict[CopyId, IndexProgress] = field(default_factory=dict)
     away: str = ""
     """Why the last try did not come to its end."""
 
-    async def run(self, jobs: Jobs, pace: Pace | None, tell: Callable[[Index], None]) -> None:
+    async def run(self, jobs: PairJobs, pace: Pace | None, tell: Callable[[Index], None]) -> None:
         """Indexes what there is; with `pace` again and again, until that is over. `tell`: called after each pass.
         Raises KafkaFailure, where one follows only what does not pass, OperationRefused and JobFailed."""
         clusters = KafkaClusters()
@@ -132,7 +132,7 @@ class Index:
                         raise
                     self.away = str(failure)
                     pace.waits(failure)
-                except JobFailed as failed:
+                except IndexJobFailed as failed:
                     if pace is None or not pace.over:
                         raise
                     self.away = str(failed)  # a signal to all processes ends Spark's too
@@ -160,7 +160,9 @@ class Index:
         for copied in chosen.copies:
             row = before.get(copied.id)
             if row is None or row.copied != copied:
-                row = Progress(copied, runs.get(copied.id, PartitionRuns()), found=found.get(copied.id, 0))
+                row = IndexProgress(
+                    copied, runs.get(copied.id, PartitionRuns()), found=found.get(copied.id, 0)
+                )
                 last = row.runs.last
                 if last is not None and last.upstream_count and _same_topics(copied, last.incarnation):
                     row.at = Edge(last.upstream_end, last.downstream_end)
@@ -188,26 +190,26 @@ class Index:
                 return None
             raise
 
-    async def _pass(self, jobs: Jobs, client: NetworkClient, leader: TransactionalProducer) -> None:
+    async def _pass(self, jobs: PairJobs, client: NetworkClient, leader: TransactionalProducer) -> None:
         due = [row for row in self.rows.values() if row.more]
         tasks = [self._task(row) for row in due]
         try:
             parts = await asyncio.to_thread(jobs.results, pair_part, tasks)
         except Exception as error:
-            raise JobFailed(f"the Spark job failed: {said(error)}") from None
+            raise IndexJobFailed(f"the Spark job failed: {said(error)}") from None
         found = list(zip(due, parts, strict=True))
         await self._commit(found, client, leader)
         for row, part in found:
             row.at, row.more, row.error = part.end, part.more and not part.error, part.error
             row.source_end, row.found = part.source_end, row.found + part.records
 
-    def _task(self, row: Progress) -> PairTask:
+    def _task(self, row: IndexProgress) -> PairTask:
         known = row.last if row.at is not None else None
         return PairTask(row.copied, row.at, known, self.spec.committed_only, dict(self.spec.props))
 
     async def _commit(
         self,
-        found: Sequence[tuple[Progress, PairedPart]],
+        found: Sequence[tuple[IndexProgress, PairedPart]],
         client: NetworkClient,
         leader: TransactionalProducer,
     ) -> None:

@@ -18,7 +18,7 @@ from bridge.java_properties import PropertiesProblem
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.positions.flow import Flow
-from bridge.positions.groups import GroupAnswer, GroupsLook, look_at_groups
+from bridge.positions.groups import GroupPosition, GroupsLook, look_at_groups
 from bridge.spark.rejected import SourceRejected, in_one_line
 
 Row = tuple[Any, ...]
@@ -74,7 +74,7 @@ async def _look(props: Mapping[str, str]) -> GroupsLook:
         await clusters.close()
 
 
-def _fields(each: GroupAnswer, look: GroupsLook, connector: str) -> dict[str, Any]:
+def _fields(each: GroupPosition, look: GroupsLook, connector: str) -> dict[str, Any]:
     as_of = None if look.as_of_ms is None else datetime.fromtimestamp(look.as_of_ms / 1000, UTC)
     fields: dict[str, Any] = {
         "group": each.group,

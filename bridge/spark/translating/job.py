@@ -39,7 +39,7 @@ from bridge.positions.tables import (
     column_errors,
     positions_of,
 )
-from bridge.positions.translator import LOOKUPS, Translator
+from bridge.positions.translator import LOOKUPS, PositionTranslator
 from bridge.spark.rejected import SourceRejected, in_one_line
 from connectors.cluster_away import ClusterAway
 
@@ -103,7 +103,7 @@ def _check(given: StructType) -> None:
 async def _knowledge(flow: Flow, props: Mapping[str, str]) -> Knowledge:
     clusters = KafkaClusters()
     try:
-        return await Translator(flow, clusters, props).load()
+        return await PositionTranslator(flow, clusters, props).load()
     except ClusterAway as away:
         raise away.with_side() from None
     finally:
@@ -121,7 +121,7 @@ def _task(
             try:
                 with in_one_line("translate_offsets"):  # a file that is on the driver may be missing here
                     flow = Flow.from_props(props, StaticClientCheck())
-                    translator = Translator(flow, clusters, props, lookups)
+                    translator = PositionTranslator(flow, clusters, props, lookups)
                 translator.use(knowledge)
                 for columns in batches:
                     table = pa.table(list(columns), names=list(INPUT))
@@ -132,7 +132,7 @@ def _task(
     return run
 
 
-async def _answered(translator: Translator, table: pa.Table) -> pa.StructArray:
+async def _answered(translator: PositionTranslator, table: pa.Table) -> pa.StructArray:
     """Raises SourceRejected, whose text is one line, as Spark shows it."""
     with in_one_line("translate_offsets"):
         try:

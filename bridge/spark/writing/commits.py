@@ -19,7 +19,7 @@ KeyValue = tuple[bytes | None, bytes | None]
 _VERSION = 1
 
 
-class Task(NamedTuple):
+class SinkTask(NamedTuple):
     """What a Spark task writes: its partition of an epoch. `query`: the id that Spark keeps in the checkpoint, or a
     batch job's."""
 
@@ -33,7 +33,7 @@ class Task(NamedTuple):
         return _packed({"version": _VERSION, "query": self.query, "partition": self.partition})
 
 
-class Written(NamedTuple):
+class WrittenTotals(NamedTuple):
     """How much a task has written: rows, and bytes of keys, values and headers together."""
 
     rows: int
@@ -43,8 +43,8 @@ class Written(NamedTuple):
 class CommitRecord(NamedTuple):
     """`written`: None when the job is over."""
 
-    task: Task
-    written: Written | None
+    task: SinkTask
+    written: WrittenTotals | None
 
     @property
     def packed(self) -> tuple[bytes, bytes | None]:
@@ -72,10 +72,10 @@ def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
             return None
         query, partition = str(names["query"]), int(names["partition"])
         if value is None:
-            return CommitRecord(Task(query, partition), None)
+            return CommitRecord(SinkTask(query, partition), None)
         told = json.loads(value)
-        written = Written(int(told["rows"]), int(told["size"]))
-        return CommitRecord(Task(query, partition, int(told["epoch"])), written)
+        written = WrittenTotals(int(told["rows"]), int(told["size"]))
+        return CommitRecord(SinkTask(query, partition, int(told["epoch"])), written)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
@@ -100,7 +100,7 @@ def committed(batches: Iterable[RawBatch]) -> list[KeyValue]:
     return done
 
 
-def found(records: Iterable[KeyValue], task: Task) -> Found:
+def found(records: Iterable[KeyValue], task: SinkTask) -> Found:
     """What committed records, in the log's order, say to a task. An epoch begins when all tasks of the one before it
     have committed: with a record of an earlier epoch of the query, all of this epoch's have been seen."""
     own: CommitRecord | None = None
@@ -119,7 +119,7 @@ def found(records: Iterable[KeyValue], task: Task) -> Found:
     return Found(own, frozenset(others), whole or own is not None)
 
 
-def verify(record: CommitRecord, task: Task, written: Written) -> None:
+def verify(record: CommitRecord, task: SinkTask, written: WrittenTotals) -> None:
     """Verifies that what a task would write is what was written for it already. Raises SourceRejected."""
     what = f"partition {task.partition} of epoch {task.epoch}"
     if record.written is None:
@@ -139,7 +139,7 @@ def verify(record: CommitRecord, task: Task, written: Written) -> None:
         )
 
 
-def verify_partitions(others: Iterable[int], task: Task, partitions: int) -> None:
+def verify_partitions(others: Iterable[int], task: SinkTask, partitions: int) -> None:
     """Verifies that no commit record of the epoch is of a Spark partition that it does not have now. Raises
     SourceRejected."""
     most = max(others, default=-1)
@@ -153,7 +153,7 @@ def verify_partitions(others: Iterable[int], task: Task, partitions: int) -> Non
 
 def over(query: str, partitions: int) -> Sequence[KeyValue]:
     """Records that end a batch job: none of its tasks writes after them."""
-    return [CommitRecord(Task(query, partition), None).packed for partition in range(partitions)]
+    return [CommitRecord(SinkTask(query, partition), None).packed for partition in range(partitions)]
 
 
 def _records(batch: RawBatch) -> list[KeyValue]:
@@ -163,7 +163,7 @@ def _records(batch: RawBatch) -> list[KeyValue]:
     return [(record.key, record.value) for record in log.records]
 
 
-def _amount(written: Written) -> str:
+def _amount(written: WrittenTotals) -> str:
     return f"{written.rows} row(s) of {written.size} bytes"
 
 

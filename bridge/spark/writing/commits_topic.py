@@ -16,7 +16,7 @@ from bridge.kafka.state_topics import verify_compacted
 from bridge.model.topics import NewTopic
 from bridge.model.values import Bounds, TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import Found, Task, committed, found
+from bridge.spark.writing.commits import Found, SinkTask, committed, found
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _FIRST, _WIDER = 1024, 8
@@ -61,7 +61,7 @@ async def end_of(client: NetworkClient, topic: str) -> int:
     return (await _bounds(client, topic)).end
 
 
-async def look_up(client: NetworkClient, topic: str, task: Task, since: int = 0) -> Found:
+async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int = 0) -> Found:
     """What the topic says to a task, of which nothing stands before offset `since`. To be asked by who has taken over
     the task's transactional id. Raises KafkaFailure."""
     bounds = await _bounds(client, topic)

@@ -17,7 +17,7 @@ from bridge.kafka.record.jit import Numbers
 from bridge.kafka.record.partitioner import NO_KEY, keyed_partitions
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import Written
+from bridge.spark.writing.commits import WrittenTotals
 from bridge.spark.writing.options import SinkOptions
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -28,7 +28,7 @@ _OVERHEAD = 24
 _SHOWN = 5
 
 
-class Batch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """A record batch on its way."""
 
     tp: TopicPartition
@@ -45,10 +45,10 @@ class Encoder:
         self._spread = first
         self._kept: dict[TopicPartition, list[Records]] = {}
         self._sizes: dict[TopicPartition, int] = {}
-        self._written = Written(0, 0)
+        self._written = WrittenTotals(0, 0)
 
     @property
-    def written(self) -> Written:
+    def written(self) -> WrittenTotals:
         """Of all rows so far."""
         return self._written
 
@@ -56,7 +56,7 @@ class Encoder:
         """Adds rows to what counts as written, and no more."""
         self._add(_fields(rows))
 
-    def add(self, rows: pa.RecordBatch) -> Iterator[Batch]:
+    def add(self, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
         """The batches that are full. Raises SourceRejected for a row that can't be written."""
         if not rows.num_rows:
             return
@@ -73,7 +73,7 @@ class Encoder:
             tp = names[int(places[begin])]
             yield from self._full(tp, _part(records, begin, end))
 
-    def rest(self) -> Iterator[Batch]:
+    def rest(self) -> Iterator[EncodedBatch]:
         """What is left when there are no more rows."""
         for tp in list(self._kept):
             yield from self._chunks(tp, whole=True)
@@ -82,15 +82,15 @@ class Encoder:
         rows, size = self._written
         texts = (fields.keys, fields.values, fields.header_keys, fields.header_values)
         size += sum(int(each.ends[-1]) for each in texts)
-        self._written = Written(rows + len(fields.offsets), size)
+        self._written = WrittenTotals(rows + len(fields.offsets), size)
 
-    def _full(self, tp: TopicPartition, records: Records) -> Iterator[Batch]:
+    def _full(self, tp: TopicPartition, records: Records) -> Iterator[EncodedBatch]:
         self._kept.setdefault(tp, []).append(records)
         self._sizes[tp] = self._sizes.get(tp, 0) + records.size + _OVERHEAD * records.count
         if self._sizes[tp] >= self._options.batch_size:
             yield from self._chunks(tp, whole=False)
 
-    def _chunks(self, tp: TopicPartition, *, whole: bool) -> Iterator[Batch]:
+    def _chunks(self, tp: TopicPartition, *, whole: bool) -> Iterator[EncodedBatch]:
         """Batches of what is kept for a partition; unless `whole`, its last and perhaps small part is kept on."""
         records = Records.together(self._kept.pop(tp))
         del self._sizes[tp]
@@ -100,7 +100,7 @@ class Encoder:
             self._kept[tp] = [_part(records, records.count - last.count, records.count)]
             self._sizes[tp] = last.size + _OVERHEAD * last.count
         for part in parts:
-            yield Batch(tp, part.chunk(self._compression, -1))
+            yield EncodedBatch(tp, part.chunk(self._compression, -1))
 
     def _places(self, rows: pa.RecordBatch, fields: Fields) -> tuple[Numbers, dict[int, TopicPartition]]:
         """A number for the place of each row, in no order of its own, and what they stand for."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from bridge.spark.writing.commits import Task, Written, verify_partitions
+from bridge.spark.writing.commits import SinkTask, WrittenTotals, verify_partitions
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Wrote(WriterCommitMessage):
     """Of one task. `others`: Spark partitions of its epoch that were written before. `again`: it was written before,
     and is not written again."""
 
-    task: Task
-    written: Written
+    task: SinkTask
+    written: WrittenTotals
     others: frozenset[int] = frozenset()
     again: bool = False
 

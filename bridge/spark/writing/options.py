@@ -12,7 +12,7 @@ from typing import TypeVar
 from bridge.errors import ConfigRejected, KafkaFault
 from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.kafka.config.client_roles import is_of
-from bridge.kafka.config.properties import Place
+from bridge.kafka.config.properties import KeyPrefixes
 from bridge.kafka.config.property_names import KNOWN
 from bridge.kafka.config.settings import ClientSettings, RawSettings, producer_settings_at, settings_at
 from bridge.kafka.record.compression import Compression
@@ -49,7 +49,7 @@ _ONE_OF = {
 }
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_PLACE = Place()
+_PLACE = KeyPrefixes()
 
 
 @dataclass(frozen=True)

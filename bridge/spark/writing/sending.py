@@ -13,10 +13,10 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.values import TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import CommitRecord, Found, Task, Written
+from bridge.spark.writing.commits import CommitRecord, Found, SinkTask, WrittenTotals
 from bridge.spark.writing.commits_topic import ensure, look_up
 from bridge.spark.writing.connecting import network_client, partitions_of
-from bridge.spark.writing.encoding import Batch
+from bridge.spark.writing.encoding import EncodedBatch
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _PAUSES = (0.1, 2.0)
@@ -29,7 +29,7 @@ class TaskTransaction:
     Batches are held up to `buffer` bytes. If that is all, the transaction is as short as can be, and is tried again
     when a broker is away for a moment. What is more is sent while rows come, in a transaction that a failure ends."""
 
-    def __init__(self, options: SinkOptions, task: Task, since: int = 0) -> None:
+    def __init__(self, options: SinkOptions, task: SinkTask, since: int = 0) -> None:
         """`since`: the offset of the commits topic before which nothing stands of the task."""
         self._options, self._task, self._since = options, task, since
         self._client = network_client(options)
@@ -37,7 +37,7 @@ class TaskTransaction:
         self._producer = TransactionalProducer(
             options.settings(), self._id, timeout_ms=options.transaction_ms
         )
-        self._held: list[Batch] = []
+        self._held: list[EncodedBatch] = []
         self._size = 0
         self._under_way: deque[asyncio.Future[int]] = deque()
 
@@ -49,7 +49,7 @@ class TaskTransaction:
         """How many the topic has. Raises SourceRejected for one that does not exist, and KafkaFailure."""
         return await patiently(lambda: partitions_of(self._client, topic), self._options.patience, HEAL)
 
-    async def add(self, batches: Iterable[Batch]) -> None:
+    async def add(self, batches: Iterable[EncodedBatch]) -> None:
         """Raises KafkaFailure."""
         for batch in batches:
             if self._producer.open:
@@ -63,7 +63,7 @@ class TaskTransaction:
                 for each in held:
                     await self._send(each)
 
-    async def commit(self, written: Written) -> None:
+    async def commit(self, written: WrittenTotals) -> None:
         """All of it is committed when this returns, and nothing when it raises KafkaFailure, unless it was the commit
         that was not answered; who opens the transaction again learns which."""
         if self._producer.open:
@@ -107,7 +107,7 @@ class TaskTransaction:
         await self._client.metadata([self._options.commits_topic])
         return await look_up(self._client, self._options.commits_topic, self._task, self._since)
 
-    async def _send(self, batch: Batch) -> None:
+    async def _send(self, batch: EncodedBatch) -> None:
         window = self._producer.window
         while self._under_way and self._producer.bytes_in_flight + batch.chunk.size > window:
             await self._cause(self._under_way.popleft())
@@ -121,7 +121,7 @@ class TaskTransaction:
             cause = error.__cause__ if error.fault is KafkaFault.ABORTED else None
             raise (cause if isinstance(cause, KafkaFailure) else error) from None
 
-    async def _finish(self, written: Written) -> None:
+    async def _finish(self, written: WrittenTotals) -> None:
         record = CommitRecord(self._task, written).packed
         await self._producer.send_records(self._options.commits_topic, [record])
         await self._producer.commit()

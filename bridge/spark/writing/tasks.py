@@ -11,7 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.spark.reading import event_loop
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import Found, Task, Written, verify
+from bridge.spark.writing.commits import Found, SinkTask, WrittenTotals, verify
 from bridge.spark.writing.encoding import Encoder
 from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions
@@ -24,7 +24,7 @@ _QUERY, _EPOCH, _CONTINUOUS = "sql.streaming.queryId", "streaming.sql.batchId", 
 """What Spark tells tasks of a micro-batch (StreamExecution.QUERY_ID_KEY, MicroBatchExecution.BATCH_ID_KEY)."""
 
 
-def stream_task() -> Task:
+def stream_task() -> SinkTask:
     """The task that this process runs. Raises SourceRejected outside of a micro-batch."""
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None
@@ -34,24 +34,26 @@ def stream_task() -> Task:
             "a stream is written in micro-batches only: Spark does not say to which epoch this task belongs; use "
             "trigger(processingTime=...) or trigger(availableNow=True)"
         )
-    return Task(query, context.partitionId(), int(epoch))
+    return SinkTask(query, context.partitionId(), int(epoch))
 
 
-def batch_task(job: str) -> Task:
+def batch_task(job: str) -> SinkTask:
     """The task that this process runs, of a batch job."""
     context = TaskContext.get()
     if context is None:
         raise SourceRejected("this is no task of Spark's")
-    return Task(job, context.partitionId())
+    return SinkTask(job, context.partitionId())
 
 
-def write_task(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch], since: int = 0) -> Wrote:
+def write_task(
+    options: SinkOptions, task: SinkTask, batches: Iterator[pa.RecordBatch], since: int = 0
+) -> Wrote:
     """Writes the rows of a task, all of them or none, unless they were written before. Raises SourceRejected and
     KafkaFailure."""
     collect_seldom()
     first = next((each for each in batches if each.num_rows), None)
     if first is None:
-        return Wrote(task, Written(0, 0))  # nothing to write, and nothing to look up
+        return Wrote(task, WrittenTotals(0, 0))  # nothing to write, and nothing to look up
     try:
         with event_loop() as run:
             transaction = run(_made(options, task, since))
@@ -66,13 +68,13 @@ def write_task(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatc
         raise explained(error, options, task) from None
 
 
-async def _made(options: SinkOptions, task: Task, since: int) -> TaskTransaction:
+async def _made(options: SinkOptions, task: SinkTask, since: int) -> TaskTransaction:
     return TaskTransaction(options, task, since)  # inside of its event loop
 
 
 def _written(
     options: SinkOptions,
-    task: Task,
+    task: SinkTask,
     transaction: TaskTransaction,
     first: pa.RecordBatch,
     batches: Iterator[pa.RecordBatch],
@@ -102,7 +104,7 @@ def _written(
     return Wrote(task, encoder.written, found.others)
 
 
-def explained(error: KafkaFailure, options: SinkOptions, task: Task) -> KafkaFailure:
+def explained(error: KafkaFailure, options: SinkOptions, task: SinkTask) -> KafkaFailure:
     """With what to do about it, where the broker's words don't say that."""
     name = options.transactional_id(task.query, task.partition)
     if error.fault is KafkaFault.FENCED:

@@ -30,7 +30,7 @@ from bridge.pipeline.layout_records import (
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.progress_table import ProgressTable
 from bridge.service.state.source_offsets import pack_stored_offsets
-from bridge.spark.writing.commits import CommitRecord, Task, Written, unpacked
+from bridge.spark.writing.commits import CommitRecord, SinkTask, WrittenTotals, unpacked
 from bridge.translation.runs.commit_times import encode_times
 from bridge.translation.runs.holes import CopySpan, decoded, listed
 from bridge.translation.runs.run_table import read_runs
@@ -66,7 +66,7 @@ _ADDED = [
     additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])
 ]
 _STOCK = "MirrorSourceConnector"
-_COMMIT = CommitRecord(Task("query", 3, 7), Written(10, 1000))
+_COMMIT = CommitRecord(SinkTask("query", 3, 7), WrittenTotals(10, 1000))
 
 
 def _run(key: bytes | None, value: bytes | None) -> None:

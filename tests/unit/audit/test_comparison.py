@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.audit.comparison import compared
-from bridge.audit.differences import Findings, Kind, NotCompared
+from bridge.audit.differences import DifferenceKind, Findings, NotCompared
 from bridge.audit.sequences import Numbers
-from bridge.audit.stretches import NO_SPANS, Free, Offsets, Rules, Sides, Stretch
+from bridge.audit.stretches import NO_SPANS, Free, LogPair, Offsets, Rules, Stretch
 from bridge.model.values import TopicPartition
 
-SIDES = Sides(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
+SIDES = LogPair(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
 HOUR = 3_600_000
 RULES = Rules(HOUR)
 Row = tuple[int, int, int, int, int]
-Shown = tuple[Kind, int | None, int | None]
+Shown = tuple[DifferenceKind, int | None, int | None]
 
 
 @dataclass
@@ -82,14 +82,16 @@ def test_a_lost_copy_is_missing(given_logs: Logs, by_runs: bool, data: st.DataOb
     # The last one may be not copied yet, which only runs tell.
     index = data.draw(st.integers(0, len(given_logs.target) - 2))
     del given_logs.target[index]
-    assert shown(given_logs.compare(by_runs=by_runs)) == [(Kind.MISSING, given_logs.source[index][0], None)]
+    assert shown(given_logs.compare(by_runs=by_runs)) == [
+        (DifferenceKind.MISSING, given_logs.source[index][0], None)
+    ]
 
 
 @given(logs(), st.booleans(), st.data())
 def test_a_record_of_others_is_extra(given_logs: Logs, by_runs: bool, data: st.DataObject) -> None:
     offset = data.draw(st.sampled_from(places(given_logs)))
     given_logs.target.append((offset, 5, 7, 99, 0))
-    assert shown(given_logs.compare(by_runs=by_runs)) == [(Kind.EXTRA, None, offset)]
+    assert shown(given_logs.compare(by_runs=by_runs)) == [(DifferenceKind.EXTRA, None, offset)]
 
 
 @given(logs(), st.booleans(), st.data())
@@ -98,7 +100,7 @@ def test_another_content_is_changed(given_logs: Logs, by_runs: bool, data: st.Da
     offset, time, _, key, tombstone = given_logs.target[index]
     given_logs.target[index] = (offset, time, 7, key, tombstone)
     found = given_logs.compare(by_runs=by_runs)
-    assert shown(found) == [(Kind.CHANGED, given_logs.source[index][0], offset)]
+    assert shown(found) == [(DifferenceKind.CHANGED, given_logs.source[index][0], offset)]
 
 
 @given(logs(), st.booleans(), st.data())
@@ -111,7 +113,7 @@ def test_a_second_copy_is_twice(given_logs: Logs, by_runs: bool, data: st.DataOb
     given_logs.target.append((offset, *there[1:]))
     found = given_logs.compare(by_runs=by_runs)
     (difference,) = found.differences
-    assert (difference.kind, difference.source_offset) == (Kind.TWICE, here[0])
+    assert (difference.kind, difference.source_offset) == (DifferenceKind.TWICE, here[0])
     assert {difference.target_offset, difference.copy_offset} == {offset, there[0]}
     assert not by_runs or difference.target_offset == offset
 
@@ -124,15 +126,15 @@ def test_records_in_each_others_places_are_out_of_order(given_logs: Logs, data: 
     first, second = given_logs.target[one], given_logs.target[other]
     given_logs.target[one], given_logs.target[other] = (first[0], *second[1:]), (second[0], *first[1:])
     both = [
-        (Kind.OUT_OF_ORDER, given_logs.source[one][0], second[0]),
-        (Kind.OUT_OF_ORDER, given_logs.source[other][0], first[0]),
+        (DifferenceKind.OUT_OF_ORDER, given_logs.source[one][0], second[0]),
+        (DifferenceKind.OUT_OF_ORDER, given_logs.source[other][0], first[0]),
     ]
     assert shown(given_logs.compare(by_runs=True)) == both
     by_content = shown(given_logs.compare(by_runs=False))
     if other - one > 2:
         assert by_content == both
     else:  # what has moved past what is not told by two or three neighbours
-        assert [each[0] for each in by_content] == [Kind.OUT_OF_ORDER] * (other - one)
+        assert [each[0] for each in by_content] == [DifferenceKind.OUT_OF_ORDER] * (other - one)
         offsets = {row[0] for row in given_logs.source[one : other + 1]}
         assert {each[1] for each in by_content} <= offsets
 
@@ -144,7 +146,7 @@ def test_a_run_that_is_not_true_is_named(given_logs: Logs, data: st.DataObject, 
         (up, down + shift if mine == run else down, count, mine) for up, down, count, mine in given_logs.spans
     ]
     (difference,) = given_logs.compare(by_runs=True).differences
-    assert (difference.kind, difference.run) == (Kind.WRONG_RUN, run)
+    assert (difference.kind, difference.run) == (DifferenceKind.WRONG_RUN, run)
     first = next(span for span in given_logs.spans if span[3] == run)
     claimed = sum(span[2] for span in given_logs.spans if span[3] == run)
     assert difference.source_offset == first[0]
@@ -165,10 +167,10 @@ def test_several_differences_are_all_found(given_logs: Logs, by_runs: bool, data
         here, there = given_logs.source[index], given_logs.target[index]
         if number % 2:
             gone.add(index)
-            expected.append((Kind.MISSING, here[0], None))
+            expected.append((DifferenceKind.MISSING, here[0], None))
         else:
             given_logs.target[index] = (there[0], there[1], 7 + number, *there[3:])
-            expected.append((Kind.CHANGED, here[0], there[0]))
+            expected.append((DifferenceKind.CHANGED, here[0], there[0]))
     given_logs.target = [row for index, row in enumerate(given_logs.target) if index not in gone]
     assert shown(given_logs.compare(by_runs=by_runs)) == sorted(expected)
 
@@ -226,7 +228,7 @@ def test_the_newest_of_a_key_is_missing_from_a_compacted_copy(by_runs: bool) -> 
     rows: list[Row] = [(offset, 0, 10 + offset, 1 + offset % 2, 0) for offset in range(6)]
     given_logs = Logs(rows, [row for row in rows if row[0] != 4], [(0, 0, 6, 0)])
     found = given_logs.compare(by_runs=by_runs, rules=RULES._replace(target_compacted=True))
-    assert shown(found) == [(Kind.MISSING, 4, None)]
+    assert shown(found) == [(DifferenceKind.MISSING, 4, None)]
 
 
 def test_windows_have_counts_of_their_own() -> None:
@@ -237,14 +239,14 @@ def test_windows_have_counts_of_their_own() -> None:
         for number, each in found.windows.items()
     }
     assert counts == {0: (2, 2, 2), 1: (2, 1, 1)}
-    assert found.windows[1].found == {Kind.MISSING: 1}
+    assert found.windows[1].found == {DifferenceKind.MISSING: 1}
     assert found.windows[1].source_digest != found.windows[1].target_digest
 
 
 def test_differences_beyond_the_limit_are_counted() -> None:
     rows: list[Row] = [(offset, 0, 10 + offset, 0, 0) for offset in range(20)]
     found = Logs(rows, [], [(0, 0, 20, 0)]).compare(by_runs=True, rules=RULES._replace(listed=5))
-    assert (len(found.differences), found.left_out, found.found) == (5, 15, {Kind.MISSING: 20})
+    assert (len(found.differences), found.left_out, found.found) == (5, 15, {DifferenceKind.MISSING: 20})
 
 
 def places(given_logs: Logs) -> list[int]:

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.audit.comparison import compared
-from bridge.audit.differences import Kind, NotCompared
-from bridge.audit.planning import Logs, Plan, planned
-from bridge.audit.report import PartitionReport, put_together
+from bridge.audit.differences import DifferenceKind, NotCompared
+from bridge.audit.planning import AuditPlan, Logs, planned
+from bridge.audit.report import PartitionResult, put_together
 from bridge.audit.sequences import Numbers, between
-from bridge.audit.stretches import Offsets, Rules, Sides
+from bridge.audit.stretches import LogPair, Offsets, Rules
 from bridge.model.values import Bounds, TopicPartition
 from bridge.translation.runs.holes import CopySpan, listed, whole
 from bridge.translation.runs.runs import OffsetRun
 
-SIDES = Sides(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
+SIDES = LogPair(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
 RULES = Rules(3_600_000)
 Row = tuple[int, int, int, int, int]
 
@@ -85,9 +85,9 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
-def outcome(world: World, logs: Logs, each: int) -> tuple[PartitionReport, Plan]:
+def outcome(world: World, logs: Logs, each: int) -> tuple[PartitionResult, AuditPlan]:
     plan = planned(logs, each)
-    report = PartitionReport(SIDES.source, SIDES.target, True)
+    report = PartitionResult(SIDES.source, SIDES.target, True)
     report.findings.not_compared = dict(plan.left)
     here, there = world.here(), world.there()
     found = [
@@ -103,7 +103,7 @@ def outcome(world: World, logs: Logs, each: int) -> tuple[PartitionReport, Plan]
     return result, plan
 
 
-def same(report: PartitionReport) -> int:
+def same(report: PartitionResult) -> int:
     return sum(each.same for each in report.findings.windows.values())
 
 
@@ -182,7 +182,10 @@ def test_a_lost_copy_and_one_of_others_are_found(world: World, each: int, data: 
     world.pairs.sort(key=lambda pair: pair[0])
     report, _ = outcome(world, world.logs(), each)
     kinds = [(found.kind, found.source_offset, found.target_offset) for found in report.findings.differences]
-    assert kinds == [(Kind.MISSING, lost[0], None), (Kind.EXTRA, None, world.target.end - 1)]
+    assert kinds == [
+        (DifferenceKind.MISSING, lost[0], None),
+        (DifferenceKind.EXTRA, None, world.target.end - 1),
+    ]
 
 
 def test_what_was_there_before_copying_began_is_not_compared() -> None:

@@ -4,40 +4,43 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bridge.audit.differences import NO_WINDOW, Difference, Findings, Kind, NotCompared, Window
+from bridge.audit.differences import NO_WINDOW, AuditWindow, Difference, DifferenceKind, Findings, NotCompared
 from bridge.audit.report import (
-    PartitionReport,
-    Report,
-    Verdict,
+    AuditReport,
+    AuditVerdict,
+    PartitionResult,
     extra_digests,
     name_copies,
     put_together,
 )
 from bridge.audit.rows import difference_rows, not_compared, summary_rows, totals
-from bridge.audit.stretches import Sides
+from bridge.audit.stretches import LogPair
 from bridge.audit.wire import packed, unpacked
 from bridge.model.values import TopicPartition
 
-SIDES = Sides(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
+SIDES = LogPair(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")
 HOUR = 3_600_000
 
 
 def found(*differences: Difference, same: int = 10) -> Findings:
-    findings = Findings({0: Window(same, same, 5, 5, same)}, list(differences))
+    findings = Findings({0: AuditWindow(same, same, 5, 5, same)}, list(differences))
     for each in differences:
         findings.window(each.timestamp // HOUR if each.timestamp >= 0 else NO_WINDOW).count(each.kind)
     return findings
 
 
-def report(*outcomes: Findings | str) -> PartitionReport:
+def report(*outcomes: Findings | str) -> PartitionResult:
     (part,) = put_together(
-        [PartitionReport(SIDES.source, SIDES.target, True)], [(SIDES, each) for each in outcomes], HOUR
+        [PartitionResult(SIDES.source, SIDES.target, True)], [(SIDES, each) for each in outcomes], HOUR
     )
     return part
 
 
 def test_findings_are_the_same_behind_the_wire() -> None:
-    findings = found(Difference(Kind.WRONG_RUN, 1, 2, 3, 4, None, 6, 7, -8), Difference(Kind.EXTRA, None, 5))
+    findings = found(
+        Difference(DifferenceKind.WRONG_RUN, 1, 2, 3, 4, None, 6, 7, -8),
+        Difference(DifferenceKind.EXTRA, None, 5),
+    )
     findings.leave(NotCompared.NOT_COPIED_YET, 3)
     findings.left_out = 2
     assert unpacked(packed(findings)) == findings
@@ -45,42 +48,47 @@ def test_findings_are_the_same_behind_the_wire() -> None:
 
 def test_what_can_not_be_compared_is_never_equal() -> None:
     equal, failed = report(found()), report(found(), "orders-0: no answer")
-    both = report(found(Difference(Kind.MISSING, 1, None)), "orders-0: no answer")
+    both = report(found(Difference(DifferenceKind.MISSING, 1, None)), "orders-0: no answer")
     verdicts = [each.verdict for each in (equal, failed, both)]
-    assert verdicts == [Verdict.EQUAL, Verdict.NOT_KNOWN, Verdict.DIFFERENT]
-    assert Report([equal], [], HOUR).verdict is Verdict.EQUAL
-    assert Report([equal], ["there is no topic x"], HOUR).verdict is Verdict.NOT_KNOWN
-    assert Report([], [], HOUR).verdict is Verdict.NOT_KNOWN
-    assert Report([equal, both], [], HOUR).verdict is Verdict.DIFFERENT
+    assert verdicts == [AuditVerdict.EQUAL, AuditVerdict.NOT_KNOWN, AuditVerdict.DIFFERENT]
+    assert AuditReport([equal], [], HOUR).verdict is AuditVerdict.EQUAL
+    assert AuditReport([equal], ["there is no topic x"], HOUR).verdict is AuditVerdict.NOT_KNOWN
+    assert AuditReport([], [], HOUR).verdict is AuditVerdict.NOT_KNOWN
+    assert AuditReport([equal, both], [], HOUR).verdict is AuditVerdict.DIFFERENT
 
 
 def test_a_copy_in_another_stretch_is_out_of_order() -> None:
     part = report(
-        found(Difference(Kind.MISSING, 7, None, 5, 8, digest=42)),
-        found(Difference(Kind.EXTRA, None, 99, HOUR, digest=42)),
+        found(Difference(DifferenceKind.MISSING, 7, None, 5, 8, digest=42)),
+        found(Difference(DifferenceKind.EXTRA, None, 99, HOUR, digest=42)),
     )
-    assert part.findings.differences == [Difference(Kind.OUT_OF_ORDER, 7, 99, 5, 8, digest=42)]
-    assert part.findings.found == {Kind.OUT_OF_ORDER: 1}
+    assert part.findings.differences == [Difference(DifferenceKind.OUT_OF_ORDER, 7, 99, 5, 8, digest=42)]
+    assert part.findings.found == {DifferenceKind.OUT_OF_ORDER: 1}
 
 
 def test_a_second_copy_in_another_stretch_is_named() -> None:
     part = report(
-        found(Difference(Kind.EXTRA, None, 99, 5, digest=42), Difference(Kind.EXTRA, None, 98, 5, digest=43))
+        found(
+            Difference(DifferenceKind.EXTRA, None, 99, 5, digest=42),
+            Difference(DifferenceKind.EXTRA, None, 98, 5, digest=43),
+        )
     )
     assert extra_digests(part) == {42, 43}
     name_copies(part, {42: (7, 8)}, HOUR)
     assert part.findings.differences == [
-        Difference(Kind.TWICE, 7, 99, 5, None, 8, digest=42),
-        Difference(Kind.EXTRA, None, 98, 5, digest=43),
+        Difference(DifferenceKind.TWICE, 7, 99, 5, None, 8, digest=42),
+        Difference(DifferenceKind.EXTRA, None, 98, 5, digest=43),
     ]
-    assert part.findings.found == {Kind.TWICE: 1, Kind.EXTRA: 1}
+    assert part.findings.found == {DifferenceKind.TWICE: 1, DifferenceKind.EXTRA: 1}
 
 
 def test_rows_have_windows_and_what_was_not_compared() -> None:
-    findings = found(Difference(Kind.MISSING, 7, None, HOUR, 8))
+    findings = found(Difference(DifferenceKind.MISSING, 7, None, HOUR, 8))
     findings.leave(NotCompared.BELOW_SOURCE_START, 4)
     part = report(findings)
-    whole = Report([part, PartitionReport(SIDES.source, SIDES.target, False, failures=["why"])], [], HOUR)
+    whole = AuditReport(
+        [part, PartitionResult(SIDES.source, SIDES.target, False, failures=["why"])], [], HOUR
+    )
     first, second, third = summary_rows(whole)
     assert (first["window_start"], first["same"], first["missing"]) == (
         datetime(1970, 1, 1, tzinfo=UTC),

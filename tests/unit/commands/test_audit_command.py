@@ -16,8 +16,8 @@ from pyarrow import parquet
 from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
-from bridge.audit.differences import Difference, Findings, Kind, NotCompared, Window
-from bridge.audit.report import PartitionReport, Report
+from bridge.audit.differences import AuditWindow, Difference, DifferenceKind, Findings, NotCompared
+from bridge.audit.report import AuditReport, PartitionResult
 from bridge.audit.rows import DIFFERENCES, SUMMARY
 from bridge.cli import app
 from bridge.commands import audit
@@ -51,7 +51,7 @@ def run(folder: Path, *options: str, command: str = "audit", **config: str) -> R
 
 
 @pytest.fixture
-def finding(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report | KafkaFailure], None]:
+def finding(monkeypatch: pytest.MonkeyPatch) -> Callable[[AuditReport | KafkaFailure], None]:
     """Has the audit come to this."""
 
     class Spark:
@@ -61,8 +61,8 @@ def finding(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report | KafkaFailure]
     def nothing(props: object) -> Iterator[Spark]:
         yield Spark()
 
-    def find(outcome: Report | KafkaFailure) -> None:
-        def audited(spark: object, options: AuditOptions, started: object) -> Report:
+    def find(outcome: AuditReport | KafkaFailure) -> None:
+        def audited(spark: object, options: AuditOptions, started: object) -> AuditReport:
             if isinstance(outcome, KafkaFailure):
                 raise outcome
             return outcome
@@ -73,13 +73,13 @@ def finding(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report | KafkaFailure]
     return find
 
 
-def partition(*differences: Difference, failures: tuple[str, ...] = ()) -> PartitionReport:
-    findings = Findings({0: Window(1234, 1234, 1, 1, 1234)}, list(differences))
+def partition(*differences: Difference, failures: tuple[str, ...] = ()) -> PartitionResult:
+    findings = Findings({0: AuditWindow(1234, 1234, 1, 1, 1234)}, list(differences))
     for each in differences:
         findings.windows[0].count(each.kind)
     findings.leave(NotCompared.NOT_COPIED_YET, 5)
     tp = TopicPartition("orders", 0)
-    return PartitionReport(tp, TopicPartition("A.orders", 0), True, findings, list(failures))
+    return PartitionResult(tp, TopicPartition("A.orders", 0), True, findings, list(failures))
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_times_and_files_are_checked(tmp_path: Path) -> None:
 
 
 def test_equal_is_status_0(tmp_path: Path, finding: Callable[..., None]) -> None:
-    finding(Report([partition()], [], DAY, 0.05))
+    finding(AuditReport([partition()], [], DAY, 0.05))
     done = run(tmp_path)
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[-2:] == [
@@ -124,8 +124,8 @@ def test_equal_is_status_0(tmp_path: Path, finding: Callable[..., None]) -> None
 
 
 def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[..., None]) -> None:
-    some = [Difference(Kind.MISSING, offset, None, 0, offset + 1) for offset in range(30)]
-    finding(Report([partition(*some)], [], DAY))
+    some = [Difference(DifferenceKind.MISSING, offset, None, 0, offset + 1) for offset in range(30)]
+    finding(AuditReport([partition(*some)], [], DAY))
     done = run(tmp_path, "--output", str(tmp_path / "found.json"))
     assert done.exit_code == 1
     assert done.stdout.count("missing") == audit.SHOWN
@@ -137,7 +137,7 @@ def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[.
 
 
 def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., None]) -> None:
-    finding(Report([partition(failures=("orders-0: no answer",))], [], DAY))
+    finding(AuditReport([partition(failures=("orders-0: no answer",))], [], DAY))
     done = run(tmp_path)
     assert done.exit_code == 2
     assert "could not be compared: orders-0: no answer" in done.stdout
@@ -161,7 +161,7 @@ def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., No
 def test_what_can_not_be_written_ends_the_command_before_the_audit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, words: str
 ) -> None:
-    def audited(*_: object) -> Report:
+    def audited(*_: object) -> AuditReport:
         raise AssertionError("it compares, and nobody will see the result")
 
     monkeypatch.setattr(audit, "_audited", audited)
@@ -188,7 +188,7 @@ def test_what_can_not_be_written_ends_the_command_before_the_audit(
 def test_a_disk_that_is_full_in_the_end_leaves_what_was_there(
     tmp_path: Path, finding: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finding(Report([partition()], [], DAY))
+    finding(AuditReport([partition()], [], DAY))
     names = ("found.json", "found.parquet")
     for name in names:
         assert run(tmp_path, "--output", str(tmp_path / name)).exit_code == 0
@@ -215,8 +215,8 @@ def test_a_folder_of_parquet_takes_the_place_of_an_older_one(
 ) -> None:
     folder = tmp_path / "found.parquet"
     for differences in (3, 0):
-        some = [Difference(Kind.MISSING, offset, None) for offset in range(differences)]
-        finding(Report([partition(*some)], [], DAY))
+        some = [Difference(DifferenceKind.MISSING, offset, None) for offset in range(differences)]
+        finding(AuditReport([partition(*some)], [], DAY))
         run(tmp_path, "--output", str(folder))
         found = parquet.read_table(folder / "differences")
         assert found.num_rows == differences

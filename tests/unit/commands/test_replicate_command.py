@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from bridge.cli import app
 from bridge.commands import replicate, tables, views
-from bridge.commands.views import Copying, Lines, LiveTable, picture
+from bridge.commands.views import Copying, LineView, LiveTable, picture
 from bridge.kafka import clusters
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
@@ -242,15 +242,15 @@ def test_a_signal_ends_it_in_good_order(
     code: int,
 ) -> None:
     stopped = threading.Event()
-    shown = Lines.show
+    shown = LineView.show
 
-    def show(view: Lines, copying: Copying) -> None:
+    def show(view: LineView, copying: Copying) -> None:
         shown(view, copying)
         if copying.totals is not None and not stopped.is_set():
             stopped.set()
             os.kill(os.getpid(), which)
 
-    monkeypatch.setattr(Lines, "show", show)
+    monkeypatch.setattr(LineView, "show", show)
     done = run(write(tmp_path), *options)
     assert (done.exit_code, done.stderr) == (code, "")
     assert "A -> B stopped" in done.stdout.splitlines()[-1]
@@ -348,7 +348,7 @@ def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    view, result = Lines(), copying(row("a", 0))
+    view, result = LineView(), copying(row("a", 0))
     result.summary(Summary(errors=("away",), gaps=("gap in a-0",)))
     view.show(result)
     view.show(result)

@@ -14,7 +14,7 @@ from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.lookups import Window
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import Bounds, Side, TopicPartition
-from bridge.pipeline.doubts import Check, doubted, reach
+from bridge.pipeline.doubts import RunCheck, doubted, reach
 from bridge.pipeline.gaps import (
     Resume,
     agreement,
@@ -154,18 +154,18 @@ def test_what_no_log_contradicts_is_not_doubted() -> None:
 
 
 def test_copies_that_the_target_does_not_hold_are_looked_for_on_the_source() -> None:
-    assert doubted(wrong(300, downstream=700), copied(), *LOGS, []) == Check(Side.SOURCE, 309, 7)
+    assert doubted(wrong(300, downstream=700), copied(), *LOGS, []) == RunCheck(Side.SOURCE, 309, 7)
 
 
 def test_the_timestamp_of_a_transformed_copy_says_nothing_of_its_record() -> None:
     beyond_target = wrong(300, downstream=700, transformed=True)
-    assert doubted(beyond_target, copied(), *LOGS, []) == Check(Side.SOURCE, 309, -1)
+    assert doubted(beyond_target, copied(), *LOGS, []) == RunCheck(Side.SOURCE, 309, -1)
     beyond_source = wrong(2**60, downstream=500, transformed=True)
-    assert doubted(beyond_source, copied(), *LOGS, []) == Check(Side.TARGET, 509, 7)
+    assert doubted(beyond_source, copied(), *LOGS, []) == RunCheck(Side.TARGET, 509, 7)
 
 
 def test_records_that_the_source_does_not_hold_are_looked_for_on_the_target() -> None:
-    assert doubted(wrong(2**60, downstream=500), copied(), *LOGS, []) == Check(Side.TARGET, 509, 7)
+    assert doubted(wrong(2**60, downstream=500), copied(), *LOGS, []) == RunCheck(Side.TARGET, 509, 7)
 
 
 @pytest.mark.parametrize(
@@ -227,15 +227,15 @@ def test_up_to_where_a_shorter_log_was_copied_for_sure(
 @pytest.mark.parametrize(
     ("check", "record", "true"),
     [
-        (Check(Side.SOURCE, 9, 7), (9, 7), True),
-        (Check(Side.SOURCE, 9, 7), (9, 8), False),
-        (Check(Side.SOURCE, 9, 7), (10, 7), False),
-        (Check(Side.SOURCE, 9, -1), (9, 8), True),
-        (Check(Side.SOURCE, 9, 7), None, False),
+        (RunCheck(Side.SOURCE, 9, 7), (9, 7), True),
+        (RunCheck(Side.SOURCE, 9, 7), (9, 8), False),
+        (RunCheck(Side.SOURCE, 9, 7), (10, 7), False),
+        (RunCheck(Side.SOURCE, 9, -1), (9, 8), True),
+        (RunCheck(Side.SOURCE, 9, 7), None, False),
     ],
 )
 def test_a_record_bears_a_run_out_by_its_place_and_time(
-    check: Check, record: tuple[int, int] | None, true: bool
+    check: RunCheck, record: tuple[int, int] | None, true: bool
 ) -> None:
     records = [Row(*record, None, None)] if record else []
     assert check.confirms(Window(5, 20, records)) is true

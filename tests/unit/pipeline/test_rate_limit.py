@@ -11,8 +11,8 @@ from bridge.pipeline.layouts import Slice
 from bridge.pipeline.rate_limit import (
     BURST,
     STALL,
+    ShareUse,
     TokenBucket,
-    Use,
     differs_enough,
     equal_shares,
     new_shares,
@@ -92,7 +92,7 @@ def test_shares_are_the_limit_and_no_slice_is_left_without(
     limit: int, uses: list[tuple[float, bool]]
 ) -> None:
     shares = equal_shares(limit, len(uses))
-    newer = new_shares(limit, shares, [Use(*each) for each in uses])
+    newer = new_shares(limit, shares, [ShareUse(*each) for each in uses])
     assert limit * 0.98 <= sum(newer) <= limit + len(uses)
     assert min(newer) >= min(int(limit / len(uses) / 51), max(newer))
 
@@ -101,35 +101,37 @@ def test_the_share_of_idle_slices_goes_to_busy_ones_within_two_looks() -> None:
     limit = 1_000_000
     shares = equal_shares(limit, 4)
     assert shares == (250_000,) * 4
-    idle, busy = Use(0, backlog=False), Use(250_000, backlog=True)
+    idle, busy = ShareUse(0, backlog=False), ShareUse(250_000, backlog=True)
     shares = new_shares(limit, shares, [busy, idle, idle, idle])
     assert shares[0] >= 0.98 * limit
     assert sum(shares) <= limit
     # One that wakes up uses what little it has, and is given an equal share of what two can have.
-    woken = Use(shares[1], backlog=True)
-    assert new_shares(limit, shares, [Use(shares[0], backlog=True), woken, idle, idle])[:2] == (
+    woken = ShareUse(shares[1], backlog=True)
+    assert new_shares(limit, shares, [ShareUse(shares[0], backlog=True), woken, idle, idle])[:2] == (
         495_000,
         495_000,
     )
 
 
 def test_a_slow_slice_with_a_backlog_keeps_an_equal_share_and_no_more() -> None:
-    slow, busy = Use(1_000, backlog=True), Use(500_000, backlog=True)
+    slow, busy = ShareUse(1_000, backlog=True), ShareUse(500_000, backlog=True)
     assert new_shares(1_000_000, (500_000, 500_000), [slow, busy]) == (500_000, 500_000)
     assert new_shares(1_000_000, (100_000, 900_000), [slow, busy]) == (500_000, 500_000)
 
 
 def test_the_only_slice_with_a_backlog_keeps_all_that_idle_ones_leave_whatever_it_has_used() -> None:
     """What it has used is seen by what is committed and read at times: it jitters."""
-    idle = Use(0, backlog=False)
+    idle = ShareUse(0, backlog=False)
     assert (
-        new_shares(1_000_000, (940_000, 20_000, 20_000, 20_000), [Use(1_000, backlog=True), *[idle] * 3])[0]
+        new_shares(
+            1_000_000, (940_000, 20_000, 20_000, 20_000), [ShareUse(1_000, backlog=True), *[idle] * 3]
+        )[0]
         > 980_000
     )
 
 
 def test_without_a_backlog_all_keep_room() -> None:
-    shares = new_shares(900, (300, 300, 300), [Use(200, False), Use(0, False), Use(0, False)])
+    shares = new_shares(900, (300, 300, 300), [ShareUse(200, False), ShareUse(0, False), ShareUse(0, False)])
     assert shares[0] > 300
     assert min(shares) > 100
 

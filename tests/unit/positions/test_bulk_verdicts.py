@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import TopicPartition, Verdict
-from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS, Answers
+from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS, AnswerArrays
 from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets
 from bridge.positions.flow import Flow
 from bridge.positions.knowledge import LoadedRuns
@@ -26,7 +26,7 @@ AWAY = KafkaFailure(KafkaFault.UNREACHABLE, "gone")
 Words = tuple[int | None, str, int | None, str | None, str | None, list[str]]
 
 
-def words(answers: Answers, at: int) -> Words:
+def words(answers: AnswerArrays, at: int) -> Words:
     offset, bound = int(answers.offset[at]), int(answers.bound[at])
     evidence, reason, flags = int(answers.evidence[at]), int(answers.reason[at]), int(answers.flags[at])
     return (
@@ -68,7 +68,7 @@ async def in_bulk(
     offsets: range,
     failure: KafkaFailure | None,
     lookups: int = 1 << 30,
-) -> Answers:
+) -> AnswerArrays:
     knowledge = await flow.load(source, target)
     runs = LoadedRuns(knowledge.runs) if flow.uses_runs else None
     strategy = flow.strategy(knowledge, runs)

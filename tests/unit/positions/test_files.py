@@ -12,10 +12,10 @@ from pyarrow import csv, parquet
 
 from bridge.model.values import Evidence, Flag, Judgement, Reason, Verdict
 from bridge.positions import files
-from bridge.positions.answers import Answers
+from bridge.positions.answers import AnswerArrays
 from bridge.positions.files import read_table, write_table
 from bridge.positions.tables import PositionsRejected
-from bridge.positions.translator import Translated
+from bridge.positions.translator import TranslatedPositions
 
 
 def rejected(path: Path) -> list[str]:
@@ -97,15 +97,15 @@ def test_other_types_are_refused_and_nulls_named_in_parquet(tmp_path: Path) -> N
     assert rejected(path) == ["column topic has the type int64: it must be text"]
 
 
-def answers() -> tuple[pa.Table, Translated]:
+def answers() -> tuple[pa.Table, TranslatedPositions]:
     table = pa.table({"topic": ["orders"] * 3, "partition": [0, 0, 1], "offset": [1, 2, 3]})
-    three = Answers.empty(3)
+    three = AnswerArrays.empty(3)
     three.set(0, Verdict(Judgement.EXACT, 8, 0, Evidence.RUN))
     three.set(
         1, Verdict(Judgement.BOUNDED, 9, 4, Evidence.VERIFIED, flags=(Flag.TRUNCATED, Flag.AHEAD_OF_MIRROR))
     )
     three.set(2, Verdict.pending(Reason.COPY_NOT_FOUND))
-    return table, Translated(["A.orders"], np.array([0, 0, -1], np.int32), three)
+    return table, TranslatedPositions(["A.orders"], np.array([0, 0, -1], np.int32), three)
 
 
 def test_answers_are_written_as_csv_parquet_and_json(tmp_path: Path) -> None:

@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.positions.answers import REASONS, VERDICTS
-from bridge.positions.translator import Positions, Translated, Translator
+from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
 from tests.unit.connectors.fake_clusters import JUNK, FakeClusters, mirrored
 from tests.unit.positions.worlds import flow
 
 TOPICS = ["orders", "heartbeats", "invoices", "nowhere", "mm2-offset-runs.A.internal"]
 
 
-def translated(rows: list[tuple[int, int, int]]) -> Translated:
+def translated(rows: list[tuple[int, int, int]]) -> TranslatedPositions:
     source, target = mirrored(20, topics=("orders", "invoices"), partitions=2)
     topic, partition, offset = (np.array([row[at] for row in rows], np.int64) for at in range(3))
 
-    async def go() -> Translated:
-        translator = Translator(flow(topics_exclude="heartbeats"), FakeClusters(source, target), {})
+    async def go() -> TranslatedPositions:
+        translator = PositionTranslator(flow(topics_exclude="heartbeats"), FakeClusters(source, target), {})
         translator.use(await translator.load())
-        positions = Positions(TOPICS, topic.astype(np.int32), partition.astype(np.int32), offset)
+        positions = PositionColumns(TOPICS, topic.astype(np.int32), partition.astype(np.int32), offset)
         try:
             return await translator.translate(positions)
         finally:

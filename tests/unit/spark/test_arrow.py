@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
 from bridge.model.values import TopicPartition
-from bridge.spark.arrow import Part, as_batch
+from bridge.spark.arrow import RecordsPart, as_batch
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.schema import COLUMNS, RECORDS, chosen
 from tests.support.raw_batches import NOW, Plain, batch_of, legacy
@@ -26,8 +26,8 @@ PLAIN = [
 ]
 
 
-def parts(*batches: bytes) -> list[Part]:
-    return [Part.of(raw, Records.of(raw)) for data in batches for raw in parse(data)]
+def parts(*batches: bytes) -> list[RecordsPart]:
+    return [RecordsPart.of(raw, Records.of(raw)) for data in batches for raw in parse(data)]
 
 
 def arrow(*batches: bytes, columns: tuple[str, ...] = tuple(COLUMNS)) -> pa.RecordBatch:

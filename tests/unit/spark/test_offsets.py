@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import AtTime, Each, Edge, Log, OffsetRange, ranges, resolved
+from bridge.spark.offsets import AtTime, Each, Log, LogEdge, OffsetRange, ranges, resolved
 from bridge.spark.rejected import SourceRejected
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -19,10 +19,10 @@ def read(
 
 
 def test_ends_of_logs_times_and_offsets_become_offsets() -> None:
-    assert resolved(Edge.EARLIEST, LOGS, {}) == {A: 10, B: 0}
-    assert resolved(Edge.LATEST, LOGS, {}) == {A: 100, B: 7}
+    assert resolved(LogEdge.EARLIEST, LOGS, {}) == {A: 10, B: 0}
+    assert resolved(LogEdge.LATEST, LOGS, {}) == {A: 100, B: 7}
     assert resolved(AtTime(5), LOGS, {A: 40, B: None}) == {A: 40, B: 7}
-    assert resolved(Each("startingOffsets", {A: 12, B: Edge.EARLIEST}), LOGS, {}) == {A: 12, B: 0}
+    assert resolved(Each("startingOffsets", {A: 12, B: LogEdge.EARLIEST}), LOGS, {}) == {A: 12, B: 0}
 
 
 def test_offsets_are_named_for_all_partitions_and_no_other() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import AtTime, Each, Edge
+from bridge.spark.offsets import AtTime, Each, LogEdge
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.rejected import SourceRejected, in_one_line
 
@@ -31,7 +31,7 @@ def refused(read: Callable[[dict[str, str]], object], given: dict[str, str]) -> 
 
 def test_defaults_are_those_of_sparks_own_source_but_for_isolation() -> None:
     read = options()
-    assert (read.topics, read.start, read.end) == (("orders",), None, Edge.LATEST)
+    assert (read.topics, read.start, read.end) == (("orders",), None, LogEdge.LATEST)
     assert read.committed_only
     assert read.fail_on_data_loss
     assert read.max_offsets is None
@@ -49,7 +49,7 @@ def test_names_are_read_in_any_case_as_spark_gives_them() -> None:
         }
     )
     assert read.start == Each(
-        "startingOffsets", {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): Edge.EARLIEST}
+        "startingOffsets", {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): LogEdge.EARLIEST}
     )
     assert read.end == AtTime(1700)
     assert read.min_partitions == 4

@@ -9,21 +9,21 @@ import pytest
 from bridge.model.values import TopicPartition
 from bridge.spark.offsets import Log, OffsetRange
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.stream_offsets import Positions, admitted, begun, packed, stream_ranges, unpacked
+from bridge.spark.stream_offsets import StreamPositions, admitted, begun, packed, stream_ranges, unpacked
 
 A, B, C = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0)
 LOGS = {A: Log("id", 0, 100), B: Log("id", 0, 10), C: Log("other", 5, 5)}
-START = Positions({A: 20, B: 0, C: 5}, {"orders": "id", "audit": "other"})
+START = StreamPositions({A: 20, B: 0, C: 5}, {"orders": "id", "audit": "other"})
 
 
 def end(
-    start: Positions = START,
+    start: StreamPositions = START,
     logs: dict[TopicPartition, Log] = LOGS,
     *,
     most: int | None = None,
-    last: Positions | None = None,
+    last: StreamPositions | None = None,
     fail: bool = True,
-) -> Positions:
+) -> StreamPositions:
     return admitted(start, logs, most=most, last=last, fail_on_data_loss=fail)
 
 
@@ -51,7 +51,7 @@ def test_a_query_that_reads_what_is_there_ends_there() -> None:
 
 
 def test_a_new_partition_is_read_from_its_beginning() -> None:
-    start = Positions({A: 20}, {"orders": "id"})
+    start = StreamPositions({A: 20}, {"orders": "id"})
     last = end(start)
     assert last.offsets == {A: 100, B: 10, C: 5}
     assert stream_ranges(start, last, LOGS, fail_on_data_loss=True) == [

@@ -11,7 +11,7 @@ import pytest
 
 import connectors.checkpoint
 from bridge.errors import ConfigRejected
-from bridge.kafka.config.properties import ADMIN, CONSUMER, PRODUCER, ClientProps, Place
+from bridge.kafka.config.properties import ADMIN, CONSUMER, PRODUCER, ClientProps, KeyPrefixes
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from connectors.checkpoint.options import CheckpointOptions, Evidences, validate
@@ -136,7 +136,7 @@ def test_consumer_configs_for_offset_syncs_topic(location: str, interval: str) -
         "offset-syncs.topic.location": location,
     }
     side = Side.TARGET if options(changes).offset_syncs_on_target else Side.SOURCE
-    assert ClientProps(Place.of(side), CONSUMER, GOOD | changes).get("max.poll.interval.ms") == interval
+    assert ClientProps(KeyPrefixes.of(side), CONSUMER, GOOD | changes).get("max.poll.interval.ms") == interval
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_without_offset_syncs_where_none_are_used_is_right() -> None:
     ],
 )
 def test_client_properties(side: Side, role: str, given: dict[str, str], expected: dict[str, str]) -> None:
-    props = ClientProps(Place.of(side), role, GOOD | given)
+    props = ClientProps(KeyPrefixes.of(side), role, GOOD | given)
     assert errors(given) == []
     assert {name: props.get(name) for name in expected} == expected
     assert props.get("bootstrap.servers") == ("a:9092" if side is Side.SOURCE else "b:9092")

@@ -8,7 +8,7 @@ from bridge.errors import ConfigError, ConfigRejected
 from connectors.config.configdef import (
     REQUIRED,
     ConfigDef,
-    Forbidden,
+    ForbiddenValue,
     Importance,
     Key,
     Password,
@@ -233,7 +233,7 @@ def test_a_forbidden_value_is_judged_as_parsed_and_may_be_excused(
 ) -> None:
     definition = ConfigDef(
         [key("enabled", Type.BOOLEAN, "true"), key("on", Type.BOOLEAN, "true")],
-        [Forbidden("on", "false", "can't be off", unless={"enabled": "false"})],
+        [ForbiddenValue("on", "false", "can't be off", unless={"enabled": "false"})],
     )
     errors = [error.message for error in definition.validate(given).errors]
     assert len(errors) == len(messages)

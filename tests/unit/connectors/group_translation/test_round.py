@@ -22,7 +22,7 @@ from bridge.translation.plan import PartitionPlan
 from connectors.cluster_away import ClusterAway
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import strategy_of
-from connectors.group_translation.round import RoundOutcome, Rounds
+from connectors.group_translation.round import GroupRounds, RoundOutcome
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -55,12 +55,12 @@ def options(**given: str) -> GroupOffsetOptions:
     return GroupOffsetOptions.from_props(props, NoCheck())  # type: ignore[arg-type]
 
 
-def rounds(source: FakeCluster, target: FakeCluster, **given: str) -> Rounds:
+def rounds(source: FakeCluster, target: FakeCluster, **given: str) -> GroupRounds:
     chosen = options(**given)
-    return Rounds(chosen, source, target, strategy_of(chosen))
+    return GroupRounds(chosen, source, target, strategy_of(chosen))
 
 
-def run(kept: Rounds, source: FakeCluster) -> RoundOutcome:
+def run(kept: GroupRounds, source: FakeCluster) -> RoundOutcome:
     """A round of one portion."""
 
     async def whole() -> RoundOutcome:
@@ -483,7 +483,7 @@ def test_a_dry_run_reads_and_writes_nothing() -> None:
     assert target.calls["group_states"] == target.calls["alter"] == 0
 
 
-def reset(given: str) -> tuple[Rounds, FakeCluster, FakeCluster]:
+def reset(given: str) -> tuple[GroupRounds, FakeCluster, FakeCluster]:
     """A group that was synced at 12 and then set back to 5 on the source."""
     source, target = mirrored()
     source.group("g", {("orders", 0): 12})

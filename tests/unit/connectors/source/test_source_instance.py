@@ -21,7 +21,7 @@ from bridge.model.copying import (
     PipelineStatus,
     Progress,
 )
-from bridge.model.topics import Operation, PatternType, Permission, TopicAcl
+from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 from bridge.model.values import TopicPartition
 from connectors.base import Assignment, CheckedOnOpen, Summary
 from connectors.source import discovery, duty_failures, take_over, task
@@ -521,7 +521,7 @@ def test_configs_are_synced_by_difference_and_nothing_is_written_twice() -> None
 
 
 def rule(name: str, pattern: PatternType = PatternType.LITERAL) -> TopicAcl:
-    return TopicAcl(name, pattern, "User:app", "*", Operation.READ, Permission.ALLOW)
+    return TopicAcl(name, pattern, "User:app", "*", TopicOperation.READ, Permission.ALLOW)
 
 
 @pytest.mark.parametrize("revoke", ["true", "false"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import connectors.source
-from bridge.kafka.config.properties import ADMIN, PRODUCER, ClientProps, Place
+from bridge.kafka.config.properties import ADMIN, PRODUCER, ClientProps, KeyPrefixes
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from connectors.registry import KINDS
@@ -341,7 +341,7 @@ def test_clients_of_the_offset_syncs_topic(role: str, name: str, location: str, 
     }
     spec = options(offset__syncs_topic_location=location).spec("mirror", {})
     side = Side.TARGET if spec.syncs_on_target else Side.SOURCE
-    assert ClientProps(Place.of(side), role, changes).get(name) == value
+    assert ClientProps(KeyPrefixes.of(side), role, changes).get(name) == value
 
 
 def test_the_pipeline_is_told_everything_by_name() -> None:

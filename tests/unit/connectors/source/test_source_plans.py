@@ -12,10 +12,10 @@ from bridge.model.copying import Copied
 from bridge.model.topics import (
     ConfigEntry,
     ConfigSource,
-    Operation,
     PatternType,
     Permission,
     TopicAcl,
+    TopicOperation,
 )
 from bridge.model.values import TopicInfo, TopicPartition
 from connectors.source.acls import AclPlan, RemoteNames, plan_acls, remote_acls
@@ -199,7 +199,7 @@ ALLOW, DENY = Permission.ALLOW, Permission.DENY
 
 def acl(
     name: str,
-    operation: Operation = Operation.READ,
+    operation: TopicOperation = TopicOperation.READ,
     permission: Permission = ALLOW,
     pattern: PatternType = LITERAL,
 ) -> TopicAcl:
@@ -221,7 +221,13 @@ IDENTITY = names("orders", "order-lines", "stock", identity=True)
 def test_acl_filtering() -> None:
     """MirrorSourceConnectorTest.testAclFiltering; B22: nor what makes, alters and deletes topics."""
     refused = (
-        *(Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS),
+        *(
+            TopicOperation.WRITE,
+            TopicOperation.CREATE,
+            TopicOperation.DELETE,
+            TopicOperation.ALTER,
+            TopicOperation.ALTER_CONFIGS,
+        ),
     )
     assert remote_acls([acl("orders", each) for each in refused], MAPPED) == set()
     assert remote_acls([acl("xcluded")], MAPPED) == set()
@@ -229,10 +235,10 @@ def test_acl_filtering() -> None:
 
 def test_acl_transformation() -> None:
     """MirrorSourceConnectorTest.testAclTransformation."""
-    assert remote_acls([acl("orders", Operation.ALL)], MAPPED) == {acl("A.orders", Operation.READ)}
-    denied = [acl("orders", Operation.ALL, DENY), acl("orders", Operation.WRITE, DENY)]
+    assert remote_acls([acl("orders", TopicOperation.ALL)], MAPPED) == {acl("A.orders", TopicOperation.READ)}
+    denied = [acl("orders", TopicOperation.ALL, DENY), acl("orders", TopicOperation.WRITE, DENY)]
     assert remote_acls(denied, MAPPED) == {each._replace(name="A.orders") for each in denied}
-    kept = [acl("orders", Operation.DESCRIBE), acl("orders", Operation.DESCRIBE_CONFIGS)]
+    kept = [acl("orders", TopicOperation.DESCRIBE), acl("orders", TopicOperation.DESCRIBE_CONFIGS)]
     assert remote_acls(kept, MAPPED) == {each._replace(name="A.orders") for each in kept}
 
 
@@ -242,7 +248,7 @@ def test_a_rule_for_a_topic_to_come_is_mapped() -> None:
 
 def test_b21_a_rule_for_all_topics_is_one_for_all_remote_topics() -> None:
     assert remote_acls([acl("*")], MAPPED) == {acl("A.", pattern=PREFIXED)}
-    assert remote_acls([acl("*", Operation.READ, DENY)], MAPPED) == {
+    assert remote_acls([acl("*", TopicOperation.READ, DENY)], MAPPED) == {
         acl("A.", permission=DENY, pattern=PREFIXED)
     }
 
@@ -267,15 +273,15 @@ def test_b22_only_what_differs_is_written() -> None:
 
 
 def test_b22_revoked_rules_go_and_no_others() -> None:
-    ours = {acl("A.orders"), acl("A.gone", Operation.DESCRIBE), acl("A.order", pattern=PREFIXED)}
+    ours = {acl("A.orders"), acl("A.gone", TopicOperation.DESCRIBE), acl("A.order", pattern=PREFIXED)}
     others = {
         acl("local"),
         acl("lo", pattern=PREFIXED),
         acl("*"),
         acl("A.xcluded"),
-        acl("A.orders", Operation.WRITE),
-        acl("A.orders", Operation.ALL),
-        acl("A.orders", Operation.READ, DENY),
+        acl("A.orders", TopicOperation.WRITE),
+        acl("A.orders", TopicOperation.ALL),
+        acl("A.orders", TopicOperation.READ, DENY),
         acl("A", pattern=PREFIXED),
     }
     assert plan_acls(set(), ours | others, MAPPED, revoke=True) == AclPlan(set(), ours)

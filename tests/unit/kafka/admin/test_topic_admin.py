@@ -15,16 +15,16 @@ from bridge.errors import KafkaFault
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
 from bridge.model.topics import (
     NewTopic,
-    Operation,
     PatternType,
     Permission,
     TopicAcl,
+    TopicOperation,
 )
 from tests.unit.kafka.admin.library import Library, done
 
 T = TypeVar("T")
-READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", Operation.READ, Permission.ALLOW)
-WRITE = READ._replace(operation=Operation.WRITE, permission=Permission.DENY)
+READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", TopicOperation.READ, Permission.ALLOW)
+WRITE = READ._replace(operation=TopicOperation.WRITE, permission=Permission.DENY)
 REFUSED = "Request Request(processor=1, session=Session(User:alice,/127.0.0.1)) is not authorized."
 
 

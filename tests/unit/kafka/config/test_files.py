@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from bridge.environment import keep_folders
 from bridge.errors import ConfigRejected
-from bridge.kafka.config.files import Files, Unreadable
+from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.kafka.config.settings import StaticClientCheck, client_settings
 from bridge.kafka.config.token_file import TokenFile
 from bridge.kafka.config.tokens import NoToken
@@ -71,16 +71,16 @@ def test_a_file_has_a_size(tmp_path: Path) -> None:
     large.write_bytes(b"123456789")
     files = Files(most=8)
     assert files.read(str(fits)) == b"12345678"
-    with pytest.raises(Unreadable, match="it is larger than 8 bytes"):
+    with pytest.raises(UnreadableFile, match="it is larger than 8 bytes"):
         files.read(str(large))
     os.truncate(large, 64 << 30)
-    with pytest.raises(Unreadable, match="it is larger than 10485760 bytes"):
+    with pytest.raises(UnreadableFile, match="it is larger than 10485760 bytes"):
         Files().read(str(large))
 
 
 @pytest.mark.parametrize("location", ["", "no/such", "a\0b", "x" * 5000])
 def test_a_name_that_is_none(location: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFile):
         Files().read(location)
 
 
@@ -98,7 +98,7 @@ def test_files_lie_below_a_folder_that_the_service_allows(tmp_path: Path) -> Non
         assert files.read(str(tmp_path / allowed)) == b"pem"
     refused = ("stores-of-others/a.pem", "stores/escape.pem", "stores/../stores-of-others/a.pem", "nowhere")
     for name in refused:
-        with pytest.raises(Unreadable, match=r"below no folder .* MIRROR_BRIDGE_ALLOWED_FOLDERS is "):
+        with pytest.raises(UnreadableFile, match=r"below no folder .* MIRROR_BRIDGE_ALLOWED_FOLDERS is "):
             files.read(str(tmp_path / name))
     key = {"source.cluster.security.protocol": "SSL", TRUSTSTORE: str(outside / "a.pem")}
     assert "MIRROR_BRIDGE_ALLOWED_FOLDERS" in errors(key, files)[TRUSTSTORE]
@@ -175,14 +175,14 @@ def test_kinit_is_given_no_text_that_a_shell_reads(tmp_path: Path, option: str, 
 @pytest.mark.usefixtures("_kerberos")
 def test_what_kinit_is_run_with(tmp_path: Path) -> None:
     """librdkafka's own command, with each text as one word of the shell."""
-    from bridge.kafka.config.properties import ADMIN, ClientProps, Place
+    from bridge.kafka.config.properties import ADMIN, ClientProps, KeyPrefixes
     from bridge.kafka.config.sasl import read_sasl
     from bridge.model.values import Side
 
     keytab = tmp_path / "kafka-1.keytab"
     keytab.touch()
     given = KERBEROS | {JAAS: f'{KRB5} principal="kafka/host-1.example.org@EXAMPLE.ORG" keyTab="{keytab}";'}
-    props = ClientProps(Place.of(Side.SOURCE), ADMIN, given)
+    props = ClientProps(KeyPrefixes.of(Side.SOURCE), ADMIN, given)
     sasl = read_sasl(props)
     assert sasl is not None
     assert props.errors == []
@@ -229,11 +229,11 @@ def test_the_library_is_asked_without_a_keytab(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("_kerberos")
 @pytest.mark.parametrize("options", ["useTicketCache=true", 'principal="u@R"'])
 def test_without_a_keytab_no_kinit_is_run(options: str) -> None:
-    from bridge.kafka.config.properties import ADMIN, ClientProps, Place
+    from bridge.kafka.config.properties import ADMIN, ClientProps, KeyPrefixes
     from bridge.kafka.config.sasl import read_sasl
     from bridge.model.values import Side
 
-    sasl = read_sasl(ClientProps(Place.of(Side.SOURCE), ADMIN, KERBEROS | {JAAS: f"{KRB5} {options};"}))
+    sasl = read_sasl(ClientProps(KeyPrefixes.of(Side.SOURCE), ADMIN, KERBEROS | {JAAS: f"{KRB5} {options};"}))
     assert sasl is not None
     settings = sasl.librdkafka()
     assert "sasl.kerberos.kinit.cmd" not in settings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bridge.kafka.protocol import acl_requests
-from bridge.model.topics import Operation, PatternType, Permission, TopicAcl
+from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 from tests.unit.kafka.protocol.test_wire import MESSAGES, answer, encoded, read_whole
 
-READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", Operation.READ, Permission.ALLOW)
+READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", TopicOperation.READ, Permission.ALLOW)
 
 
 def test_describe_acls() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bridge.model.state_records.unreadable import Unreadable
+from bridge.model.state_records.unreadable import UnreadableRecords
 
 
 def test_each_is_named_once_and_counted_by_topic() -> None:
-    result = Unreadable(["a"])
+    result = UnreadableRecords(["a"])
     result.add("a", 3, "no key: it is null")
     result.add("b", 0, "short")
     assert result.drain_lines() == [
@@ -21,7 +21,7 @@ def test_each_is_named_once_and_counted_by_topic() -> None:
 
 
 def test_a_topic_that_was_made_anew_has_other_records() -> None:
-    result = Unreadable(["a"])
+    result = UnreadableRecords(["a"])
     result.add("a", 5, "x")
     result.restarted("a")
     result.add("a", 0, "y")
@@ -29,7 +29,7 @@ def test_a_topic_that_was_made_anew_has_other_records() -> None:
 
 
 def test_a_topic_full_of_them_does_not_fill_the_log() -> None:
-    result = Unreadable(["a"])
+    result = UnreadableRecords(["a"])
     for offset in range(1000):
         result.add("a", offset, "x")
     lines = result.drain_lines()
@@ -40,7 +40,7 @@ def test_a_topic_full_of_them_does_not_fill_the_log() -> None:
 
 
 def test_batches_that_cant_be_decoded_count() -> None:
-    result = Unreadable(["a"])
+    result = UnreadableRecords(["a"])
     result.add_batches("a", 0)
     assert (result.drain_lines(), result.counts) == ([], {"a": 0})
     result.add_batches("a", 2)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from bridge.audit.stretches import Offsets, Rules, Sides, Stretch
+from bridge.audit.stretches import LogPair, Offsets, Rules, Stretch
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Bounds, TopicPartition
 from bridge.spark.auditing import collecting
@@ -36,7 +36,7 @@ class Client:
 
 
 def work(count: int, size: int) -> list[Work]:
-    sides = Sides(ONE, "a", ONE, "b")
+    sides = LogPair(ONE, "a", ONE, "b")
     spans = np.empty((4, 0), np.int64)
     return [
         Work(Stretch(sides, n, Offsets(n, n + 1), Offsets(n, n + 1), spans), Rules(1), size)

@@ -13,8 +13,8 @@ from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import (
     CommitRecord,
     Found,
-    Task,
-    Written,
+    SinkTask,
+    WrittenTotals,
     committed,
     found,
     over,
@@ -24,17 +24,17 @@ from bridge.spark.writing.commits import (
 )
 from tests.support.raw_batches import NOW, Plain, batch_of
 
-TASK = Task("query", 3, 7)
-WRITTEN = Written(10, 1000)
+TASK = SinkTask("query", 3, 7)
+WRITTEN = WrittenTotals(10, 1000)
 RECORDS = st.builds(
     CommitRecord,
-    st.builds(Task, st.text(), st.integers(0, 1 << 31), st.integers(0, 1 << 62)),
-    st.builds(Written, st.integers(0, 1 << 40), st.integers(0, 1 << 50)),
+    st.builds(SinkTask, st.text(), st.integers(0, 1 << 31), st.integers(0, 1 << 62)),
+    st.builds(WrittenTotals, st.integers(0, 1 << 40), st.integers(0, 1 << 50)),
 )
 
 
 def record(partition: int, epoch: int, query: str = "query") -> tuple[bytes, bytes | None]:
-    return CommitRecord(Task(query, partition, epoch), WRITTEN).packed
+    return CommitRecord(SinkTask(query, partition, epoch), WRITTEN).packed
 
 
 @given(RECORDS)
@@ -75,7 +75,7 @@ def test_a_replay_is_held_against_what_was_written() -> None:
     with pytest.raises(
         SourceRejected, match=r"written with 10 row\(s\) of 1000 bytes, and has 9 row\(s\) of 1000"
     ):
-        verify(CommitRecord(TASK, WRITTEN), TASK, Written(9, 1000))
+        verify(CommitRecord(TASK, WRITTEN), TASK, WrittenTotals(9, 1000))
     with pytest.raises(SourceRejected, match="has already written epoch 8, and is at epoch 7 now"):
         verify(CommitRecord(TASK._replace(epoch=8), WRITTEN), TASK, WRITTEN)
     ((key, value),) = over("query", 1)

@@ -16,7 +16,7 @@ from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.encoding import Batch, Encoder
+from bridge.spark.writing.encoding import EncodedBatch, Encoder
 from bridge.spark.writing.options import SinkOptions
 from tests.support.raw_batches import NOW
 
@@ -56,7 +56,7 @@ def arrow(rows: Sequence[Row], *, text: bool = False) -> pa.RecordBatch:
     )
 
 
-def decoded(batches: Sequence[Batch]) -> dict[TopicPartition, list[Row]]:
+def decoded(batches: Sequence[EncodedBatch]) -> dict[TopicPartition, list[Row]]:
     """Timestamp, key, value and headers of the records of each partition."""
     found: dict[TopicPartition, list[Row]] = {}
     for tp, chunk in batches:
@@ -71,7 +71,7 @@ def decoded(batches: Sequence[Batch]) -> dict[TopicPartition, list[Row]]:
     return found
 
 
-def encoded(options: SinkOptions, *batches: pa.RecordBatch) -> list[Batch]:
+def encoded(options: SinkOptions, *batches: pa.RecordBatch) -> list[EncodedBatch]:
     encoder = Encoder(options, PARTITIONS.__getitem__)
     return [*(each for rows in batches for each in encoder.add(rows)), *encoder.rest()]
 

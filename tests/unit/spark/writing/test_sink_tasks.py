@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing import tasks
-from bridge.spark.writing.commits import Task, Written
+from bridge.spark.writing.commits import SinkTask, WrittenTotals
 from bridge.spark.writing.messages import Wrote, verify_epoch
 from bridge.spark.writing.options import SinkOptions
 
@@ -36,8 +36,8 @@ def inside(monkeypatch: pytest.MonkeyPatch, context: Context | None) -> None:
 
 def test_a_task_of_a_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     inside(monkeypatch, Context({**MICRO_BATCH, "__is_continuous_processing": "false"}))
-    assert tasks.stream_task() == Task("query", 3, 7)
-    assert tasks.batch_task("job") == Task("job", 3, 0)
+    assert tasks.stream_task() == SinkTask("query", 3, 7)
+    assert tasks.batch_task("job") == SinkTask("job", 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_task_without_an_epoch_is_refused(monkeypatch: pytest.MonkeyPatch, con
 
 def test_a_task_without_rows_asks_nobody() -> None:
     unreachable = SinkOptions({"bootstrap.servers": "127.0.0.1:1"})
-    assert tasks.write_task(unreachable, Task("query", 0), iter([])).written == (0, 0)
+    assert tasks.write_task(unreachable, SinkTask("query", 0), iter([])).written == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_a_task_without_rows_asks_nobody() -> None:
 def test_errors_say_what_to_do(fault: KafkaFault, words: str) -> None:
     failed = KafkaFailure(fault, "planted", retriable=False)
     with pytest.raises(KafkaFailure, match=words):
-        raise tasks.explained(failed, SinkOptions({}), Task("query", 3, 7))
+        raise tasks.explained(failed, SinkOptions({}), SinkTask("query", 3, 7))
 
 
 def test_an_epoch_that_had_more_partitions_is_an_error() -> None:
-    wrote = Wrote(Task("query", 0, 7), Written(1, 1), frozenset({1}))
+    wrote = Wrote(SinkTask("query", 0, 7), WrittenTotals(1, 1), frozenset({1}))
     verify_epoch([None, wrote])
     with pytest.raises(SourceRejected, match=r"has 1 Spark partition\(s\), and was written with at least 2"):
         verify_epoch([wrote])
