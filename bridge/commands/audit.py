@@ -41,14 +41,14 @@ def audit(
     ],
     topics: Annotated[
         str | None,
-        typer.Option(help="Names and patterns, as in the key topics; all of the connector's otherwise."),
+        typer.Option(help="Names and patterns, as in the key topics; default: all topics of the connector."),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--from", help="Records from this time on, such as 2026-11-22T21:00:00Z.")
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="Records before this time.")] = None,
     sample: Annotated[
-        float | None, typer.Option(help="Share of the logs that is compared, in places all over them: 0.05.")
+        float | None, typer.Option(help="Fraction of the logs to compare, spread over them, such as 0.05.")
     ] = None,
     window: Annotated[str, typer.Option(help="Length of the time windows: 15m, 1h, 1d.")] = "1d",
     output: Annotated[
@@ -209,7 +209,9 @@ def _show(report: AuditReport) -> None:
         show_table(differences[:SHOWN], columns, right=(columns[1], *columns[3:]))
     found = sum(sum(part.findings.found.values()) for part in report.partitions)
     if found > min(len(differences), SHOWN):
-        note(f"{found - min(len(differences), SHOWN):,} more difference(s); --output FILE.parquet has them")
+        note(
+            f"{found - min(len(differences), SHOWN):,} more difference(s); --output FOLDER.parquet lists all"
+        )
     for why, number in not_compared(report).items():
         sys.stdout.write(f"not compared: {number:,} {why}\n")
     for text in [*report.failures, *(text for part in report.partitions for text in part.failures)]:

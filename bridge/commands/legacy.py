@@ -1,4 +1,4 @@
-"""`mirror-bridge legacy`: the options of kafka-mirror-maker.sh (MirrorMaker 1), with the copy of this house."""
+"""`mirror-bridge legacy`: the options of kafka-mirror-maker.sh (MirrorMaker 1), carried out by our copy."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def legacy(
     new_consumer: Annotated[bool, typer.Option("--new.consumer", hidden=True)] = False,
     log_file: Annotated[
         Path | None,
-        typer.Option("--log", help="File for the log; without it standard error, and on a terminal nowhere."),
+        typer.Option("--log", help="File for the log; default: standard error, or no log on a terminal."),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
@@ -80,7 +80,7 @@ def legacy(
 ) -> None:
     """Mirror topics under their own names, with the options of kafka-mirror-maker.sh.
 
-    Goes on where the consumer group of --consumer.config has come to, exactly once, and commits its offsets. SIGINT and
+    Continues at the committed offsets of --consumer.config's group, exactly once, and commits its offsets. SIGINT and
     SIGTERM stop it after a last commit.
 
     Exit status 0: it was stopped by a signal; 1: a permanent error; 2: bad options.

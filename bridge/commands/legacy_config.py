@@ -76,7 +76,7 @@ def _of_options(options: LegacyOptions) -> Iterator[str]:
     if not options.include and not options.whitelist:
         yield "--include is missing: a Java regex of the topics to mirror"
     if options.blacklist is not None:
-        yield "--blacklist went with the old consumer: give --include with what is left, (?!…) for what is not"
+        yield "--blacklist is not supported (removed with the old consumer): give --include, with (?!…) for exclusions"
     if options.abort_on_send_failure.lower() not in ("true", "false"):
         yield f"--abort.on.send.failure is {options.abort_on_send_failure}; it must be true or false"
     if options.num_streams < 1:
@@ -86,7 +86,7 @@ def _of_options(options: LegacyOptions) -> Iterator[str]:
         ("--rebalance.listener.args", options.rebalance_listener_args),
     ):
         if given is not None:
-            yield f"{name} can't be honoured: partitions are assigned by layouts, and nobody rebalances; leave it out"
+            yield f"{name} is not supported: no consumer group assigns the partitions; remove it"
     handler = options.message_handler
     if handler is not None and not handler.startswith("python:"):
         yield (

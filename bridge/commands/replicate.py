@@ -158,7 +158,7 @@ def validated(config: dict[str, str], word: Callable[[str], str] = str) -> dict[
 
 @contextlib.contextmanager
 def log_to(path: Path | None, style: str) -> Iterator[None]:
-    """Sets up the log of this process and its driver: to the file, else to standard error, on a terminal nowhere."""
+    """Sets up the log of this process and its driver: to the file, else to standard error; no log on a terminal."""
     handler: logging.Handler
     try:
         if path is None and not sys.stdout.isatty():

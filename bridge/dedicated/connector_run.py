@@ -82,7 +82,7 @@ class ConnectorRun:
                 return
             except (NotFound, Fenced) as error:
                 self._session = None
-                log.info("starting again: %s", error, extra={"connector": self.name})
+                log.info("session lost, starting a new one: %s", error, extra={"connector": self.name})
             except BridgeError as error:
                 self._unwell(str(error))
             await asyncio.sleep(self._backoff.next())
@@ -177,7 +177,7 @@ class ConnectorRun:
     def _note(self, failure: str | None) -> None:
         if failure is not None and not self._failed:
             log.error(
-                "it has failed, and does nothing until the flow is started again: %s",
+                "connector failed, and stays stopped until the flow is restarted: %s",
                 failure,
                 extra={"connector": self.name},
             )
@@ -188,12 +188,12 @@ class ConnectorRun:
 
     def _unwell(self, why: str) -> None:
         if self.problem is None:
-            log.warning("trying again until it works: %s", why, extra={"connector": self.name})
+            log.warning("connector failed, retrying: %s", why, extra={"connector": self.name})
         self.problem = why
 
     def _well(self) -> None:
         if self.problem is not None:
-            log.info("it works again", extra={"connector": self.name})
+            log.info("connector recovered", extra={"connector": self.name})
         self.problem = None
         self._backoff.reset()
 

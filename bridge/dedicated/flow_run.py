@@ -82,7 +82,7 @@ class FlowRun:
         await self.released()
 
     def give_up(self) -> None:
-        log.info("flow %s is given to a node that runs fewer flows", self.flow.name)
+        log.info("flow %s: leaving its group so that a node with fewer flows takes it", self.flow.name)
         self._membership.give_up()
 
     @property
@@ -108,7 +108,7 @@ class FlowRun:
         if not self._own and self._kept_out is not None:
             detail = f"this node can't take it over: {self._kept_out}"
         elif self._unowned(state) > _UNOWNED_SECONDS:
-            detail = f"no node has had it for {_UNOWNED_SECONDS:.0f} s: see the logs of the nodes"
+            detail = f"no node has run this flow for {_UNOWNED_SECONDS:.0f} s: see the nodes' logs"
         return FlowStatus(
             flow=self.flow.name,
             source=self.flow.source,
@@ -146,7 +146,7 @@ class FlowRun:
             running.cancel()
             await asyncio.wait({running})
         if was:
-            log.info("flow %s does not run on this node any more", self.flow.name)
+            log.info("flow %s stopped on this node", self.flow.name)
 
     def joined(self) -> None:
         if self._kept_out is not None:

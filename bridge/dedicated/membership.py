@@ -151,7 +151,11 @@ class Membership:
             try:
                 done.result(self._release_seconds)
             except TimeoutError:
-                log.warning("flow %s: it has not ended within %.0f s", self._flow, self._release_seconds)
+                log.warning(
+                    "flow %s has not stopped within %.0f s of being revoked",
+                    self._flow,
+                    self._release_seconds,
+                )
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

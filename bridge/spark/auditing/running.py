@@ -82,7 +82,7 @@ def _name_copies(report: AuditReport, job: _Job, started: Callable[[int], None] 
 
 
 class JobFailed(BridgeError):
-    """Raised when Spark gives the job up."""
+    """Raised when the Spark job fails."""
 
     code = ErrorCode.CANNOT_TELL
 
@@ -114,7 +114,7 @@ class _Job:
         try:
             return context.parallelize(range(len(parts)), len(parts)).mapPartitions(compare).collect()
         except Exception as error:  # whatever Spark, or the way to it, raises
-            raise JobFailed(f"Spark has given the comparison up: {said(error)}") from None
+            raise JobFailed(f"the Spark job failed: {said(error)}") from None
 
 
 def _comparing(

@@ -87,7 +87,9 @@ class BatchWriter(DataSourceArrowWriter):
             for at in range(0, partitions, _AT_A_TIME):
                 await fence(self._options.settings(), ids[at : at + _AT_A_TIME])
         except KafkaFailure as error:
-            log.warning("transactions of the job that failed are open until their time is up: %s", error)
+            log.warning(
+                "could not abort the failed job's transactions, transaction.timeout.ms ends them: %s", error
+            )
 
     async def _over(self, partitions: int) -> None:
         """Says that the job is over, so that no attempt that lingers writes."""
@@ -97,7 +99,10 @@ class BatchWriter(DataSourceArrowWriter):
         except KafkaFailure as error:
             # The commit records stay, and keep lingering attempts from writing just as well.
             log.warning(
-                "commit records of job %s stay in %s: %s", self.job, self._options.commits_topic, error
+                "could not delete the commit records of job %s from %s (harmless): %s",
+                self.job,
+                self._options.commits_topic,
+                error,
             )
         finally:
             await producer.close()

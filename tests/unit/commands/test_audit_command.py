@@ -129,7 +129,7 @@ def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[.
     done = run(tmp_path, "--output", str(tmp_path / "found.json"))
     assert done.exit_code == 1
     assert done.stdout.count("missing") == audit.SHOWN
-    assert "10 more difference(s); --output FILE.parquet has them" in done.stderr
+    assert "10 more difference(s); --output FOLDER.parquet lists all" in done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["verdict"], len(found["differences"])) == ("different", 30)
     done = run(tmp_path, "--json")

@@ -143,11 +143,11 @@ def test_an_include_is_read_as_mirror_maker_1_reads_it(given: str, made: str) ->
     ("changes", "why"),
     [
         ({"include": None}, "--include is missing"),
-        ({"blacklist": "x"}, "--blacklist went with the old consumer: give --include"),
+        ({"blacklist": "x"}, "--blacklist is not supported (removed with the old consumer): give --include"),
         ({"abort_on_send_failure": "yes"}, "--abort.on.send.failure is yes; it must be true or false"),
         ({"num_streams": 0}, "--num.streams is 0; it must be 1 at least"),
-        ({"rebalance_listener": "a.B"}, "--consumer.rebalance.listener can't be honoured"),
-        ({"rebalance_listener_args": "x"}, "--rebalance.listener.args can't be honoured"),
+        ({"rebalance_listener": "a.B"}, "--consumer.rebalance.listener is not supported"),
+        ({"rebalance_listener_args": "x"}, "--rebalance.listener.args is not supported"),
         (
             {"message_handler": "a.B"},
             "--message.handler is a.B: Java classes can't be loaded here; it takes python:",

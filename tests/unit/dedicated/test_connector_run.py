@@ -127,7 +127,7 @@ def test_what_can_not_be_written_is_tried_again_and_acknowledged_once(
 
     check(test)
     assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
-        "trying again until it works: nobody there"
+        "connector failed, retrying: nobody there"
     ]
 
 

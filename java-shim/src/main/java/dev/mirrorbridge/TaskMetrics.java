@@ -73,8 +73,8 @@ final class TaskMetrics implements AutoCloseable {
         if (type != null && formats.contains("new")) {
             MetricRegistry plugins = workers.get();
             if (plugins == null) {
-                LOG.warn("Connector {} has no metrics by the new names ({}=new): the worker is older than Kafka 4.1, "
-                    + "and offers plugins none", config.get("name"), FORMATS);
+                LOG.warn("Connector {} has no metrics by the new names ({}=new): they need a Connect worker of "
+                    + "Kafka 4.1 or newer", config.get("name"), FORMATS);
             } else {
                 registries.add(plugins);
             }
@@ -157,7 +157,7 @@ final class TaskMetrics implements AutoCloseable {
         }
         leftOut = now;
         if (leftOutSensors.isEmpty()) {
-            LOG.warn("Only {} partitions have metrics in this worker, and others are left out: see {}", most, LEFT_OUT);
+            LOG.warn("Task metrics are limited to {} partitions; the metric {} counts the others", most, LEFT_OUT);
             for (MetricRegistry registry : registries) {
                 LinkedHashMap<String, String> tags = new LinkedHashMap<>();
                 tags.put("source", source);
