@@ -19,8 +19,8 @@ from bridge.local import BridgeService, eventually
 from bridge.local.ports import ReservedPort
 from tests.support import create_topic
 from tests.support.admin_calls import CALLS, TOPIC
+from tests.support.bad_api_versions import BadApiVersionsProxy
 from tests.support.far import FarBroker
-from tests.support.garbler import Garbler
 
 CUTS = int(os.environ.get("MIRROR_BRIDGE_ADMIN_CUTS", "30"))
 _AWAY = {"UNREACHABLE", "TIMEOUT"}
@@ -140,7 +140,10 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
     watched = [broker.process, service.process]
     try:
         service.start()
-        with Garbler(proxied.number, behind.address) as garbler, httpx.Client(base_url=service.url) as client:
+        with (
+            BadApiVersionsProxy(proxied.number, behind.address) as proxy,
+            httpx.Client(base_url=service.url) as client,
+        ):
             task = "/v1/connectors/beats/tasks/0"
             started = {**session, "kind": "heartbeat", "task_count": 1, "config": config}
             assert client.put(task, json=started).is_success
@@ -160,7 +163,7 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
             assert client.get(names, timeout=60.0).is_success
             assert _library_threads(service.process.pid) == []
 
-            garbler.honest = True
+            proxy.passes_all = True
 
             def beats() -> bool:
                 response = client.post(f"{task}/poll", json={**session, "wait_ms": 1000})

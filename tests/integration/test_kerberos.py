@@ -78,7 +78,7 @@ def why_refused(broker: KerberosBroker, jaas: str) -> KafkaFailure:
 
 def test_a_keytab_that_is_no_longer_valid(broker: KerberosBroker, kerberos: Realm) -> None:
     old = kerberos.keytab("rotated")
-    kerberos.asked("cpw -randkey rotated")
+    kerberos.kadmin("cpw -randkey rotated")
     refused = why_refused(broker, kerberos.jaas("rotated", old))
     assert refused.fault is KafkaFault.CREDENTIALS
     assert "Kerberos" in str(refused)

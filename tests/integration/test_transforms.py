@@ -90,7 +90,7 @@ def assert_exact(flow: CopyFlow, topic: str, kept: Sequence[Record], partition: 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_what_a_transform_leaves_alone_arrives_bit_for_bit(flow: CopyFlow, codec: str) -> None:
-    flow.transforms = [own("speaks")]
+    flow.transforms = [own("prints")]
     topic = flow.topic(2)
     produce(flow.source.bootstrap, topic, varied(300), compression=codec)
     produce_transaction(flow.source.bootstrap, topic, varied(50, 300), commit=False)
@@ -404,7 +404,7 @@ POISONED = [
 ]
 
 
-@pytest.mark.parametrize("function", ["raises", "hangs", "dies", "grows"])
+@pytest.mark.parametrize("function", ["raises", "hangs", "aborts", "grows"])
 def test_report_leaves_out_what_a_transform_fails_with(flow: CopyFlow, function: str) -> None:
     flow.transforms = [own("upper"), own(function, mark="POISON")]
     flow.settings = {

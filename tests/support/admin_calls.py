@@ -24,8 +24,10 @@ from bridge.model.values import Side
 from tests.support.cutter import Cut, Cutter
 
 TOPIC = "asked-of"
-_HASTY = {f"source.admin.{name}": "1000" for name in ("request.timeout.ms", "default.api.timeout.ms")}
-_ENDLESS = 20.0
+_SHORT_TIMEOUTS = {
+    f"source.admin.{name}": "1000" for name in ("request.timeout.ms", "default.api.timeout.ms")
+}
+_HANGS_SECONDS = 20.0
 """Seconds after which a call has not ended."""
 
 
@@ -58,7 +60,7 @@ CALLS: Mapping[str, Call] = {
 
 
 def _failure(answer: object) -> KafkaFailure | None:
-    """Of a call, or of the first key of its answer that has one."""
+    """Returns the failure of a call, or of the first key of its answer that has one."""
     if isinstance(answer, KafkaFailure):
         return answer
     values = answer.values() if isinstance(answer, Mapping) else ()
@@ -68,7 +70,7 @@ def _failure(answer: object) -> KafkaFailure | None:
 async def _ended(name: str, cluster: KafkaCluster, number: int) -> None:
     began = time.monotonic()
     try:
-        async with asyncio.timeout(_ENDLESS):
+        async with asyncio.timeout(_HANGS_SECONDS):
             failure = _failure(await CALLS[name].send(cluster, number))
     except KafkaFailure as raised:
         failure = raised
@@ -87,7 +89,7 @@ async def _all(cluster: KafkaCluster, number: int) -> None:
 
 
 async def _answers(cluster: KafkaCluster) -> None:
-    """Until the cluster does."""
+    """Waits until the cluster answers."""
     while True:
         try:
             await cluster.topic_admin.create_partitions({TOPIC: 2})
@@ -98,7 +100,7 @@ async def _answers(cluster: KafkaCluster) -> None:
 
 
 def _cluster(bootstrap: str) -> KafkaCluster:
-    props = {"source.cluster.bootstrap.servers": bootstrap, **_HASTY}
+    props = {"source.cluster.bootstrap.servers": bootstrap, **_SHORT_TIMEOUTS}
     return KafkaCluster(client_settings(Side.SOURCE, props))
 
 
@@ -121,7 +123,8 @@ async def cuts(behind: str, proxied: int, times: int) -> None:
 
 
 async def kills(bootstrap: str) -> None:
-    """For each line on stdin: "ready" once the cluster answers, "sent" once all calls are under way, and "ended"."""
+    """Makes admin calls for each line on stdin, and prints "ready" once the cluster answers, "sent" once all calls are
+    under way, and "ended"."""
     cluster = _cluster(bootstrap)
     number = 0
     try:

@@ -42,7 +42,7 @@ class Cutter:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
 
     def arm(self, api: int, cut: Cut) -> None:
-        """For the next request of this API key."""
+        """Arms a cut for the next request of this API key."""
         self._armed = (api, cut)
 
     async def close(self) -> None:

@@ -30,7 +30,7 @@ _LEFT_OUT = ("perf", "soak")
 
 
 def files() -> set[str]:
-    """What `make test` runs, as `tests/unit/translation/test_plan.py`."""
+    """Returns the files that `make test` runs, as `tests/unit/translation/test_plan.py`."""
     result = (path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
     return {path.as_posix() for path in result if path.parts[1] not in _LEFT_OUT}
 
@@ -41,7 +41,7 @@ def kept() -> dict[str, int]:
 
 
 def minutes(known: Mapping[str, int]) -> float:
-    """What the files take together, side by side."""
+    """Returns the minutes that the files take together, side by side."""
     return sum(known.values()) / LANES / 60
 
 

@@ -38,7 +38,7 @@ def commit(bootstrap: str, group: str, offsets: Offsets, *, metadata: str | None
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """What the group has committed; empty for a group that does not exist."""
+    """Returns the group's committed offsets; empty for a group that does not exist."""
     client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group)]
 
     def asked() -> Sequence[TopicPartition]:
@@ -69,7 +69,7 @@ def state(bootstrap: str, group: str) -> str:
 def resume(
     bootstrap: str, group: str, topics: list[str], count: int = 1, timeout: float = WAIT
 ) -> list[Record]:
-    """What a consumer of the group reads first, `count` records; it joins, reads, and commits nothing."""
+    """Returns the first `count` records that a consumer of the group reads; it joins, reads, and commits nothing."""
     consumer = _member(bootstrap, group)
     try:
         consumer.subscribe(topics)

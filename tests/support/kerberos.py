@@ -27,7 +27,7 @@ def programs_lacking() -> str:
 
 @dataclass(frozen=True)
 class Realm:
-    """`environment`: what MIT's programs and libraries of this realm need."""
+    """A Kerberos realm. `environment`: what MIT's programs and libraries of this realm need."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -40,14 +40,14 @@ class Realm:
         eventually(lambda: listening(self.port), 60, what="the KDC listens", watched=[self.kdc])
 
     def keytab(self, principal: str) -> Path:
-        """A new principal's, with a key that nobody knows."""
+        """Creates a principal with a random key; returns its keytab."""
         file = self.folder / f"{principal.replace('/', '-')}.keytab"
-        self.asked(f"addprinc -randkey {principal}")
-        self.asked(f"ktadd -k {file} {principal}")
+        self.kadmin(f"addprinc -randkey {principal}")
+        self.kadmin(f"ktadd -k {file} {principal}")
         return file
 
-    def asked(self, query: str) -> None:
-        """Of kadmin."""
+    def kadmin(self, query: str) -> None:
+        """Runs a kadmin query."""
         _run("kadmin.local", "-q", query, environment=self.environment)
 
     def jaas(self, principal: str, keytab: Path) -> str:

@@ -15,7 +15,8 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def stock_config(kind: str, source: Cluster, target: Cluster, **settings: object) -> dict[str, str]:
-    """`kind` is Source, Checkpoint or Heartbeat; `settings` use `_` for `.`. Intervals suit a test."""
+    """Returns the configuration of stock's connector. `kind` is Source, Checkpoint or Heartbeat; `settings` use `_` for
+    `.`. Intervals suit a test."""
     common = {
         "connector.class": f"{STOCK}Mirror{kind}Connector",
         "tasks.max": "1",
@@ -73,7 +74,7 @@ def mirror(
 def wait_mirrored(
     source: Cluster, target: Cluster, topics: Sequence[str], worker: ConnectWorker, timeout: float = 120.0
 ) -> None:
-    """Until the last data record of every source partition is the last one of its copy."""
+    """Waits until the last data record of every source partition is the last one of its copy."""
     watched = (*source.watched, *target.watched, worker.process)
     for topic in topics:
         for partition, (_, end) in bounds(source.bootstrap, topic).items():

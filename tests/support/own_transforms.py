@@ -48,13 +48,13 @@ def grows(batch: pa.RecordBatch, mark: str = "poison") -> pa.RecordBatch:
     return batch
 
 
-def dies(batch: pa.RecordBatch, mark: str = "poison") -> pa.RecordBatch:
+def aborts(batch: pa.RecordBatch, mark: str = "poison") -> pa.RecordBatch:
     if _at(batch, mark):
         os.abort()
     return batch
 
 
-def turns_round(batch: pa.RecordBatch) -> pa.RecordBatch:
+def reverses(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(range(batch.num_rows - 1, -1, -1), pa.int32()))
 
 
@@ -67,7 +67,7 @@ def slow(batch: pa.RecordBatch, per_record: str = "0.01") -> pa.RecordBatch:
     return batch
 
 
-def speaks(batch: pa.RecordBatch) -> pa.RecordBatch:
+def prints(batch: pa.RecordBatch) -> pa.RecordBatch:
     print("a word on standard output")
     return batch
 
@@ -111,6 +111,6 @@ def routes(batch: pa.RecordBatch, to: str, mark: str = "other") -> pa.RecordBatc
 
 
 def inherits(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What a transform finds in its environment becomes the records' value."""
+    """Replaces the records' values by what the transform finds in its environment."""
     result = Path("/proc/self/environ").read_bytes()
     return batch.set_column(5, "value", pa.array([result] * batch.num_rows, pa.binary()))

@@ -18,7 +18,7 @@ _WAIT = 180.0
 
 
 class Block(NamedTuple):
-    """`line`: of the page. `expected`: what it prints, by the page."""
+    """A block of code of a page. `line`: of the page. `expected`: what it prints, by the page."""
 
     kind: str
     text: str
@@ -64,5 +64,5 @@ def _command(words: list[str]) -> str:
 
 
 def tidied(text: str) -> str:
-    """Without what only whitespace makes."""
+    """Removes differences of whitespace alone."""
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())

@@ -161,7 +161,7 @@ class CopyFlow:
         return read(self.target.bootstrap, self.remote(topic), partition, committed_only=True)
 
     def assert_runs_true(self, *, committed_only: bool = True) -> None:
-        """For each record that was copied as it stands now, the runs know where its copy is."""
+        """Asserts for each record that was copied as it stands now that the runs know where its copy is."""
         known = self.runs()
         for topic in self.topics:
             for partition in bounds(self.source.bootstrap, topic):
@@ -202,11 +202,11 @@ class CopyFlow:
                     assert translated.offset <= min(unread), (place, offset, translated, unread[0])
 
     def known(self, place: TopicPartition) -> Answers:
-        """What the runs answer for a partition, as our connectors ask them."""
+        """Returns what the runs answer for a partition, as our connectors ask them."""
         return Answers(ConsistentRuns(self.runs()[place].runs))
 
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
-        """Of this flow's copies, by source partition."""
+        """Returns the runs of this flow's copies, by source partition."""
         copied_runs = read_runs(self.state(self.spec.runs_topic))
         return {
             copy.source: each
@@ -269,7 +269,7 @@ def _once_back(ask: Callable[[], Coroutine[None, None, T]], what: str) -> T:
 
 @dataclass(frozen=True)
 class Answers:
-    """Of one copy's runs, with the target's log ending at `end`."""
+    """The answers of one copy's runs, with the target's log ending at `end`."""
 
     runs: ConsistentRuns
 
@@ -351,7 +351,7 @@ class InProcess:
         return self.status
 
     def wait_position(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Until the committed runs have come as far."""
+        """Waits until the committed runs have come as far."""
 
         def there() -> None:
             result = {

@@ -22,7 +22,7 @@ _ENCODE = (bytes, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, c
 
 
 class Plain(NamedTuple):
-    """What a batch keeps of a record."""
+    """The fields of a record that a batch keeps."""
 
     timestamp: int
     key: bytes | None
@@ -40,7 +40,8 @@ def batch_of(
     append_time: int | None = None,
     delete_horizon: int | None = None,
 ) -> bytes:
-    """`records` at the offsets from `base` on; None for one that compaction has taken, the last one perhaps."""
+    """Returns a batch of `records` at the offsets from `base` on; None for one that compaction has taken, the last one
+    perhaps."""
     # Not the compiled builder: it takes a first timestamp of -1 for none (aiokafka 0.14).
     builder = _DefaultRecordBatchBuilderPy(
         magic=2,
@@ -82,7 +83,7 @@ def batch(
     without: Sequence[int] = (),
     append_time: int | None = None,
 ) -> bytes:
-    """`count` offsets from `base`; `without`: deltas that compaction has taken."""
+    """Returns a batch of `count` offsets from `base`; `without`: deltas that compaction has taken."""
     records = [
         None
         if delta in without
@@ -93,7 +94,7 @@ def batch(
 
 
 def sealed(data: bytearray) -> bytes:
-    """With the checksum that its content has now."""
+    """Returns the batch with the checksum that its content has now."""
     struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
     return bytes(data)
 

@@ -39,7 +39,7 @@ def reader(bootstrap: str, *, committed_only: bool = False, reset: str = "earlie
 
 
 def _taken(key: _Key) -> Consumer | None:
-    """An idle one that has had no trouble meanwhile: a broker that was away would be an error of this read."""
+    """Takes an idle consumer that has had no error meanwhile: a broker that was away would be an error of this read."""
     while True:
         with _lock:
             found = next((number for number in reversed(_idle) if _idle[number][0] == key), None)

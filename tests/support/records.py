@@ -29,7 +29,7 @@ class Record:
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What a copy has in common with it."""
+        """The content that a copy has in common with it."""
         return (self.key, self.value, self.timestamp, self.headers)
 
 

@@ -148,7 +148,7 @@ def run(form: Form, report: Path) -> Ran:
 
 
 def ran(form: Form, report: str, status: int, seconds: float) -> Ran:
-    """By the report (JUnit's XML) and pytest's exit status."""
+    """Judges a form by its report (JUnit's XML) and pytest's exit status."""
     cases = list(ElementTree.fromstring(report).iter("testcase")) if report else []
     wrong = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
@@ -165,7 +165,7 @@ def ran(form: Form, report: str, status: int, seconds: float) -> Ran:
 
 
 def summary(runs: Sequence[Ran]) -> str:
-    """What was run, a line for each form."""
+    """Returns what was run, a line for each form."""
     lines = ["", "What was run:"]
     for each in runs:
         settings = " ".join(f"{key}={value}" for key, value in each.form.settings.items())

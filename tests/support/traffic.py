@@ -109,7 +109,7 @@ class Reader:
             self._thread.join(60)
 
     def clusters_are_back(self) -> None:
-        """Without them there was nothing to read."""
+        """Notes that the clusters are back: without them there was nothing to read."""
         self._back = time.monotonic()
 
     @property

@@ -18,5 +18,5 @@ def clock_library(directory: Path) -> Path:
 
 
 def shifted(library: Path, seconds: int) -> dict[str, str]:
-    """What the environment of a process has, for its time of day to be so many seconds ahead."""
+    """Returns the variables that a process needs, for its time of day to be so many seconds ahead."""
     return {"LD_PRELOAD": str(library), "CLOCK_SHIFT_SECONDS": str(seconds)}

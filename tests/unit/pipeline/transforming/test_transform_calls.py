@@ -114,7 +114,7 @@ POISONED = [*VALUES[:2], b"poison", *VALUES[3:5]]
             "grows",
             "transform grows: it took more memory than bridge.transform.memory.bytes (67108864) allows",
         ),
-        ("dies", "transform dies: its process ended (signal SIGABRT)"),
+        ("aborts", "transform aborts: its process ended (signal SIGABRT)"),
     ],
 )
 def test_the_records_that_a_transform_fails_with_are_found(function: str, why: str) -> None:
@@ -129,13 +129,13 @@ def test_the_records_that_a_transform_fails_with_are_found(function: str, why: s
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        ("turns_round", "transform turns_round: it returned offset 100 behind 101: records stay in order"),
+        ("reverses", "transform reverses: it returned offset 100 behind 101: records stay in order"),
         ("doubles", "transform doubles: it returned 2 records for 1: never more than it was given"),
     ],
 )
 def test_what_breaks_the_contract_is_named(function: str, why: str) -> None:
     result = outcomes([b"a", b"b"], own(function))
-    if function == "turns_round":  # of a single record nobody can tell
+    if function == "reverses":  # of a single record nobody can tell
         assert left(result) == {100: b"a", 101: b"b"}
     else:
         assert [message.startswith(why) for message in failed(result).values()] == [True, True]
@@ -150,7 +150,7 @@ def test_what_is_slow_as_a_whole_only_goes_through_in_parts() -> None:
 
 
 def test_what_it_prints_is_not_in_the_way(capfd: pytest.CaptureFixture[str]) -> None:
-    assert len(left(outcomes(VALUES, own("speaks")))) == 30
+    assert len(left(outcomes(VALUES, own("prints")))) == 30
     assert "a word on standard output" in capfd.readouterr().err
 
 

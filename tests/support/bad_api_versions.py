@@ -1,5 +1,5 @@
-"""A way to a broker on which librdkafka's ApiVersions are answered with an array that has no length, which ends its
-process; whatever else goes by is passed on."""
+"""Runs a proxy before a broker on which librdkafka's ApiVersions are answered with an array that has no length, which
+ends its process; whatever else goes by is passed on."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _LIBRARY = b"confluent-kafka-python"
 """The software that the library says it is; aiokafka's connections do not say."""
 
 
-class Garbler:
-    """Between 127.0.0.1:PORT and HOST:BEHIND, in a thread of its own."""
+class BadApiVersionsProxy:
+    """A proxy between 127.0.0.1:PORT and HOST:BEHIND, in a thread of its own."""
 
     def __init__(self, port: int, behind: str) -> None:
         self._port, self._behind = port, behind
-        self.honest = False
+        self.passes_all = False
         """Whether everything is passed on."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends = asyncio.Event()
         self._listens = threading.Event()
         self._open: set[asyncio.StreamWriter] = set()
         self._ways: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="garbler")
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="ApiVersions proxy")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -83,7 +83,7 @@ class Garbler:
             head = await client.readexactly(_HEAD.size)
             body = await client.readexactly(_HEAD.unpack(head)[0])
             api, _, correlation = _REQUEST.unpack_from(body)
-            if api == ApiKeys.API_VERSIONS and _LIBRARY in body and not self.honest:
+            if api == ApiKeys.API_VERSIONS and _LIBRARY in body and not self.passes_all:
                 answers.write(_HEAD.pack(_HEAD.size + len(_NO_ARRAY)) + _HEAD.pack(correlation) + _NO_ARRAY)
                 await answers.drain()
             else:
