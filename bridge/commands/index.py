@@ -126,7 +126,7 @@ def _end_by_signals(pace: Pace) -> None:
 
 
 class _Lines:
-    """What a pass has brought, and what hinders it; each line once until something else is to be said."""
+    """Prints the result of each pass, and why one waits; a line that repeats is printed once."""
 
     def __init__(self) -> None:
         self._said: list[str] = []

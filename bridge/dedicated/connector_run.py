@@ -49,7 +49,8 @@ class Offsets(Protocol):
 
 
 class ConnectorRun:
-    """`fenced_seconds`: how long this node may still be told that the flow is its own after another one has it."""
+    """Runs one connector of a flow. `fenced_seconds`: how long to wait after another node has fenced this one: by then
+    the group has told this node."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class ConnectorRun:
         """Why it does nothing; None while it works."""
 
     async def run(self) -> None:
-        """Until cancelled; returns early only where the service rejects the configuration."""
+        """Runs until cancelled; returns early only where the service rejects the configuration."""
         while True:
             try:
                 await self._serve()
@@ -145,7 +146,7 @@ class ConnectorRun:
             request = PollRequest(session=session, wait_ms=HOLD_MS, batch=answer.batch, offsets=offsets)
 
     async def _stored(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
-        """None where they can't be read now: the service asks again."""
+        """Reads stored offsets; none where they can't be read now: the service asks again."""
         if not partitions:
             return []
         try:
@@ -158,7 +159,7 @@ class ConnectorRun:
         return stored
 
     async def _write(self, session: str, records: Sequence[Record]) -> None:
-        """Until they are written. Renews the lease meanwhile: the connector is not paused."""
+        """Writes them, retrying until done. Renews the lease meanwhile: the connector is not paused."""
         while True:
             try:
                 await self._writer.write(records)

@@ -37,7 +37,8 @@ def connector_names(flow: FlowPlan) -> list[str]:
 
 
 def transactional_id(flow: FlowPlan) -> str:
-    """For what is written beside the copies; below the prefix of rights on the copy's own."""
+    """Returns the transactional id for what is written beside the copies; below the prefix of rights on the copy's
+    own."""
     alias = flow.source.replace("%", "%25").replace("-", "%2D")
     return f"mirror-bridge-{alias}-{flow.name}-records"
 
@@ -221,6 +222,7 @@ class FlowRun:
             await writer.close()
 
     def _owner(self) -> str | None:
-        """Another node, as far as is known: before this one was told, the group has already given it the flow."""
+        """Returns the other node that runs the flow, as last known: the group may have given it the flow before this
+        one was told."""
         owner = self.members.owner if self.members is not None else None
         return None if owner == self._node else owner

@@ -123,7 +123,7 @@ class Membership:
                 self._ending.wait(REJOIN_SECONDS)
 
     def _made(self) -> Consumer | None:
-        """None where there is no token to log in with."""
+        """Makes a consumer; None where there is no token to log in with."""
         try:
             obtain_first(self._settings)
             return Consumer(self._settings, logger=_LIBRARY)

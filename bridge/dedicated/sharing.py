@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Members(NamedTuple):
-    """Of a flow's group: who has the flow, None for nobody, and the nodes that could have it."""
+    """The members of a flow's group: who has the flow, None for nobody, and the nodes that could have it."""
 
     owner: str | None
     nodes: frozenset[str]

@@ -68,7 +68,8 @@ class MirrorGaps(InternalTopic):
 
 
 class MirrorGroups(InternalTopic):
-    """With the option `config` rows are worked out when they are read; else they are those of the readiness topic."""
+    """Groups as a table. With the option `config` rows are worked out when they are read; else they are those of the
+    readiness topic."""
 
     table_name = "mirror-groups"
 

@@ -124,7 +124,7 @@ def ranges(
     *,
     fail_on_data_loss: bool,
 ) -> list[OffsetRange]:
-    """What is to be read, empty ranges left out. Offsets that the log does not have are an error, or, without
+    """Returns the ranges to be read, without empty ones. Offsets that the log does not have are an error, or, without
     `fail_on_data_loss`, left out. Raises SourceRejected."""
     result = []
     for tp, log in sorted(logs.items()):

@@ -165,7 +165,7 @@ def is_option(name: str) -> bool:
 
 
 def _unknown(name: str) -> str | None:
-    """What is wrong with the name of an option, if anything is."""
+    """Returns what is wrong with the name of an option, None for nothing."""
     if name in _CANONICAL:
         return None
     if name.startswith(KAFKA):

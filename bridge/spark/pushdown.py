@@ -62,8 +62,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What pushed filters leave of the records. `texts`: filters of topic names. `since`: the earliest timestamp in
-    ms."""
+    """The limits that pushed filters set. `texts`: filters of topic names. `since`: the earliest timestamp in ms."""
 
     partitions: Span = Span()
     offsets: Span = Span()
@@ -75,7 +74,7 @@ class Limits:
         return tp.partition in self.partitions and all(_matches(each, tp.topic) for each in self.texts)
 
     def clipped(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What is left of the ranges."""
+        """Returns what is left of the ranges."""
         low, high = self.offsets.bounds
         clipped = (
             each._replace(start=max(each.start, low), end=min(each.end, high + 1))
@@ -100,7 +99,7 @@ def pushed(filters: Sequence[Filter]) -> tuple[Limits, list[Filter]]:
 
 
 def _narrowed(limits: Limits, given: Filter) -> Limits | None:
-    """None for a filter that limits nothing."""
+    """Returns the limits with a filter added; None for a filter that limits nothing."""
     column: ColumnPath = getattr(given, "attribute", ())
     name = ".".join(column)
     if isinstance(given, IsNotNull):

@@ -72,7 +72,7 @@ class RangesReader:
         await self._fetcher.close()
 
     async def next(self) -> list[Fetched] | None:
-        """What has come; None when all ranges are read. Raises SourceRejected for records that are gone, and
+        """Returns what has come; None when all ranges are read. Raises SourceRejected for records that are gone, and
         KafkaFailure."""
         if not self._ranges:
             return None
@@ -98,7 +98,7 @@ class RangesReader:
             self._at(tp, batches.next_offset, batches.leader_epoch)
 
     def _batches(self, part: CompletedFetch) -> DataBatches | None:
-        """None where the bytes are to be fetched again."""
+        """Decodes batches; None where the bytes are to be fetched again."""
         aborted = part.aborted if self._committed_only else None
         try:
             batches = DataBatches.committed(part.records, part.offset, aborted, _POLICY)

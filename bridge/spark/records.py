@@ -36,7 +36,7 @@ NAME = "mirror-records"
 
 @dataclass(frozen=True)
 class RecordsPartition(InputPartition):
-    """What one Spark task reads."""
+    """The ranges that one Spark task reads."""
 
     ranges: tuple[OffsetRange, ...]
 
@@ -93,7 +93,7 @@ class RecordsReader(DataSourceReader):
 
 
 def batch_partitions(options: RecordsOptions, limits: Limits) -> list[RecordsPartition]:
-    """What each Spark task of a batch reads. Raises SourceRejected and KafkaFailure."""
+    """Returns what each Spark task of a batch reads. Raises SourceRejected and KafkaFailure."""
 
     async def plan(client: NetworkClient) -> list[RecordsPartition]:
         ranges = await planned(client, options, options.start or LogEdge.EARLIEST, limits)

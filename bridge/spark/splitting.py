@@ -24,7 +24,8 @@ def split(
     max_bytes: int,
     min_partitions: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
-    """What each Spark partition reads. `bytes_each`: of an offset, in the partitions of which that is known."""
+    """Splits ranges into what each Spark partition reads. `bytes_each`: of an offset, in the partitions of which that
+    is known."""
     usual = sum(bytes_each.values()) / len(bytes_each) if bytes_each else _GUESS
     sizes = [(each, bytes_each.get(each.tp, usual)) for each in ranges]
     total = sum((each.end - each.start) * size for each, size in sizes)

@@ -58,9 +58,9 @@ def admitted(
     last: StreamPositions | None,
     fail_on_data_loss: bool,
 ) -> StreamPositions:
-    """Where the micro-batch that begins at `start` ends: at the ends of the logs, not beyond `last`, and after `most`
-    offsets together, shared out by how many each partition has. Raises SourceRejected for what is gone, if that is an
-    error."""
+    """Returns where the micro-batch that begins at `start` ends: at the ends of the logs, not beyond `last`, and after
+    `most` offsets together, shared out by how many each partition has. Raises SourceRejected for what is gone, if that
+    is an error."""
     if fail_on_data_loss:
         _verify(start, logs)
     sizes = dict[TopicPartition, int]()
@@ -84,7 +84,7 @@ def stream_ranges(
     *,
     fail_on_data_loss: bool,
 ) -> list[OffsetRange]:
-    """What a micro-batch reads. Raises SourceRejected for what is gone, if that is an error."""
+    """Returns the ranges that a micro-batch reads. Raises SourceRejected for what is gone, if that is an error."""
     if fail_on_data_loss:
         _verify(end, logs)
     there = {
@@ -98,7 +98,7 @@ def stream_ranges(
 
 
 def _begin(start: StreamPositions, tp: TopicPartition, log: Log) -> int:
-    """Where the partition is read from: its beginning if it, or its topic, is new."""
+    """Returns where the partition is read from: its beginning if it, or its topic, is new."""
     if tp not in start.offsets or start.topic_ids[tp.topic] != log.topic_id:
         return log.start
     return start.offsets[tp]

@@ -52,8 +52,8 @@ _NO_VALUE = bytes(64)
 
 @dataclass(frozen=True)
 class Table:
-    """`pattern`: the topics that are read by default. `rows`: of a record, none for one that is not of this table; with
-    a null value those of its key alone. Raises SchemaError."""
+    """An internal topic as a table. `pattern`: the topics that are read by default. `rows`: of a record, none for one
+    that is not of this table; with a null value those of its key alone. Raises SchemaError."""
 
     name: str
     pattern: str

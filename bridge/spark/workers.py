@@ -1,6 +1,5 @@
-"""What Spark may fork its Python workers from (spark.python.daemon.module): its own daemon, with all imported that
-reading and writing need. So that is imported once for all workers of a machine, and their memory for it is the same.
-"""
+"""The daemon that Spark may fork its Python workers from (spark.python.daemon.module): its own, with all imported that
+reading and writing need. So that is imported once for all workers of a machine, and their memory for it is the same."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callab
     task, given = SinkTask(unique("query"), 0), options()
 
     def batches(encoder: Encoder, *given: bytes) -> list[Any]:
-        return [*encoder.add(rows(*given)), *encoder.rest()]
+        return [*encoder.add(rows(*given)), *encoder.last_batches()]
 
     async def race() -> KafkaFailure:
         old, new = TaskTransaction(given, task), TaskTransaction(given, task)

@@ -89,7 +89,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """`clusters` and `flows` stand in the order of the file's `clusters`."""
+    """What a file asks for. `clusters` and `flows` stand in the order of the file's `clusters`."""
 
     clusters: Mapping[str, ClusterPlan]
     flows: tuple[FlowPlan, ...]

@@ -17,8 +17,9 @@ _NUMBERS = {SESSION: (10_000, 1), HEARTBEAT: (3_000, 1), REBALANCE: (60_000, 1),
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """`group`: its members are the nodes that may run the flow; `topic`: stock's config topic, of one partition, which
-    goes to the node that runs it; `offsets_topic`: where a stock mirror has left its source offsets."""
+    """The settings of a flow that are not its connectors'. `group`: its members are the nodes that may run the flow;
+    `topic`: stock's config topic, of one partition, which goes to the node that runs it; `offsets_topic`: where a stock
+    mirror has left its source offsets."""
 
     group: str
     topic: str
@@ -57,8 +58,8 @@ def worker_settings(flow: FlowPlan) -> WorkerSettings:
 
 
 def all_worker_settings(flows: Sequence[FlowPlan]) -> Mapping[str, WorkerSettings]:
-    """By flow. Raises ConfigRejected with the errors of all, and for flows that would share a group on one cluster: a
-    group's one partition goes to one of them only."""
+    """Returns the settings of each flow. Raises ConfigRejected with the errors of all, and for flows that would share a
+    group on one cluster: a group's one partition goes to one of them only."""
     by_flow: dict[str, WorkerSettings] = {}
     errors: dict[str, ConfigError] = {}
     owners: dict[tuple[str, str], str] = {}

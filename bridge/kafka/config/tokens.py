@@ -51,7 +51,7 @@ class Token:
 
 
 class Source(Protocol):
-    """Where tokens come from. Equal sources share their tokens."""
+    """A source of tokens. Equal sources share their tokens."""
 
     def obtain(self) -> Token:
         """A token. May block; raises NoToken."""

@@ -54,7 +54,7 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class Collected:
-    """`failures`: of topics that can't be compared at all."""
+    """What an audit has to compare. `failures`: of topics that can't be compared at all."""
 
     partitions: list[PartitionResult] = field(default_factory=list)
     work: list[Work] = field(default_factory=list)

@@ -36,7 +36,7 @@ class ClusterAccess(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Of a stretch, by its number in the plan: what was found, as JSON, or why it could not be compared."""
+    """The result of a stretch, by its number in the plan: what was found, as JSON, or why it could not be compared."""
 
     number: int
     text: str
@@ -137,7 +137,7 @@ def _sequences(clients: _Clients, stretch: Stretch, rules: Rules, sides: Sequenc
 def _in_turn(
     run: Callable[[Coroutine[Any, Any, Any]], Any], readers: Mapping[str, RangesReader]
 ) -> Iterator[tuple[str, Fetched]]:
-    """What has come of one side, then of the other, until both are read: each is fetched while the other is
+    """Yields what has come of one side, then of the other, until both are read: each is fetched while the other is
     digested."""
     left = dict(readers)
     while left:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Audit(NamedTuple):
-    """`summary`: a row for each partition and time window. `differences`: a row for each. `failures`: of what could not
-    be compared at all."""
+    """An audit as DataFrames. `summary`: a row for each partition and time window. `differences`: a row for each.
+    `failures`: of what could not be compared at all."""
 
     verdict: AuditVerdict
     summary: DataFrame

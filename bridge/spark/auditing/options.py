@@ -1,4 +1,4 @@
-"""What is audited: a connector's configuration, and what a caller asks for beyond it."""
+"""Options of an audit: a connector's configuration, and what a caller asks for beyond it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ OF_THE_COMMAND = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """`since`, `until`: timestamps in ms of the records that are compared. `sample`: share of the stretches, None for
-    all. `listed`: differences of a stretch that are listed; all are counted. `stretch_bytes`: how much of each log a
-    stretch has, about."""
+    """Options of an audit. `since`, `until`: timestamps in ms of the records that are compared. `sample`: share of the
+    stretches, None for all. `listed`: differences of a stretch that are listed; all are counted. `stretch_bytes`: how
+    much of each log a stretch has, about."""
 
     props: Mapping[str, str] = field(repr=False)
     source: SourceOptions = field(repr=False)
@@ -62,8 +62,9 @@ def read_options(
     listed: int = LISTED,
     names: Mapping[str, str] = IN_PYTHON,
 ) -> AuditOptions:
-    """`topics`: names and patterns as in the key `topics`. `since`, `until`: times as ISO 8601 has them. `window`: such
-    as 15m, 1h or 1d. `names`: what error texts call the arguments. Raises ConfigRejected with all that is wrong."""
+    """Reads the options. `topics`: names and patterns as in the key `topics`. `since`, `until`: times as ISO 8601 has
+    them. `window`: such as 15m, 1h or 1d. `names`: what error texts call the arguments. Raises ConfigRejected with all
+    that is wrong."""
     errors: list[ConfigError] = []
     props = {"name": "audit", **config}
     source: SourceOptions | None = None

@@ -61,7 +61,7 @@ def divided(work: Sequence[Work], numbers: Sequence[int], slots: int) -> list[li
 
 
 def _name_copies(report: AuditReport, job: _Job, started: Callable[[int], None] | None) -> None:
-    """Has the source read again for what partitions have too much: a copy of a record that stands far from it is
+    """Searches the source for records that the target has in excess: a copy of a record that stands far from it is
     there twice."""
     sought = {
         part.source: digests

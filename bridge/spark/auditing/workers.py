@@ -1,4 +1,4 @@
-"""What Spark forks its Python workers from (spark.python.daemon.module): its own daemon, with all imported that a
+"""The daemon that Spark forks its Python workers from (spark.python.daemon.module): its own, with all imported that a
 comparison needs."""
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _COMPACT = "compact"
 
 
 class ChosenTopics(NamedTuple):
-    """`refused`: a sentence for each topic that is left out."""
+    """The topics to index. `refused`: a sentence for each topic that is left out."""
 
     copies: list[Copied]
     refused: list[str]
@@ -30,9 +30,10 @@ async def choose(
     layouts: LayoutTopic | None,
     runs: Mapping[CopyId, PartitionRuns],
 ) -> ChosenTopics:
-    """`remote`: the target topic of each topic that is mirrored, None for others. `named`: topics that the source may
-    hide from who may not describe them; they are asked for by name. `layouts`: None where no connector
-    has ever claimed a copy. Topics that the target does not have are not mirrored yet. Raises KafkaFailure."""
+    """Chooses the topics to index. `remote`: the target topic of each topic that is mirrored, None for others. `named`:
+    topics that the source may hide from who may not describe them; they are asked for by name. `layouts`: None where no
+    connector has ever claimed a copy. Topics that the target does not have are not mirrored yet. Raises
+    KafkaFailure."""
     names = {*await source.topic_names(), *named}
     remotes = {name: to for name in names if (to := remote(name)) is not None}
     here = await source.topics(list(remotes))

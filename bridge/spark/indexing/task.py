@@ -25,8 +25,9 @@ STEPS = 16
 
 
 class PairTask(NamedTuple):
-    """`begin`: where the part begins that is not paired yet, None for the logs' beginning. `last`: the newest pair that
-    is known, which has to be true now. `committed_only`: the mirror copies committed data only."""
+    """A part of two logs to pair. `begin`: where the part begins that is not paired yet, None for the logs' beginning.
+    `last`: the newest pair that is known, which has to be true now. `committed_only`: the mirror copies committed data
+    only."""
 
     copied: Copied
     begin: Edge | None
@@ -36,8 +37,9 @@ class PairTask(NamedTuple):
 
 
 class PairedPart(NamedTuple):
-    """`segments`: what was found, in the order of both logs. `end`: where the next part begins. `more`: it may find
-    something now. `again`: what was known is not true any more, and `segments` begin anew. `error`: of a cluster."""
+    """The pairs of a part. `segments`: what was found, in the order of both logs. `end`: where the next part begins.
+    `more`: it may find something now. `again`: what was known is not true any more, and `segments` begin anew. `error`:
+    of a cluster."""
 
     segments: list[Segment]
     end: Edge | None

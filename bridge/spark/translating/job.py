@@ -113,7 +113,7 @@ async def _knowledge(flow: Flow, props: Mapping[str, str]) -> Knowledge:
 def _task(
     props: Mapping[str, str], knowledge: Knowledge, lookups: int
 ) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
-    """What a Spark task does with its positions: columns of INPUT, batch after batch."""
+    """Returns the function by which a Spark task translates its positions: columns of INPUT, batch after batch."""
 
     def run(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         with asyncio.Runner() as runner:

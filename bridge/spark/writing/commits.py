@@ -20,8 +20,8 @@ _VERSION = 1
 
 
 class SinkTask(NamedTuple):
-    """What a Spark task writes: its partition of an epoch. `query`: the id that Spark keeps in the checkpoint, or a
-    batch job's."""
+    """A task of a sink: a Spark partition of an epoch. `query`: the id that Spark keeps in the checkpoint, or a batch
+    job's."""
 
     query: str
     partition: int
@@ -29,7 +29,7 @@ class SinkTask(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """Of its commit record."""
+        """The key of its commit record."""
         return _packed({"version": _VERSION, "query": self.query, "partition": self.partition})
 
 
@@ -41,7 +41,7 @@ class WrittenTotals(NamedTuple):
 
 
 class CommitRecord(NamedTuple):
-    """`written`: None when the job is over."""
+    """What a task has committed. `written`: None when the job is over."""
 
     task: SinkTask
     written: WrittenTotals | None
@@ -55,9 +55,9 @@ class CommitRecord(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a commits topic says to a task, as far as it was read. `own`: the newest commit record of the task's
-    partition, at its epoch or later; `others`: of the other partitions of the epoch. `whole`: nothing older can say
-    more."""
+    """The records of a commits topic that concern a task, as far as it was read. `own`: the newest commit record of the
+    task's partition, at its epoch or later; `others`: of the other partitions of the epoch. `whole`: nothing older can
+    say more."""
 
     own: CommitRecord | None
     others: frozenset[int]
@@ -65,7 +65,7 @@ class Found(NamedTuple):
 
 
 def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
-    """None for a record that is none, or of another version."""
+    """Decodes a commit record; None for another kind of record, or version."""
     try:
         names = json.loads(key or b"")
         if names["version"] != _VERSION:
@@ -101,8 +101,8 @@ def committed(batches: Iterable[RawBatch]) -> list[KeyValue]:
 
 
 def found(records: Iterable[KeyValue], task: SinkTask) -> Found:
-    """What committed records, in the log's order, say to a task. An epoch begins when all tasks of the one before it
-    have committed: with a record of an earlier epoch of the query, all of this epoch's have been seen."""
+    """Finds what committed records, in the log's order, say to a task. An epoch begins when all tasks of the one before
+    it have committed: with a record of an earlier epoch of the query, all of this epoch's have been seen."""
     own: CommitRecord | None = None
     others: set[int] = set()
     whole = False

@@ -62,8 +62,8 @@ async def end_of(client: NetworkClient, topic: str) -> int:
 
 
 async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int = 0) -> Found:
-    """What the topic says to a task, of which nothing stands before offset `since`. To be asked by who has taken over
-    the task's transactional id. Raises KafkaFailure."""
+    """Reads what the topic says to a task, of which nothing stands before offset `since`. Call it after taking over the
+    task's transactional id. Raises KafkaFailure."""
     bounds = await _bounds(client, topic)
     # A topic that was made again ends before what was its end: all of it is read.
     first = max(bounds.start, since) if since <= bounds.end else bounds.start

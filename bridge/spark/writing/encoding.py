@@ -49,7 +49,7 @@ class Encoder:
 
     @property
     def written(self) -> WrittenTotals:
-        """Of all rows so far."""
+        """The totals of all rows so far."""
         return self._written
 
     def count(self, rows: pa.RecordBatch) -> None:
@@ -73,8 +73,8 @@ class Encoder:
             tp = names[int(places[begin])]
             yield from self._full(tp, _part(records, begin, end))
 
-    def rest(self) -> Iterator[EncodedBatch]:
-        """What is left when there are no more rows."""
+    def last_batches(self) -> Iterator[EncodedBatch]:
+        """Yields the last, incomplete batches."""
         for tp in list(self._kept):
             yield from self._chunks(tp, whole=True)
 

@@ -1,4 +1,4 @@
-"""What tasks tell the driver when they have written."""
+"""Messages of tasks to the driver when they have written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bridge.spark.writing.commits import SinkTask, WrittenTotals, verify_partiti
 
 @dataclass(frozen=True)
 class Wrote(WriterCommitMessage):
-    """Of one task. `others`: Spark partitions of its epoch that were written before. `again`: it was written before,
-    and is not written again."""
+    """The message of one task. `others`: Spark partitions of its epoch that were written before. `again`: it was
+    written before, and is not written again."""
 
     task: SinkTask
     written: WrittenTotals

@@ -54,8 +54,8 @@ _PLACE = KeyPrefixes()
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """`topic`: of all rows; "" for that of their column. `kafka`: properties of Kafka's producer, by their own names.
-    Sizes in bytes."""
+    """Options of the sink. `topic`: of all rows; "" for that of their column. `kafka`: properties of Kafka's producer,
+    by their own names. Sizes in bytes."""
 
     kafka: Mapping[str, str] = field(repr=False)
     topic: str = ""
@@ -119,7 +119,7 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _unknown(name: str) -> str | None:
-    """What is wrong with the name of an option, if anything is."""
+    """Returns what is wrong with the name of an option, None for nothing."""
     if name in _NOT_OURS:
         return f"option {name} is not supported: {_NOT_OURS[name]}"
     if name in _CANONICAL:

@@ -23,7 +23,8 @@ LEFT_OUT = frozenset({"offset", "timestamp_type", "timestamptype", "leader_epoch
 
 
 def verify_schema(schema: StructType, topic: str) -> None:
-    """`topic`: that of the option, "" for none. Raises SourceRejected, which names each column that does not fit."""
+    """Verifies the columns. `topic`: that of the option, "" for none. Raises SourceRejected, which names each column
+    that does not fit."""
     wrong = []
     for each in schema:
         kind = each.dataType.simpleString()

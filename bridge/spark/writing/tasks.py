@@ -1,4 +1,4 @@
-"""What a task of Spark does: writes its rows, or holds them against what was written for it already."""
+"""Writes the rows of a Spark task, or compares them with what was written for it already."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ def _written(
     run(transaction.add(list(encoder.add(first))))
     for rows in batches:
         run(transaction.add(list(encoder.add(rows))))
-    run(transaction.add(list(encoder.rest())))
+    run(transaction.add(list(encoder.last_batches())))
     run(transaction.commit(encoder.written))
     return Wrote(task, encoder.written, found.others)
 
 
 def explained(error: KafkaFailure, options: SinkOptions, task: SinkTask) -> KafkaFailure:
-    """With what to do about it, where the broker's words don't say that."""
+    """Adds what to do about an error, where the broker's words don't say that."""
     name = options.transactional_id(task.query, task.partition)
     if error.fault is KafkaFault.FENCED:
         text = (

@@ -130,7 +130,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 async def _prepared(options: SinkOptions) -> int:
-    """Where the commits topic ends, which is made if need be. Raises SourceRejected and KafkaFailure."""
+    """Returns where the commits topic ends, which is created if need be. Raises SourceRejected and KafkaFailure."""
 
     async def prepare(client: NetworkClient) -> int:
         if options.topic:

@@ -73,7 +73,7 @@ def decoded(batches: Sequence[EncodedBatch]) -> dict[TopicPartition, list[Row]]:
 
 def encoded(options: SinkOptions, *batches: pa.RecordBatch) -> list[EncodedBatch]:
     encoder = Encoder(options, PARTITIONS.__getitem__)
-    return [*(each for rows in batches for each in encoder.add(rows)), *encoder.rest()]
+    return [*(each for rows in batches for each in encoder.add(rows)), *encoder.last_batches()]
 
 
 @given(st.lists(ROWS, max_size=3), st.sampled_from([1, 100, 1 << 20]), st.sampled_from(["none", "lz4"]))
