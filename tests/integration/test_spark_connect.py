@@ -22,7 +22,6 @@ from tests.integration.test_driver import copied, driven, python_workers, until
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
-from tests.support.spark import python_without
 
 _HOME = Path(pyspark.__file__).parent
 _PORT = re.compile(r"Spark Connect server started at: [^\s,]*?:(\d+)")
@@ -30,8 +29,8 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture
-def server(tmp_path: Path, lacking: str) -> Iterator[tuple[ManagedProcess, str]]:
-    """A server with two cores, and its address. To its Python a package may be lacking."""
+def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
+    """A server with two cores, and its address."""
     log = tmp_path / "server.log"
     settings = {
         "spark.master": "local[2,4]",
@@ -58,7 +57,7 @@ def server(tmp_path: Path, lacking: str) -> Iterator[tuple[ManagedProcess, str]]
             "PATH": os.environ["PATH"],
             "PYTHONPATH": "",
             "SPARK_HOME": str(_HOME),
-            "PYSPARK_PYTHON": str(python_without(lacking, tmp_path)) if lacking else sys.executable,
+            "PYSPARK_PYTHON": sys.executable,
         },
     )
     try:
@@ -71,7 +70,6 @@ def server(tmp_path: Path, lacking: str) -> Iterator[tuple[ManagedProcess, str]]
         process.stop()
 
 
-@pytest.mark.parametrize("lacking", [""], ids=["whole"])
 def test_a_connect_server_copies_loses_a_worker_and_comes_back(
     source: Cluster, target: Cluster, server: tuple[ManagedProcess, str], tmp_path: Path
 ) -> None:
@@ -108,23 +106,3 @@ def test_a_connect_server_copies_loses_a_worker_and_comes_back(
     flow.assert_runs_true()
     said = (tmp_path / "server.log").read_text()
     assert "planted-f00d" not in said
-
-
-@pytest.mark.parametrize("lacking", ["pyarrow"])
-def test_a_package_that_the_servers_python_lacks_is_named(
-    source: Cluster, target: Cluster, server: tuple[ManagedProcess, str]
-) -> None:
-    _, address = server
-    flow = CopyFlow(source, target, props={"spark.remote": address, "spark.default.parallelism": "1"})
-    flow.topic()
-    partitions = flow.partitions()
-
-    async def copy() -> None:
-        async with driven(flow.spec, partitions) as pipeline:
-            await until(lambda: bool(pipeline.status.errors), pipeline)
-            assert pipeline.status.errors == [
-                f"the Spark job of layout 1 failed: spark.remote {address}: the server's Python has no pyarrow, which "
-                "spark.remote needs there: pip install 'mirror-bridge[connect]'"
-            ]
-
-    asyncio.run(copy())
