@@ -59,7 +59,8 @@ class ReportFile:
             raise CannotWrite(f": can't write into {folder}: {error.strerror or error}") from None
 
     def _verify_folder(self) -> None:
-        """What is not an audit's own is never replaced. Raises CannotWrite and OSError."""
+        """Refuses a folder with anything that is not an audit's own: that is never replaced. Raises CannotWrite and
+        OSError."""
         if not self._path.is_dir():
             raise CannotWrite(
                 f" is a file, and {_PARQUET} is written as a folder: give another name, or remove it"

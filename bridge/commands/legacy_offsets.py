@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.backoff import Backoff
-from bridge.commands.views import Copying
+from bridge.commands.views import LocalPublisher
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Committed, GroupState, Side, TopicPartition
 from connectors.ports import Cluster, Clusters
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 60.0
 _FREE = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
 
 
-class GroupOffsets(Copying):
+class GroupOffsets(LocalPublisher):
     """The Publisher of a copy that goes on where the group has come to, and commits for it how far it has come."""
 
     def __init__(self, group: str, interval: float) -> None:

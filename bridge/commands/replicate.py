@@ -24,7 +24,7 @@ from bridge.commands.exit_status import (
     note,
     reported,
 )
-from bridge.commands.views import Copying, LineView, LiveTable, View
+from bridge.commands.views import LineView, LiveTable, LocalPublisher, View
 from bridge.connector_files import load_connector, unresolved
 from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem
@@ -89,7 +89,7 @@ def replicate(
     """
     props = _checked(config, name)
     with log_to(log_file, log_format), reported():
-        code = asyncio.run(_replicate(props, until_caught_up, view_of(), Copying()))
+        code = asyncio.run(_replicate(props, until_caught_up, view_of(), LocalPublisher()))
     raise typer.Exit(code)
 
 
@@ -179,7 +179,7 @@ def log_to(path: Path | None, style: str) -> Iterator[None]:
 
 
 async def copying_until_stopped(
-    props: dict[str, str], view: View, copying: Copying, word: Callable[[str], str] = str
+    props: dict[str, str], view: View, copying: LocalPublisher, word: Callable[[str], str] = str
 ) -> int:
     """Copies until a signal or a permanent error; returns the exit status. Raises KafkaFailure where `copying` can't
     begin. `word` as in reported()."""
@@ -187,7 +187,7 @@ async def copying_until_stopped(
 
 
 async def _replicate(
-    props: dict[str, str], once: bool, view: View, copying: Copying, word: Callable[[str], str] = str
+    props: dict[str, str], once: bool, view: View, copying: LocalPublisher, word: Callable[[str], str] = str
 ) -> int:
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     from bridge.kafka.clusters import KafkaClusters
@@ -235,7 +235,7 @@ def _stop_signal() -> asyncio.Event:
     return stop
 
 
-def _done(copying: Copying, once: bool) -> bool:
+def _done(copying: LocalPublisher, once: bool) -> bool:
     """Whether it has failed for good, or, with `once`, has copied all there was."""
     summary, totals = copying.latest, copying.totals
     if summary.failure is not None:
@@ -247,7 +247,7 @@ def _done(copying: Copying, once: bool) -> bool:
 
 
 def _status(
-    copying: Copying, once: bool, done: bool, running: asyncio.Task[None], word: Callable[[str], str]
+    copying: LocalPublisher, once: bool, done: bool, running: asyncio.Task[None], word: Callable[[str], str]
 ) -> int:
     if not running.cancelled() and (error := running.exception()) is not None:
         log.error("an unexpected error", exc_info=error)

@@ -25,7 +25,7 @@ _OTHER_LINES = 8
 """Lines of a terminal that are not for topics: sums, head, what is left out, the prompt."""
 
 
-class Copying:
+class LocalPublisher:
     """The Publisher of a source connector that runs without a service: keeps the latest of everything."""
 
     def __init__(self) -> None:
@@ -68,10 +68,10 @@ class Copying:
 
 
 class View(Protocol):
-    def show(self, copying: Copying) -> None:
+    def show(self, copying: LocalPublisher) -> None:
         """Called often; the view decides when it shows something."""
 
-    def close(self, copying: Copying) -> None:
+    def close(self, copying: LocalPublisher) -> None:
         """Shows the end."""
 
 
@@ -82,7 +82,7 @@ class LineView:
         self._due = time.monotonic() + LINE_SECONDS
         self._shown_errors: frozenset[str] = frozenset()
 
-    def show(self, copying: Copying) -> None:
+    def show(self, copying: LocalPublisher) -> None:
         errors = dict.fromkeys([*copying.latest.errors, *copying.latest.gaps])
         for error in errors:
             if error not in self._shown_errors:
@@ -91,10 +91,10 @@ class LineView:
         if time.monotonic() >= self._due:
             self._line(copying)
 
-    def close(self, copying: Copying) -> None:
+    def close(self, copying: LocalPublisher) -> None:
         self._line(copying)
 
-    def _line(self, copying: Copying) -> None:
+    def _line(self, copying: LocalPublisher) -> None:
         self._due = time.monotonic() + LINE_SECONDS
         if copying.totals is not None:
             sys.stdout.write(f"{time.strftime('%H:%M:%S')} {sums(copying.totals)}\n")
@@ -109,15 +109,15 @@ class LiveTable:
         self._live = Live(console=console, auto_refresh=False)
         self._live.start()
 
-    def show(self, copying: Copying) -> None:
-        self._live.update(picture(copying, self._console.height - _OTHER_LINES), refresh=True)
+    def show(self, copying: LocalPublisher) -> None:
+        self._live.update(rendered(copying, self._console.height - _OTHER_LINES), refresh=True)
 
-    def close(self, copying: Copying) -> None:
+    def close(self, copying: LocalPublisher) -> None:
         self.show(copying)
         self._live.stop()
 
 
-def picture(copying: Copying, most: int) -> RenderableType:
+def rendered(copying: LocalPublisher, most: int) -> RenderableType:
     """The table with `most` topics at most, those with most lag first, and errors below it."""
     if copying.totals is None:
         return Text("looking for topics")

@@ -137,7 +137,7 @@ def _resolve(version: str, directory: Path) -> None:
 
 
 def _copy(pom: Path, directory: Path, options: tuple[str, ...], purpose: str) -> None:
-    """What a pom depends on, into a directory that is not there yet."""
+    """Copies what a pom depends on into a directory that is not there yet."""
     staging = Path(tempfile.mkdtemp(prefix=directory.name + ".", dir=directory.parent))
     try:
         run_maven(

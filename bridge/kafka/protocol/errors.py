@@ -123,7 +123,7 @@ def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:
 
 
 def of_librdkafka(error: KafkaError, doing: str, right: str = "") -> KafkaFailure:
-    """`right`: as for `of_code`."""
+    """Returns the failure of an error of librdkafka. `right`: as for `of_code`."""
     fault = _LIBRDKAFKA.get(error.code()) or _FAULTS.get(error.code(), KafkaFault.OTHER)
     text = error.str()
     if right and fault is KafkaFault.NOT_AUTHORIZED:

@@ -76,8 +76,8 @@ class LongList:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int] | None]:
-    """Where strings and brackets begin and end; None after each stretch in which none begins or ends. A string without
-    an end reaches to the end of the text: a search from each of its quotes would be quadratic."""
+    """Yields where strings and brackets begin and end; None after each stretch in which none begins or ends. A string
+    without an end reaches to the end of the text: a search from each of its quotes would be quadratic."""
     at = 0
     while at < len(text):
         begin = _BEGIN.search(text, at, at + STRETCH)

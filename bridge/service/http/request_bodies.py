@@ -105,13 +105,13 @@ class _InParts(Generic[M]):
 
 
 def accepts(model: type[Message]) -> dict[str, Any]:
-    """`openapi_extra=` of a route whose body is read by `read(model)`; openapi.py adds the schemas."""
+    """Returns `openapi_extra=` for a route whose body is read by `read(model)`; openapi.py adds the schemas."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _check_parsed(data: bytes) -> None:
-    """Of what is parsed in one go. Raises TooLarge."""
+    """Checks what is parsed in one go. Raises TooLarge."""
     if len(data) <= MOST_TEXTS:
         return
     parts = data.split(b'"', 2 * MOST_TEXTS + 1)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from bridge.cli import app
 from bridge.commands import replicate, tables, views
-from bridge.commands.views import Copying, LineView, LiveTable, picture
+from bridge.commands.views import LineView, LiveTable, LocalPublisher, rendered
 from bridge.kafka import clusters
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
@@ -244,7 +244,7 @@ def test_a_signal_ends_it_in_good_order(
     stopped = threading.Event()
     shown = LineView.show
 
-    def show(view: LineView, copying: Copying) -> None:
+    def show(view: LineView, copying: LocalPublisher) -> None:
         shown(view, copying)
         if copying.totals is not None and not stopped.is_set():
             stopped.set()
@@ -283,10 +283,10 @@ def row(topic: str, partition: int, lag: int = 0, latency: int = 40) -> Progress
     return Progress(topic, partition, f"A.{topic}", 5, end, 1000, 5000, 10.0, 2500.0, latency, latency)
 
 
-def copying(*rows: Progress, **changes: object) -> Copying:
+def copying(*rows: Progress, **changes: object) -> LocalPublisher:
     of_copy = {"source": "A", "target": "B", "state": "copying", "partitions": len(rows), "lag": 3}
     totals = CopyTotals.model_validate(of_copy | changes)
-    result = Copying()
+    result = LocalPublisher()
     result.progress(CopyReport(totals, rows, whole=True))
     return result
 
@@ -361,10 +361,10 @@ def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(
     assert capsys.readouterr().out.count("A -> B copying") == 1
 
 
-def text(copying: Copying, most: int) -> str:
+def text(copying: LocalPublisher, most: int) -> str:
     console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.file:
-        console.print(picture(copying, most))
+        console.print(rendered(copying, most))
     return console.export_text()
 
 
@@ -377,7 +377,7 @@ def test_a_picture_fits_its_terminal() -> None:
     assert "topic-19 " not in shown
     assert "and 20 more topic(s) with less lag" in shown
     assert "the target is \\x1b[2Jaway" in shown
-    assert text(Copying(), 10).strip() == "looking for topics"
+    assert text(LocalPublisher(), 10).strip() == "looking for topics"
 
 
 def test_a_live_table_ends_with_the_last_word() -> None:

@@ -52,7 +52,7 @@ async def failover_plan(
     group: Annotated[list[str] | None, Query(description="These groups; all without any.")] = None,
     accept_as_of: Annotated[bool, Query(description="Also while the source is away.")] = False,
 ) -> FailoverPlan:
-    """Where groups would resume on the target now; refused (409) unless every offset of them is translated."""
+    """Returns where groups would resume on the target now; refused (409) unless every offset of them is translated."""
     return plan(service, flow, group or [], accept_as_of=accept_as_of)
 
 

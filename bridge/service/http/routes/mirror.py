@@ -86,7 +86,8 @@ async def consumer_offsets(
     ] = None,
     timeout_ms: Annotated[int, Query(ge=1, le=60_000, description="Time to read checkpoints for.")] = 10_000,
 ) -> RemoteOffsets:
-    """Where groups of another cluster resume on this one, by the checkpoints that can be read within `timeout_ms`."""
+    """Returns where groups of another cluster resume on this one, by the checkpoints that can be read within
+    `timeout_ms`."""
     groups = _groups(group, pattern)
     try:
         by_group = await _query(
@@ -122,7 +123,7 @@ def _names(names: set[str]) -> Names:
 
 
 def _groups(group: str | None, pattern: str | None) -> Callable[[], JavaPattern]:
-    """To be called in a thread, since large patterns take their time to compile."""
+    """Returns what compiles the pattern of groups, to be called in a thread: a large one takes its time."""
     if (group is None) == (pattern is None):
         raise BodyErrors([ConfigError("query.group", "give either group or pattern")])
     if group is not None:

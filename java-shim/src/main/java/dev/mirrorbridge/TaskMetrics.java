@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
 final class TaskMetrics implements AutoCloseable {
     static final String FORMATS = "metric.names.formats";
     static final String REPORTERS = "metric.reporters";
-    /** Partitions of a task that have metrics, of each group: with some ten kilobytes each no worker ends for them. */
+    /** Partitions of a task that have metrics, of each group; at about 10 KB each no worker runs out of memory. */
     static final int MOST = 10_000;
     private static final String LEFT_OUT = "partitions-left-out";
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
@@ -88,19 +88,19 @@ final class TaskMetrics implements AutoCloseable {
     }
 
     /** Reads what a poll's answer says was copied, null for nothing; throws for what is not of the contract's form. */
-    synchronized void read(Map<?, ?> told) {
-        if (told == null) {
+    synchronized void read(Map<?, ?> answer) {
+        if (answer == null) {
             return;
         }
-        for (Object each : listed(told, "gone")) {
+        for (Object each : listed(answer, "gone")) {
             remove((Map<?, ?>) each);
         }
-        for (Object each : listed(told, "partitions")) {
+        for (Object each : listed(answer, "partitions")) {
             Map<?, ?> partition = (Map<?, ?>) each;
             sensors(partition).forEach(sensors -> sensors.record(partition));
         }
-        tellLeftOut(partitions.size() - measured);
-        seen = (Long) told.get("number");
+        recordLeftOut(partitions.size() - measured);
+        seen = (Long) answer.get("number");
     }
 
     /** Another session begins: the service names all partitions again. */
@@ -125,7 +125,7 @@ final class TaskMetrics implements AutoCloseable {
             key -> made(registry -> new LatencySensor(registry, key + "-checkpoint-latency", "checkpoint-latency-ms",
                 "From the timestamp of a checkpoint of the group until Connect had written it",
                 tags(group, topic, partition)))).forEach(sensor -> sensor.record(latencyMs));
-        tellLeftOut(checkpoints.size() - measured);
+        recordLeftOut(checkpoints.size() - measured);
     }
 
     @Override
@@ -151,7 +151,7 @@ final class TaskMetrics implements AutoCloseable {
     }
 
     /** Stock has no such metric, and ours has it only where some partition has none of stock's. */
-    private void tellLeftOut(long now) {
+    private void recordLeftOut(long now) {
         if (now == leftOut) {
             return;
         }
@@ -195,8 +195,8 @@ final class TaskMetrics implements AutoCloseable {
         return tags;
     }
 
-    private static List<?> listed(Map<?, ?> told, String key) {
-        Object found = told.get(key);
+    private static List<?> listed(Map<?, ?> answer, String key) {
+        Object found = answer.get(key);
         return found == null ? List.of() : (List<?>) found;
     }
 

@@ -25,7 +25,7 @@ class BridgeMirrorCheckpointConnectorTest {
     private static final Map<String, Object> PARTITION = map("group", "g", "topic", "A.t", "partition", 3);
 
     private final BridgeMirrorCheckpointConnector connector = new BridgeMirrorCheckpointConnector();
-    private final Map<String, String> props = Tasks.props(Tasks.nobody());
+    private final Map<String, String> props = Tasks.props(Tasks.unusedUrl());
 
     @AfterEach
     void stop() {

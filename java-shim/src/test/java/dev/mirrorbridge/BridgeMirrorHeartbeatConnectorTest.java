@@ -19,7 +19,7 @@ class BridgeMirrorHeartbeatConnectorTest {
     private static final Map<String, Object> PARTITION = map("sourceClusterAlias", "A", "targetClusterAlias", "B");
 
     private final BridgeMirrorHeartbeatConnector connector = new BridgeMirrorHeartbeatConnector();
-    private final Map<String, String> props = Tasks.props(Tasks.nobody());
+    private final Map<String, String> props = Tasks.props(Tasks.unusedUrl());
 
     @AfterEach
     void stop() {

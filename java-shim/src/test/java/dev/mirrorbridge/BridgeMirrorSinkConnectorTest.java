@@ -26,7 +26,7 @@ class BridgeMirrorSinkConnectorTest {
     private static final String NONE = "Must configure one of topics or topics.regex";
 
     private final BridgeMirrorSinkConnector connector = new BridgeMirrorSinkConnector();
-    private final Map<String, String> props = Tasks.props(Tasks.nobody());
+    private final Map<String, String> props = Tasks.props(Tasks.unusedUrl());
 
     @AfterEach
     void stop() {

@@ -28,7 +28,7 @@ class BridgeMirrorSourceConnectorTest {
     private static final Map<String, Object> PARTITION = map("cluster", "A", "topic", "t", "partition", 3);
 
     private final BridgeMirrorSourceConnector connector = new BridgeMirrorSourceConnector();
-    private final Map<String, String> props = Tasks.props(Tasks.nobody());
+    private final Map<String, String> props = Tasks.props(Tasks.unusedUrl());
 
     @AfterEach
     void stop() {

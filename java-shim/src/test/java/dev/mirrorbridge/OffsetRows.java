@@ -41,12 +41,12 @@ final class OffsetRows {
 
     private static void altered(BridgeSourceConnector connector, Map<Map<String, ?>, Map<String, ?>> offsets) {
         boolean inConnect = !(connector instanceof BridgeMirrorSourceConnector);
-        assertEquals(inConnect, connector.alterOffsets(Tasks.props(Tasks.nobody()), offsets));
+        assertEquals(inConnect, connector.alterOffsets(Tasks.props(Tasks.unusedUrl()), offsets));
     }
 
     static void refused(BridgeSourceConnector connector, Map<String, ?> partition, Map<String, ?> offset, String words) {
         assertEquals(words, assertThrows(ConnectException.class,
-            () -> connector.alterOffsets(Tasks.props(Tasks.nobody()), Collections.singletonMap(partition, offset))).getMessage());
+            () -> connector.alterOffsets(Tasks.props(Tasks.unusedUrl()), Collections.singletonMap(partition, offset))).getMessage());
     }
 
     static void offsetValues(BridgeSourceConnector connector, Map<String, Object> partition) {
@@ -76,7 +76,7 @@ final class OffsetRows {
         offsets.put(right, map("offset", 0));
         altered(connector, offsets);
         offsets.put(wrong, map("offset", 0));
-        assertThrows(ConnectException.class, () -> connector.alterOffsets(Tasks.props(Tasks.nobody()), offsets));
+        assertThrows(ConnectException.class, () -> connector.alterOffsets(Tasks.props(Tasks.unusedUrl()), offsets));
     }
 
     static void tombstones(BridgeSourceConnector connector, Map<String, Object> right) {

@@ -39,7 +39,7 @@ final class Tasks {
         return task;
     }
 
-    /** What whoever runs the worker allows beside loopback; until {@link #allowNothing}. */
+    /** Sets the URLs that the worker's operator allows besides loopback; until {@link #allowNothing}. */
     static void allow(String urls) {
         System.setProperty(AllowedUrls.PROPERTY, urls);
     }
@@ -56,8 +56,8 @@ final class Tasks {
         }
     }
 
-    /** A port of this machine where nobody listens. */
-    static String nobody() {
+    /** Returns a URL of this machine where nothing listens. */
+    static String unusedUrl() {
         FakeService gone = FakeService.start();
         gone.close();
         return gone.url();
