@@ -63,9 +63,9 @@ class _Table:
     def timestamps(self) -> pa.Array:
         times = self.records.columns[1]
         timed = (times != _NO_TIMESTAMP) & (np.abs(times) <= _LAST_MS)
-        there = None if timed.all() else pa.py_buffer(np.packbits(timed, bitorder="little"))
+        validity = None if timed.all() else pa.py_buffer(np.packbits(timed, bitorder="little"))
         kind = self.schema.field("timestamp").type
-        return pa.Array.from_buffers(kind, self.rows, [there, pa.py_buffer(times * 1000)])
+        return pa.Array.from_buffers(kind, self.rows, [validity, pa.py_buffer(times * 1000)])
 
     def headers(self) -> pa.Array:
         kind, count = self.schema.field("headers").type, len(self.fields.header_keys.ends) - 1
@@ -97,8 +97,8 @@ _COLUMN: dict[str, Callable[[_Table], Any]] = {
 
 
 def _array(kind: pa.DataType, rows: int, texts: Texts) -> pa.Array:
-    there = pa.py_buffer(texts.there) if len(texts.there) else None
-    return pa.Array.from_buffers(kind, rows, [there, pa.py_buffer(texts.ends), pa.py_buffer(texts.data)])
+    validity = pa.py_buffer(texts.validity) if len(texts.validity) else None
+    return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(texts.ends), pa.py_buffer(texts.data)])
 
 
 def _none(records: Records) -> Records:

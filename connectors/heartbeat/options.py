@@ -56,14 +56,14 @@ def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
 
 
 def _check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, ReplicationPolicy | None]:
-    there = given(props)
-    config = DEFINITION.validate(props).with_errors(clients.refused(there))
-    plugins = Plugins(there, config)
+    given_props = given(props)
+    config = DEFINITION.validate(props).with_errors(clients.refused(given_props))
+    plugins = Plugins(given_props, config)
     policy = plugins.load(REPLICATION_POLICY)
     # Nobody connects to the source here, and stock's JSON need not say how.
-    used = {key: value for key, value in there.items() if not key.startswith("source.")}
+    used = {key: value for key, value in given_props.items() if not key.startswith("source.")}
     errors = [
-        *mirror_errors(there, config),
+        *mirror_errors(given_props, config),
         *clients.check(used),
         *token_function_errors(used, config),
         *plugins.errors,

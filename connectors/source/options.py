@@ -82,7 +82,7 @@ class SourceOptions:
         """Raises ConfigRejected with every error at once. `definition` as in check()."""
         config, plugins = check(props, clients, definition)
         config.raise_if_invalid()
-        there = given(props)
+        given_props = given(props)
         return SourceOptions(
             enabled=config.flag("enabled"),
             stock_positions=TOPICS_REGEX not in definition.keys,
@@ -105,18 +105,18 @@ class SourceOptions:
             emit_syncs=config.flag(keys.EMIT_SYNCS),
             syncs_on_target=config.text(SYNCS_LOCATION) == "target",
             offset_lag_max=config.number(keys.OFFSET_LAG_MAX),
-            from_latest=client_property(there, "auto.offset.reset", "consumer.", "source.consumer.")[1]
+            from_latest=client_property(given_props, "auto.offset.reset", "consumer.", "source.consumer.")[1]
             == "latest",
-            committed_only=isolation(there) == COMMITTED,
+            committed_only=isolation(given_props) == COMMITTED,
             fail_on_gap=config.text(keys.GAP_POLICY) == "fail",
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
             merge_with=tuple(config.items(MERGE_WITH) or ()),
-            batch_size=int(written_with(there, "batch.size")[1] or _BATCH_SIZE),
+            batch_size=int(written_with(given_props, "batch.size")[1] or _BATCH_SIZE),
             max_rate=config.number(keys.MAX_RATE),
-            compression=written_with(there, "compression.type")[1],
-            compression_level=compression_level(there),
+            compression=written_with(given_props, "compression.type")[1],
+            compression_level=compression_level(given_props),
             admin_timeout_ms=config.number("admin.timeout.ms"),
             lease_ms=config.number("bridge.task.lease.ms"),
             transforms=tuple(plugins.transforms),

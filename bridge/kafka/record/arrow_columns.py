@@ -23,27 +23,27 @@ _OUT = "uint8[::1], int32[::1], uint8[::1]"
 
 
 class Texts(NamedTuple):
-    """Byte strings, one after the other in `data`: of row `n` from `ends[n]` to `ends[n + 1]`. `there`: a bit for each
-    row, the lowest first, 0 where it is null; empty when none is."""
+    """Byte strings, one after the other in `data`: of row `n` from `ends[n]` to `ends[n + 1]`. `validity`: a bit for
+    each row, the lowest first, 0 where it is null; empty when none is."""
 
-    there: Bytes
+    validity: Bytes
     ends: Ends
     data: Bytes
 
     @classmethod
     def empty(cls, rows: int, size: int) -> Texts:
         """Allocates columns with room for rows of `size` bytes together."""
-        there, ends = np.zeros((rows + 7) // 8, np.uint8), np.zeros(rows + 1, np.int32)
-        return cls(there, ends, np.empty(size, np.uint8))
+        validity, ends = np.zeros((rows + 7) // 8, np.uint8), np.zeros(rows + 1, np.int32)
+        return cls(validity, ends, np.empty(size, np.uint8))
 
     def row(self, number: int) -> bytes | None:
         """One of them, by itself."""
-        if len(self.there) and not self.there[number >> 3] >> (number & 7) & 1:
+        if len(self.validity) and not self.validity[number >> 3] >> (number & 7) & 1:
             return None
         return self.data[self.ends[number] : self.ends[number + 1]].tobytes()
 
     def holds(self, rows: int) -> bool:
-        return len(self.ends) > rows and (not len(self.there) or len(self.there) * 8 >= rows)
+        return len(self.ends) > rows and (not len(self.validity) or len(self.validity) * 8 >= rows)
 
 
 class Fields(NamedTuple):
@@ -80,7 +80,9 @@ def cut(records: Records) -> Fields:
     lists = np.zeros(rows + 1, np.int32)
     spread(records.data, records.columns, *keys, *values, lists, *header_keys, *header_values)
     offsets, timestamps = (np.ascontiguousarray(column) for column in records.columns[:2])
-    return Fields(offsets, timestamps, keys, values, lists, header_keys._replace(there=_EVERY), header_values)
+    return Fields(
+        offsets, timestamps, keys, values, lists, header_keys._replace(validity=_EVERY), header_values
+    )
 
 
 def joined(fields: Fields) -> Records:
@@ -156,12 +158,12 @@ def measure(data: Bytes, records: Numbers, sizes: Numbers) -> int:
 
 
 @part
-def _copy_out(data: Bytes, at: int, stop: int, row: int, there: Bytes, ends: Ends, out: Bytes) -> int:
+def _copy_out(data: Bytes, at: int, stop: int, row: int, validity: Bytes, ends: Ends, out: Bytes) -> int:
     """Copies a byte string into its row; answers where it ends in `data`."""
     begin, end = _text(data, at, stop)
     ends[row + 1] = ends[row]
     if begin <= end:
-        there[row >> 3] |= 1 << (row & 7)
+        validity[row >> 3] |= 1 << (row & 7)
         ends[row + 1] = _copy(data, begin, end, out, ends[row])
     return end
 
@@ -170,17 +172,17 @@ def _copy_out(data: Bytes, at: int, stop: int, row: int, there: Bytes, ends: End
 def spread(
     data: Bytes,
     records: Numbers,
-    key_there: Bytes,
+    key_validity: Bytes,
     key_ends: Ends,
     keys: Bytes,
-    value_there: Bytes,
+    value_validity: Bytes,
     value_ends: Ends,
     values: Bytes,
     lists: Ends,
-    header_key_there: Bytes,
+    header_key_validity: Bytes,
     header_key_ends: Ends,
     header_keys: Bytes,
-    header_value_there: Bytes,
+    header_value_validity: Bytes,
     header_value_ends: Ends,
     header_values: Bytes,
 ) -> None:
@@ -188,20 +190,20 @@ def spread(
     header = 0
     for row in range(records.shape[1]):
         at, stop = records[2, row], records[3, row]
-        at = _copy_out(data, at, stop, row, key_there, key_ends, keys)
-        at = _copy_out(data, at, stop, row, value_there, value_ends, values)
+        at = _copy_out(data, at, stop, row, key_validity, key_ends, keys)
+        at = _copy_out(data, at, stop, row, value_validity, value_ends, values)
         count, at = varint(data, at, stop)
         for _ in range(count):
-            at = _copy_out(data, at, stop, header, header_key_there, header_key_ends, header_keys)
-            at = _copy_out(data, at, stop, header, header_value_there, header_value_ends, header_values)
+            at = _copy_out(data, at, stop, header, header_key_validity, header_key_ends, header_keys)
+            at = _copy_out(data, at, stop, header, header_value_validity, header_value_ends, header_values)
             header += 1
         lists[row + 1] = header
 
 
 @part
-def _length(row: int, there: Bytes, ends: Ends, data: Bytes) -> int:
+def _length(row: int, validity: Bytes, ends: Ends, data: Bytes) -> int:
     """The length of a row: -1 for null, -2 for one that lies outside of `data`."""
-    if len(there) and not there[row >> 3] >> (row & 7) & 1:
+    if len(validity) and not validity[row >> 3] >> (row & 7) & 1:
         return -1
     begin, end = int(ends[row]), int(ends[row + 1])
     if begin < 0 or end < begin or end > len(data):
@@ -211,17 +213,17 @@ def _length(row: int, there: Bytes, ends: Ends, data: Bytes) -> int:
 
 @compiled(f"int64({_TEXT}, {_TEXT}, Array(int32, 1, 'C', readonly=True), {_TEXT}, {_TEXT}, int64[:, ::1])")
 def measure_joined(
-    key_there: Bytes,
+    key_validity: Bytes,
     key_ends: Ends,
     keys: Bytes,
-    value_there: Bytes,
+    value_validity: Bytes,
     value_ends: Ends,
     values: Bytes,
     lists: Ends,
-    header_key_there: Bytes,
+    header_key_validity: Bytes,
     header_key_ends: Ends,
     header_keys: Bytes,
-    header_value_there: Bytes,
+    header_value_validity: Bytes,
     header_value_ends: Ends,
     header_values: Bytes,
     records: Numbers,
@@ -232,16 +234,16 @@ def measure_joined(
     for row in range(records.shape[1]):
         records[2, row] = at
         key, value = (
-            _length(row, key_there, key_ends, keys),
-            _length(row, value_there, value_ends, values),
+            _length(row, key_validity, key_ends, keys),
+            _length(row, value_validity, value_ends, values),
         )
         first, last = lists[row], lists[row + 1]
         if key < -1 or value < -1 or not 0 <= first <= last <= most:
             return -1
         at += width(key) + max(0, key) + width(value) + max(0, value) + width(last - first)
         for header in range(first, last):
-            name = _length(header, header_key_there, header_key_ends, header_keys)
-            content = _length(header, header_value_there, header_value_ends, header_values)
+            name = _length(header, header_key_validity, header_key_ends, header_keys)
+            content = _length(header, header_value_validity, header_value_ends, header_values)
             if name < 0 or content < -1:
                 return -1
             at += width(name) + name + width(content) + max(0, content)
@@ -250,9 +252,9 @@ def measure_joined(
 
 
 @part
-def _put_text(row: int, there: Bytes, ends: Ends, data: Bytes, out: Bytes, at: int) -> int:
+def _put_text(row: int, validity: Bytes, ends: Ends, data: Bytes, out: Bytes, at: int) -> int:
     """Writes a row with its length in front; answers where it ends."""
-    length = _length(row, there, ends, data)
+    length = _length(row, validity, ends, data)
     at = put_varint(out, at, length)
     return at if length < 0 else _copy(data, ends[row], ends[row + 1], out, at)
 
@@ -261,17 +263,17 @@ def _put_text(row: int, there: Bytes, ends: Ends, data: Bytes, out: Bytes, at: i
     f"void({_TEXT}, {_TEXT}, Array(int32, 1, 'C', readonly=True), {_TEXT}, {_TEXT}, int64[:, ::1], uint8[::1])"
 )
 def join(
-    key_there: Bytes,
+    key_validity: Bytes,
     key_ends: Ends,
     keys: Bytes,
-    value_there: Bytes,
+    value_validity: Bytes,
     value_ends: Ends,
     values: Bytes,
     lists: Ends,
-    header_key_there: Bytes,
+    header_key_validity: Bytes,
     header_key_ends: Ends,
     header_keys: Bytes,
-    header_value_there: Bytes,
+    header_value_validity: Bytes,
     header_value_ends: Ends,
     header_values: Bytes,
     records: Numbers,
@@ -280,9 +282,9 @@ def join(
     """Writes what `measure_joined` has measured, and found sound."""
     at = 0
     for row in range(records.shape[1]):
-        at = _put_text(row, key_there, key_ends, keys, out, at)
-        at = _put_text(row, value_there, value_ends, values, out, at)
+        at = _put_text(row, key_validity, key_ends, keys, out, at)
+        at = _put_text(row, value_validity, value_ends, values, out, at)
         at = put_varint(out, at, lists[row + 1] - lists[row])
         for header in range(lists[row], lists[row + 1]):
-            at = _put_text(header, header_key_there, header_key_ends, header_keys, out, at)
-            at = _put_text(header, header_value_there, header_value_ends, header_values, out, at)
+            at = _put_text(header, header_key_validity, header_key_ends, header_keys, out, at)
+            at = _put_text(header, header_value_validity, header_value_ends, header_values, out, at)

@@ -22,7 +22,7 @@ def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
     """Raises BrokenRecord."""
     fields = arrow_columns.cut(records)
     rows, headers = records.count, len(fields.header_keys.ends) - 1
-    timed = fields.timestamps != _NO_TIMESTAMP
+    has_timestamp = fields.timestamps != _NO_TIMESTAMP
     header = pa.StructArray.from_buffers(
         _HEADERS.value_type,
         headers,
@@ -40,7 +40,7 @@ def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
             SCHEMA.field("timestamp").type,
             rows,
             [
-                None if timed.all() else _buffer(np.packbits(timed, bitorder="little")),
+                None if has_timestamp.all() else _buffer(np.packbits(has_timestamp, bitorder="little")),
                 _buffer(fields.timestamps),
             ],
         ),
@@ -79,16 +79,16 @@ def as_records(batch: pa.RecordBatch) -> Records:
 
 
 def _array(kind: pa.DataType, rows: int, texts: Texts) -> pa.Array:
-    there = _buffer(texts.there) if len(texts.there) else None
-    return pa.Array.from_buffers(kind, rows, [there, _buffer(texts.ends), _buffer(texts.data)])
+    validity = _buffer(texts.validity) if len(texts.validity) else None
+    return pa.Array.from_buffers(kind, rows, [validity, _buffer(texts.ends), _buffer(texts.data)])
 
 
 def _texts(array: pa.Array) -> Texts:
     assert array.offset == 0
-    there, ends, data = array.buffers()
+    validity, ends, data = array.buffers()
     has_nulls = array.null_count > 0
     return Texts(
-        _numbers(there if has_nulls else None, np.uint8),
+        _numbers(validity if has_nulls else None, np.uint8),
         _numbers(ends, np.int32) if len(array) else np.zeros(1, np.int32),
         _numbers(data, np.uint8),
     )

@@ -50,7 +50,7 @@ def through(records: Records, chain: Sequence[Native]) -> Records | None:
 
 def _masked(fields: Fields, each: Native) -> Fields | None:
     texts = fields.keys if each.column == "key" else fields.values
-    made = each.masks.apply(texts.there, texts.ends, texts.data, len(fields.offsets))
+    made = each.masks.apply(texts.validity, texts.ends, texts.data, len(fields.offsets))
     if made is None or made[2]:
         return None
     changed = texts._replace(ends=made[0], data=made[1])

@@ -38,21 +38,25 @@ class Masks:
         self._longest = len(names) * max(5, *(len(text or b"") for text in left))
 
     def apply(
-        self, there: Bytes, ends: np.ndarray, data: Bytes, rows: int
+        self, validity: Bytes, ends: np.ndarray, data: Bytes, rows: int
     ) -> tuple[np.ndarray, Bytes, list[int]] | None:
         """Returns ends and bytes of a column of byte strings (see bridge.kafka.record.arrow_columns.Texts) with all
         fields masked, and the rows that were left out, which are empty. None for a column that is too large."""
         size = int(ends[rows]) + rows * self._longest
         if size >= 1 << 31:
             return None
-        out, out_ends, odd = np.empty(size, np.uint8), np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8)
+        out, out_ends, unmasked = (
+            np.empty(size, np.uint8),
+            np.zeros(rows + 1, np.int32),
+            np.zeros(rows, np.uint8),
+        )
         nulls = np.empty(0, np.intp)
-        if len(there):
-            nulls = np.flatnonzero(np.unpackbits(there, count=rows, bitorder="little") == 0)
-            odd[nulls] = 1
-        mask(data, ends, *self._names, *self._left, self._supported, out, out_ends, odd)
-        odd[nulls] = 0
-        return out_ends, out[: out_ends[rows]], np.flatnonzero(odd).tolist()
+        if len(validity):
+            nulls = np.flatnonzero(np.unpackbits(validity, count=rows, bitorder="little") == 0)
+            unmasked[nulls] = 1
+        mask(data, ends, *self._names, *self._left, self._supported, out, out_ends, unmasked)
+        unmasked[nulls] = 0
+        return out_ends, out[: out_ends[rows]], np.flatnonzero(unmasked).tolist()
 
 
 def _texts(texts: list[bytes]) -> _Texts:
@@ -61,16 +65,16 @@ def _texts(texts: list[bytes]) -> _Texts:
 
 
 @part
-def _copied(data: Bytes, at: int, end: int, out: Bytes, put: int) -> int:
+def _copied(data: Bytes, at: int, end: int, out: Bytes, out_at: int) -> int:
     """Copies data[at:end] to out[put:]; more where there is room, which the next write covers. Returns where it
     ends."""
-    while at < end and at + WIDE <= len(data) and put + WIDE <= len(out):
-        copy_wide(data, at, out, put)
-        at, put = at + WIDE, put + WIDE
+    while at < end and at + WIDE <= len(data) and out_at + WIDE <= len(out):
+        copy_wide(data, at, out, out_at)
+        at, out_at = at + WIDE, out_at + WIDE
     if at < end:
         for step in range(end - at):
-            out[put + step] = data[at + step]
-    return put + end - at
+            out[out_at + step] = data[at + step]
+    return out_at + end - at
 
 
 @part
@@ -101,14 +105,19 @@ def _object(
     at = past_blanks(data, begin, end)
     if at >= end or data[at] != OPEN:
         return NO
-    put, run, count, touched = first, at, 0, False  # what lies between `run` and `at` is still to be copied
+    out_at, copied_to, count, touched = (
+        first,
+        at,
+        0,
+        False,
+    )  # what lies between `copied_to` and `at` is still to be copied
     at += 1
     while True:
         past = past_blanks(data, at, end)
         if past >= end:
             return NO
         if past > at:
-            put, run = _copied(data, run, at, out, put), past
+            out_at, copied_to = _copied(data, copied_to, at, out, out_at), past
         at = past
         if data[at] == CLOSE and count == 0:
             at += 1
@@ -131,29 +140,29 @@ def _object(
         if past >= end or data[past] != COLON:
             return NO
         if past > at + 1:
-            put, run = _copied(data, run, at + 1, out, put), past
+            out_at, copied_to = _copied(data, copied_to, at + 1, out, out_at), past
         at = past + 1
         past = past_blanks(data, at, end)
         if past > at:
-            put, run = _copied(data, run, at, out, put), past
+            out_at, copied_to = _copied(data, copied_to, at, out, out_at), past
         value, at = past, past_value(data, past, end)
         if at < 0:
             return NO
         for number in range(len(name_ends) - 1):
-            its, size = name_ends[number], name_ends[number + 1] - name_ends[number]
-            if _is(data, name, until, names, its, size):
+            start, size = name_ends[number], name_ends[number + 1] - name_ends[number]
+            if _is(data, name, until, names, start, size):
                 kind = kind_of(int(data[value]))
                 if not supported[kind]:
                     return NO
-                its, size = left_ends[kind], left_ends[kind + 1] - left_ends[kind]
-                if not _is(data, value, at, left, its, size):
-                    put = _copied(data, run, value, out, put)
-                    put, run, touched = _copied(left, its, its + size, out, put), at, True
+                start, size = left_ends[kind], left_ends[kind + 1] - left_ends[kind]
+                if not _is(data, value, at, left, start, size):
+                    out_at = _copied(data, copied_to, value, out, out_at)
+                    out_at, copied_to, touched = _copied(left, start, start + size, out, out_at), at, True
         past = past_blanks(data, at, end)
         if past >= end:
             return NO
         if past > at:
-            put, run = _copied(data, run, at, out, put), past
+            out_at, copied_to = _copied(data, copied_to, at, out, out_at), past
         at = past + 1
         if data[past] == CLOSE:
             break
@@ -161,7 +170,7 @@ def _object(
             return NO
     if past_blanks(data, at, end) != end:
         return NO
-    return _copied(data, run, at, out, put) if touched else _copied(data, begin, end, out, first)
+    return _copied(data, copied_to, at, out, out_at) if touched else _copied(data, begin, end, out, first)
 
 
 @compiled(
@@ -178,16 +187,17 @@ def mask(
     supported: Bytes,
     out: Bytes,
     ends: np.ndarray,
-    odd: Bytes,
+    unmasked: Bytes,
 ) -> None:
-    """Masks all rows whose `odd` is not set; sets it for rows that json_paths has to do. Rows with it are empty."""
-    put, seen = 0, np.empty(_MOST_FIELDS, np.int64)
-    for row in range(len(odd)):
-        if not odd[row]:
+    """Masks all rows whose `unmasked` is not set; sets it for rows that json_paths has to do. Rows with it are
+    empty."""
+    out_at, seen = 0, np.empty(_MOST_FIELDS, np.int64)
+    for row in range(len(unmasked)):
+        if not unmasked[row]:
             at, end = int(begins[row]), int(begins[row + 1])
-            done = _object(data, at, end, names, name_ends, left, left_ends, supported, seen, out, put)
+            done = _object(data, at, end, names, name_ends, left, left_ends, supported, seen, out, out_at)
             if done < 0:
-                odd[row] = 1
+                unmasked[row] = 1
             else:
-                put = done
-        ends[row + 1] = put
+                out_at = done
+        ends[row + 1] = out_at

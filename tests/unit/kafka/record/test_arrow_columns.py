@@ -32,7 +32,7 @@ def records(plain: list[Plain | None], base: int = 0) -> Records:
 def texts(column: arrow_columns.Texts, rows: int) -> list[bytes | None]:
     return [
         bytes(column.data[column.ends[row] : column.ends[row + 1]])
-        if not len(column.there) or column.there[row >> 3] >> (row & 7) & 1
+        if not len(column.validity) or column.validity[row >> 3] >> (row & 7) & 1
         else None
         for row in range(rows)
     ]
@@ -41,21 +41,21 @@ def texts(column: arrow_columns.Texts, rows: int) -> list[bytes | None]:
 @given(st.lists(st.none() | PLAIN, min_size=1, max_size=20).filter(any))
 def test_columns_hold_what_the_records_do_and_become_the_same_records(plain: list[Plain | None]) -> None:
     given_ = records(plain, 7)
-    there = [(7 + at, each) for at, each in enumerate(plain) if each is not None]
+    validity = [(7 + at, each) for at, each in enumerate(plain) if each is not None]
     result = arrow_columns.cut(given_)
-    assert list(result.offsets) == [at for at, _ in there]
-    assert list(result.timestamps) == [each.timestamp for _, each in there]
-    assert texts(result.keys, len(there)) == [each.key for _, each in there]
-    assert texts(result.values, len(there)) == [each.value for _, each in there]
-    headers = [header for _, each in there for header in each.headers]
+    assert list(result.offsets) == [at for at, _ in validity]
+    assert list(result.timestamps) == [each.timestamp for _, each in validity]
+    assert texts(result.keys, len(validity)) == [each.key for _, each in validity]
+    assert texts(result.values, len(validity)) == [each.value for _, each in validity]
+    headers = [header for _, each in validity for header in each.headers]
     assert texts(result.header_keys, len(headers)) == [key.encode() for key, _ in headers]
     assert texts(result.header_values, len(headers)) == [value for _, value in headers]
-    assert list(np.diff(result.lists)) == [len(each.headers) for _, each in there]
+    assert list(np.diff(result.lists)) == [len(each.headers) for _, each in validity]
     back = arrow_columns.joined(result)
     one, other = given_.chunk(Compression(NONE), 0), back.chunk(Compression(NONE), 0)
     assert bytes(one.data) == bytes(other.data)
     assert one.segments == other.segments
-    assert plain_records(bytes(other.data)) == [each for _, each in there]
+    assert plain_records(bytes(other.data)) == [each for _, each in validity]
 
 
 @given(st.binary(max_size=60), st.integers(1, 3))
@@ -105,7 +105,7 @@ def test_columns_that_do_not_fit_together_are_refused() -> None:
         sound._replace(lists=np.array([0, 2, 1, 3], np.int32)),
         sound._replace(lists=np.array([0, 1], np.int32)),
         sound._replace(timestamps=sound.timestamps[:1]),
-        sound._replace(header_keys=sound.header_keys._replace(there=np.zeros(1, np.uint8))),
+        sound._replace(header_keys=sound.header_keys._replace(validity=np.zeros(1, np.uint8))),
     ):
         with pytest.raises(ValueError, match="column"):
             arrow_columns.joined(wrong)
