@@ -40,13 +40,13 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
 
     Stock drops client properties that are not about connection and security; here they work, or are an error.
     """
-    place = KeyPrefixes() if side is None else KeyPrefixes.of(side)
-    config = _definition(place).validate(props)
+    prefixes = KeyPrefixes() if side is None else KeyPrefixes.of(side)
+    config = _definition(prefixes).validate(props)
     plugins = Plugins(props, config)
     policy = plugins.load(REPLICATION_POLICY)
     errors = [*config.errors, *plugins.errors]
     try:
-        settings = settings_at(place, props)
+        settings = settings_at(prefixes, props)
     except ConfigRejected as rejected:
         keys = {error.key for error in errors}
         errors += [error for error in rejected.errors if error.key not in keys]
@@ -56,9 +56,9 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
     return MirrorClientConfig(settings, sound(policy))
 
 
-def _definition(place: KeyPrefixes) -> ConfigDef:
+def _definition(prefixes: KeyPrefixes) -> ConfigDef:
     bootstrap = Key(
-        f"{place.connection}bootstrap.servers",
+        f"{prefixes.connection}bootstrap.servers",
         Type.LIST,
         REQUIRED,
         Importance.HIGH,

@@ -17,7 +17,7 @@ from bridge.model.connect_address import REMOTE, endpoint, shown, with_token
 from bridge.pipeline import archive
 from bridge.pipeline.jobs import RowJobs, in_thread
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.spark_problem import SparkProblem, missing_package, said
+from bridge.pipeline.spark_problem import SparkProblem, error_line, missing_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,7 +152,7 @@ class ConnectJobs:
         if package := missing_package(error):
             why = f"the server's Python has no {package}, which {REMOTE} needs there"
             return SparkProblem(f"{REMOTE} {self._address}: {why}: pip install 'mirror-bridge[connect]'")
-        return SparkProblem(f"{REMOTE} {self._address}: {said(error)}")
+        return SparkProblem(f"{REMOTE} {self._address}: {error_line(error)}")
 
 
 def _reach(address: str) -> None:

@@ -23,7 +23,7 @@ from bridge.kafka.config.login_modules import login_modules
 from bridge.model.connect_address import REMOTE
 from bridge.pipeline import archive, jvm_logs, submitting
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.spark_problem import SparkProblem, missing_package, reach_master, said
+from bridge.pipeline.spark_problem import SparkProblem, error_line, missing_package, reach_master
 from bridge.pipeline.spark_settings import (
     JAVA_OPTIONS,
     MASTER,
@@ -92,7 +92,7 @@ class SparkStart:
             self.context: SparkContext = submitting.start(settings, JAVA_OPTIONS, folder, job_tag(name))
         except Exception as error:  # whatever Spark, or the way to it, raises
             self._temporary.cleanup()
-            line = f"Spark did not start with {MASTER}={settings[MASTER]}: {said(error)}"
+            line = f"Spark did not start with {MASTER}={settings[MASTER]}: {error_line(error)}"
             raise SparkProblem(line, ends=True) from error
 
     def close(self) -> None:

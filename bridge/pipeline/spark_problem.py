@@ -22,7 +22,7 @@ class SparkProblem(Exception):
         self.permanent, self.ends = permanent, ends
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Returns the line of an error of Spark's that says why, without stack traces. Pure."""
     lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
     if not lines:

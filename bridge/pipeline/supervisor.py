@@ -31,7 +31,7 @@ from bridge.pipeline.permanent_errors import permanent
 from bridge.pipeline.progress_watcher import Watcher
 from bridge.pipeline.rate_limit import equal_shares
 from bridge.pipeline.sharing import REDISTRIBUTE_SECONDS, Sharing
-from bridge.pipeline.spark_problem import SparkProblem, said
+from bridge.pipeline.spark_problem import SparkProblem, error_line
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Supervisor:
                 if lost := await asyncio.to_thread(jobs.lost):
                     raise SparkProblem(lost) from None
                 log.exception("layout %d failed", self._layout.layout)
-                self._broke(f"the Spark job of layout {self._layout.layout} failed: {said(error)}")
+                self._broke(f"the Spark job of layout {self._layout.layout} failed: {error_line(error)}")
             if time.monotonic() - began > _LONGEST_PAUSE:
                 backoff.reset()
             await self._until(self._over, backoff.next())

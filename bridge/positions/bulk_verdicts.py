@@ -67,11 +67,11 @@ class BulkVerdicts:
         """Returns the answers for all offsets, one pair behind the other. Raises ClusterAway for the target."""
         answers = AnswerArrays.empty(sum(len(each.offsets) for each in asked))
         await self._ask_states([each.pair for each in asked])
-        said = [self._run_answers(each) for each in asked]
-        await self._compare(zip(asked, said, strict=True))
+        run_answers = [self._run_answers(each) for each in asked]
+        await self._compare(zip(asked, run_answers, strict=True))
         unknown: list[tuple[PairOffsets, Places]] = []
         bounded: list[tuple[PairOffsets, Places]] = []
-        for each, runs in zip(asked, said, strict=True):
+        for each, runs in zip(asked, run_answers, strict=True):
             left = np.arange(len(each.offsets))
             if runs is not None:
                 left = np.flatnonzero(~runs.known)
@@ -105,10 +105,10 @@ class BulkVerdicts:
         answers = self._runs.columns(_copy(each.pair)).translate(each.offsets, logs)
         return answers if answers.known.any() else None
 
-    async def _compare(self, said: Iterable[tuple[PairOffsets, RunAnswers | None]]) -> None:
+    async def _compare(self, run_answers: Iterable[tuple[PairOffsets, RunAnswers | None]]) -> None:
         """Has the newest run of each pair held against both logs, by translating one offset that runs answer."""
         probes: dict[PartitionPair, list[int]] = {}
-        for each, runs in said:
+        for each, runs in run_answers:
             state = self._states[each.pair]
             if runs is not None and isinstance(state, BothSides) and self._agreed(each.pair, state) is None:
                 exact = runs.known & (runs.bound == 0)

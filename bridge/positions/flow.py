@@ -76,7 +76,7 @@ class Flow:
         if runs is not None:
             await runs.follow()
             remarks.append(runs.remark)
-        fault, said, syncs = None, "", OffsetSyncStore(must_read_to_end=False)
+        fault, error, syncs = None, "", OffsetSyncStore(must_read_to_end=False)
         try:
             await ask(Side.SOURCE, source.topic_names(), self.options.admin_timeout_ms)
             if isinstance(self.options, CheckpointOptions) and self._uses_syncs:
@@ -87,9 +87,9 @@ class Flow:
         except ClusterAway as away:
             if not away.on_source:
                 raise
-            fault, said = away.failure.fault, str(away.failure)
-        said_of = tuple(each for each in remarks if each is not None)
-        return Knowledge(runs.all() if runs is not None else {}, syncs, said_of, fault, said)
+            fault, error = away.failure.fault, str(away.failure)
+        read_errors = tuple(each for each in remarks if each is not None)
+        return Knowledge(runs.all() if runs is not None else {}, syncs, read_errors, fault, error)
 
     @property
     def _uses_syncs(self) -> bool:

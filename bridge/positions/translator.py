@@ -98,9 +98,9 @@ class PositionTranslator:
         place = np.cumsum(new_pair) - 1
         begins = np.flatnonzero(new_pair)
         asked, targets = self._asked(positions.topics, number, offset, new, begins)
-        said = await self._bulk.of([each for each in asked if each is not None])
-        answers = said.with_last(Verdict.pending(Reason.TOPIC_NOT_SELECTED))
-        none = len(said.offset)
+        looked_up = await self._bulk.of([each for each in asked if each is not None])
+        answers = looked_up.with_last(Verdict.pending(Reason.TOPIC_NOT_SELECTED))
+        none = len(looked_up.offset)
         # Answers of a partition stand in the order of its offsets, each once.
         first = np.array([none if each is None else each.begin for each in asked], np.int64)
         rank = np.cumsum(new) - 1

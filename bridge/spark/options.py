@@ -56,7 +56,7 @@ _NOT_HERE = {
     "auto.offset.reset": "use startingOffsets",
     "enable.auto.commit": "it commits no offsets; Spark keeps them in the checkpoint",
 }
-_PLACE = KeyPrefixes()
+_PREFIXES = KeyPrefixes()
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RecordsOptions:
         """How to connect: made where it is needed, because it holds what can't be sent to another process. Raises
         SourceRejected."""
         try:
-            return settings_at(_PLACE, self.kafka).raw
+            return settings_at(_PREFIXES, self.kafka).raw
         except ConfigRejected as rejected:
             raise SourceRejected(
                 "; ".join(_named(each.key, each.message) for each in rejected.errors)

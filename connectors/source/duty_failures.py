@@ -29,7 +29,7 @@ class DutyFailures:
     def __bool__(self) -> bool:
         return bool(self._counts)
 
-    def after(self, failures: Iterable[KafkaFailure]) -> None:
+    def record(self, failures: Iterable[KafkaFailure]) -> None:
         """Takes the failures of a round; earlier ones that did not recur are over."""
         self._failures = {str(failure): failure for failure in failures}
         self._counts = Counter({text: self._counts[text] + 1 for text in self._failures})

@@ -192,7 +192,7 @@ class SourceInstance:
             duty.requested.wake.clear()
             duty.requested.begin()
             failures, away = await self._round(duty)
-            duty.failures.after(failures)
+            duty.failures.record(failures)
             self._publish_summary()
             duty.requested.end(DutyResult(failures, away))
             with contextlib.suppress(TimeoutError):

@@ -60,21 +60,21 @@ class KeyPrefixes:
 
 
 class ClientProps:
-    """Resolved properties of one role at one place; `errors` collects what is wrong with them."""
+    """Resolved properties of one role of a cluster; `errors` collects what is wrong with them."""
 
     def __init__(
-        self, place: KeyPrefixes, role: str, props: Mapping[str, str], files: Files = ANYWHERE
+        self, prefixes: KeyPrefixes, role: str, props: Mapping[str, str], files: Files = ANYWHERE
     ) -> None:
         """`files`: which files the properties may name."""
-        self._place = place
+        self._prefixes = prefixes
         self.files = files
         self.errors: list[ConfigError] = []
         self._values: dict[str, tuple[str, str]] = {}
-        for key, name, value in place.given(role, props):
+        for key, name, value in prefixes.given(role, props):
             text = value.strip(_JAVA_WHITESPACE)
-            connection = place.connection and key.startswith(place.connection)
+            connection = prefixes.connection and key.startswith(prefixes.connection)
             if connection and not is_cluster_name(name):
-                self.errors.append(_not_a_cluster_name(key, name, text, place.own))
+                self.errors.append(_not_a_cluster_name(key, name, text, prefixes.own))
             elif name not in KNOWN:
                 self.errors.append(
                     _invalid(key, name, text, f"{name} is not a property of Kafka's {role} client")
@@ -98,7 +98,7 @@ class ClientProps:
 
     def key(self, name: str) -> str:
         """The key that gave the value, or the one that would."""
-        return self._values[name][0] if name in self._values else self._place.connection + name
+        return self._values[name][0] if name in self._values else self._prefixes.connection + name
 
     def reject(self, name: str, why: str) -> None:
         self.errors.append(_invalid(self.key(name), name, self.get(name), why))

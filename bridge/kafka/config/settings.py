@@ -157,10 +157,10 @@ def client_settings(side: Side, props: Mapping[str, str]) -> ClientSettings:
     return settings_at(KeyPrefixes.of(side), props)
 
 
-def settings_at(place: KeyPrefixes, props: Mapping[str, str]) -> ClientSettings:
+def settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> ClientSettings:
     """The settings of the cluster whose properties stand there; raises ConfigRejected with all errors at once."""
-    settings, errors = _read(place, props)
-    key = f"{place.connection}bootstrap.servers"
+    settings, errors = _read(prefixes, props)
+    key = f"{prefixes.connection}bootstrap.servers"
     if not errors and settings is None:
         errors = [_missing(key)]
     if settings is None or errors:
@@ -173,10 +173,10 @@ def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
     return producer_settings_at(KeyPrefixes.of(side), props)
 
 
-def producer_settings_at(place: KeyPrefixes, props: Mapping[str, str]) -> RawSettings:
+def producer_settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> RawSettings:
     """The settings of whoever writes records to the cluster whose properties stand there; raises ConfigRejected with
     all errors at once."""
-    settings, errors = _read_producer(place, props)
+    settings, errors = _read_producer(prefixes, props)
     if settings is None or errors:
         raise ConfigRejected(errors)
     return settings
@@ -218,10 +218,10 @@ class StaticClientCheck:
 
 
 def _read(
-    place: KeyPrefixes, props: Mapping[str, str], files: Files = ANYWHERE
+    prefixes: KeyPrefixes, props: Mapping[str, str], files: Files = ANYWHERE
 ) -> tuple[ClientSettings | None, list[ConfigError]]:
-    admin = ClientProps(place, ADMIN, props, files)
-    consumer = ClientProps(place, CONSUMER, props, files)
+    admin = ClientProps(prefixes, ADMIN, props, files)
+    consumer = ClientProps(prefixes, CONSUMER, props, files)
     for_admin, for_reads = _connection(admin), _connection(consumer)
     isolation = consumer.get("isolation.level") or "read_uncommitted"
     if isolation not in _ISOLATIONS:
@@ -251,13 +251,13 @@ def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
 
 
 def _read_producer(
-    place: KeyPrefixes, props: Mapping[str, str], files: Files = ANYWHERE
+    prefixes: KeyPrefixes, props: Mapping[str, str], files: Files = ANYWHERE
 ) -> tuple[RawSettings | None, list[ConfigError]]:
-    producer = ClientProps(place, PRODUCER, props, files)
+    producer = ClientProps(prefixes, PRODUCER, props, files)
     connection = _connection(producer)
     raw = None if connection is None else _raw(producer, connection)
     if raw is None and not producer.errors:
-        key = f"{place.connection}bootstrap.servers"
+        key = f"{prefixes.connection}bootstrap.servers"
         producer.errors.append(_missing(key))
     return raw, producer.errors
 

@@ -26,8 +26,8 @@ class TokenFile:
             raise NoToken(f"the file can't be read: {why}", passing=True) from None
         except UnicodeDecodeError:
             raise NoToken("the file holds something else than a token") from None
-        said = claims(text)
-        return Token(text, expiry(said), principal(said), self.extensions)
+        payload = claims(text)
+        return Token(text, expiry(payload), principal(payload), self.extensions)
 
     @property
     def name(self) -> str:

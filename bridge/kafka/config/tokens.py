@@ -201,23 +201,23 @@ def claims(token: str) -> Mapping[str, Any]:
     if len(parts) != 3:
         raise NoToken("it is no JWT, which has three parts with dots between them")
     try:
-        said = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (ValueError, binascii.Error):
-        said = None
-    if not isinstance(said, dict):
+        payload = None
+    if not isinstance(payload, dict):
         raise NoToken("it is no JWT: its second part is no JSON object in base64url")
-    return said
+    return payload
 
 
-def expiry(said: Mapping[str, Any]) -> float:
+def expiry(payload: Mapping[str, Any]) -> float:
     """Returns when a JWT with these claims expires. Raises NoToken."""
-    expires_at = said.get("exp")
+    expires_at = payload.get("exp")
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
         raise NoToken("the JWT has no claim exp with the time when it expires")
     return float(expires_at)
 
 
-def principal(said: Mapping[str, Any]) -> str:
+def principal(payload: Mapping[str, Any]) -> str:
     """Returns whom a JWT with these claims names; "" where it names nobody."""
-    subject = said.get("sub")
+    subject = payload.get("sub")
     return subject if isinstance(subject, str) else ""

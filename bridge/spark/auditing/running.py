@@ -10,7 +10,7 @@ from bridge.audit.report import AuditReport, Outcome, extra_digests, name_copies
 from bridge.audit.wire import unpacked
 from bridge.errors import BridgeError, ErrorCode
 from bridge.model.values import TopicPartition
-from bridge.pipeline.spark_problem import said
+from bridge.pipeline.spark_problem import error_line
 from bridge.spark.auditing.collecting import PATIENCE, Work, collect
 from bridge.spark.auditing.options import AuditOptions
 
@@ -114,7 +114,7 @@ class _Job:
         try:
             return context.parallelize(range(len(parts)), len(parts)).mapPartitions(compare).collect()
         except Exception as error:  # whatever Spark, or the way to it, raises
-            raise JobFailed(f"the Spark job failed: {said(error)}") from None
+            raise JobFailed(f"the Spark job failed: {error_line(error)}") from None
 
 
 def _comparing(

@@ -25,7 +25,7 @@ from bridge.pipeline.fencing import driver
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.permanent_errors import permanent
 from bridge.pipeline.positions import committed_runs
-from bridge.pipeline.spark_problem import said
+from bridge.pipeline.spark_problem import error_line
 from bridge.pipeline.state import layout_topic
 from bridge.spark.indexing.choosing import choose
 from bridge.spark.indexing.task import PairedPart, PairTask, pair_part, place
@@ -196,7 +196,7 @@ class Index:
         try:
             parts = await asyncio.to_thread(jobs.results, pair_part, tasks)
         except Exception as error:
-            raise IndexJobFailed(f"the Spark job failed: {said(error)}") from None
+            raise IndexJobFailed(f"the Spark job failed: {error_line(error)}") from None
         found = list(zip(due, parts, strict=True))
         await self._commit(found, client, leader)
         for row, part in found:

@@ -49,7 +49,7 @@ _ONE_OF = {
 }
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_PLACE = KeyPrefixes()
+_PREFIXES = KeyPrefixes()
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class SinkOptions:
     def settings(self) -> RawSettings:
         """How to connect: made where it is needed, because it holds what can't be sent to another process. Raises
         SourceRejected."""
-        return _settled(lambda: producer_settings_at(_PLACE, self.kafka))
+        return _settled(lambda: producer_settings_at(_PREFIXES, self.kafka))
 
     def admin_settings(self) -> ClientSettings:
         """Raises SourceRejected."""
-        return _settled(lambda: settings_at(_PLACE, self.kafka))
+        return _settled(lambda: settings_at(_PREFIXES, self.kafka))
 
     def transactional_id(self, query: str, partition: int) -> str:
         return f"{self.prefix}-{query}-{partition}"

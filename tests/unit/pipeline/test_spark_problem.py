@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from bridge.pipeline.spark_problem import SparkProblem, missing_package, reach_master, said
+from bridge.pipeline.spark_problem import SparkProblem, error_line, missing_package, reach_master
 
 OF_A_JOB = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent \
@@ -42,7 +42,7 @@ OF_A_START = """An error occurred while calling None.org.apache.spark.api.java.J
     ],
 )
 def test_the_line_that_says_why(error: Exception, line: str) -> None:
-    assert said(error) == line
+    assert error_line(error) == line
 
 
 @pytest.mark.parametrize(

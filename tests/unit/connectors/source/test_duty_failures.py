@@ -15,23 +15,23 @@ REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "bad password")
 def test_pauses_grow_and_begin_again_after_a_round_without_failures() -> None:
     failures = DutyFailures(())
     for _ in range(10):
-        failures.after([UNREACHABLE])
+        failures.record([UNREACHABLE])
     assert failures.pause >= LONGEST_RETRY_SECONDS * (1 - JITTER)
-    failures.after([])
+    failures.record([])
     assert not failures
-    failures.after([UNREACHABLE])
+    failures.record([UNREACHABLE])
     assert failures.pause == pytest.approx(FIRST_RETRY_SECONDS, rel=JITTER)
 
 
 def test_a_failure_lasts_and_is_permanent_only_in_rounds_in_a_row() -> None:
     failures = DutyFailures({KafkaFault.CREDENTIALS})
-    failures.after([REFUSED, UNREACHABLE])
-    failures.after([REFUSED])
+    failures.record([REFUSED, UNREACHABLE])
+    failures.record([REFUSED])
     assert failures.lasting == [str(REFUSED)]
     assert failures.failure is None
-    failures.after([REFUSED])
+    failures.record([REFUSED])
     assert failures.failure is REFUSED
-    failures.after([])
-    failures.after([REFUSED])
+    failures.record([])
+    failures.record([REFUSED])
     assert failures.lasting == []
     assert failures.failure is None
