@@ -106,7 +106,9 @@ def serve(
     max_connections_per_address: Annotated[
         int | None, typer.Option(help="Connections of one address [3072].")
     ] = None,
-    head_seconds: Annotated[float | None, typer.Option(help="Time for a request's head [10].")] = None,
+    head_seconds: Annotated[
+        float | None, typer.Option(help="Time for a TLS handshake, and for a request's head [10].")
+    ] = None,
     body_seconds: Annotated[float | None, typer.Option(help="Time for a request's body [30].")] = None,
     max_header_bytes: Annotated[int | None, typer.Option(help="Largest head of a request [16384].")] = None,
     max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body [1048576].")] = None,

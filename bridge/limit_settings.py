@@ -23,9 +23,13 @@ class LimitSettings(BaseSettings):
     max_header_bytes: int = Field(
         16 << 10, ge=4096, le=1 << 20, description="Requests with a larger head get 400."
     )
-    max_connections: int = Field(4096, ge=8, le=60_000, description="Further connections get 503.")
+    max_connections: int = Field(
+        4096, ge=8, le=60_000, description="Further ones get 503; with TLS they are closed."
+    )
     max_connections_per_address: int = Field(
         3072, ge=1, le=60_000, description="Of one address; three quarters of all at most."
     )
-    head_seconds: float = Field(10.0, ge=0.1, le=600, description="Time for a request's head; then 408.")
+    head_seconds: float = Field(
+        10.0, ge=0.1, le=600, description="Time for a TLS handshake, and for a request's head; then 408."
+    )
     body_seconds: float = Field(30.0, ge=0.1, le=600, description="Time for a request's body; then 408.")

@@ -27,9 +27,10 @@ from bridge.service.checks.validation import Checker
 from bridge.service.garbage import collect, keep_what_exists
 from bridge.service.http.access import Access
 from bridge.service.http.app import build_routes, create_app
+from bridge.service.http.connections import ConnectionLimits, Listener
 from bridge.service.http.rotation import Rotating, watch
 from bridge.service.http.tls import CurrentContext
-from bridge.service.http.uvicorn_protocol import ConnectionLimits, limited
+from bridge.service.http.uvicorn_protocol import limited
 from bridge.service.pool import pools
 from bridge.service.rounds.rounds_process import RoundsProcess
 from bridge.service.service import Service
@@ -120,7 +121,8 @@ def run(
     forget_secrets(os.environ)
     # Files are read again later, by other processes: a link may lead elsewhere then.
     keep_folders(settings.policy().folders)
-    listener = _listen(settings)
+    limits = _limits(settings)
+    listener = _listen(settings, limits)
     tokens = Rotating("the token file", settings.token_files(), settings.tokens)
     certificate = _certificate(settings)
     service = build_service(settings, checks or check_context(settings.policy()), factory)
@@ -132,7 +134,7 @@ def run(
     )
     build_routes(app)
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = DrainingServer(_config(app, settings), service)
+    server = DrainingServer(_config(app, settings, limits), service)
     server.watch(tokens)
     if certificate is not None:
         server.serve_tls(certificate)
@@ -210,10 +212,10 @@ def _certificate(settings: Settings) -> Rotating[ssl.SSLContext] | None:
     return Rotating("the TLS certificate", settings.tls_files(), settings.tls)
 
 
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings, limits: ConnectionLimits) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http=limited(_limits(settings)),
+        http=limited(limits),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -254,12 +256,12 @@ def _open_files() -> int:
     return min(limit, MOST_FILES)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: Settings, limits: ConnectionLimits) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
+        listener = Listener(family, kind, protocol, limits=limits, tls=settings.tls_cert is not None)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         # Listens now: a port in use is reported here, not by a stack trace later.

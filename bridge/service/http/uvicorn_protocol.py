@@ -1,4 +1,4 @@
-"""Limits slow and numerous clients of uvicorn's HTTP/1.1, and answers with our error body where there is no request
+"""Limits slow clients of uvicorn's HTTP/1.1, and answers with our error body where there is no request
 yet.
 
     idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
@@ -7,71 +7,22 @@ yet.
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections import Counter
-from dataclasses import dataclass, field
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bridge.errors import ErrorCode
 from bridge.protocol.messages import ErrorBody
-
-log = logging.getLogger(__name__)
+from bridge.service.http.connections import ConnectionLimits
 
 LINGER_SECONDS = 10.0
 """How long a closed connection may still send the rest of an answer."""
-_LOG_EVERY = 60.0
-
-
-@dataclass(slots=True)
-class ConnectionLimits:
-    """The limits and open connections of one server. `head_seconds`, `body_seconds`: how long the head of a request may
-    take to arrive, and then its body; `write_seconds`: how long a client may read nothing of an answer."""
-
-    connections: int = 4096
-    connections_per_address: int = 3072
-    head_seconds: float = 10.0
-    body_seconds: float = 30.0
-    write_seconds: float = 60.0
-    refused: int = 0
-    open: int = 0
-    by_address: Counter[str] = field(default_factory=Counter)
-    _logged: float = 0.0
-
-    def enter(self, address: str) -> str | None:
-        """Counts a connection; returns why where it is one too many."""
-        if self.open >= self.connections:
-            return self._refuse(f"all {self.connections} connections are in use (max_connections)")
-        if self.by_address[address] >= self.connections_per_address:
-            most = self.connections_per_address
-            return self._refuse(f"{address} has {most} connections (max_connections_per_address)")
-        self.open += 1
-        self.by_address[address] += 1
-        return None
-
-    def leave(self, address: str) -> None:
-        self.open -= 1
-        self.by_address[address] -= 1
-        if not self.by_address[address]:
-            del self.by_address[address]
-
-    def _refuse(self, why: str) -> str:
-        self.refused += 1
-        now = time.monotonic()
-        if not self._logged or now - self._logged >= _LOG_EVERY:
-            self._logged = now
-            log.warning("refusing connections, %d so far: %s", self.refused, why)
-        return why
 
 
 class Http11(H11Protocol):
     """One connection."""
 
     limits = ConnectionLimits()
-    _address: str | None = None
-    """The client's address while the connection is counted."""
     _phase: str = ""
     """`head` or `body` while that is expected from the client, else empty."""
     _has_data = False
@@ -81,21 +32,13 @@ class Http11(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        address = self.client[0] if self.client else ""
-        if (why := self.limits.enter(address)) is not None:
-            self._reject(
-                503, ErrorCode.OVERLOADED, f"The service accepts no more connections: {why}", retry=True
-            )
-            return
-        self._address = address
+        if self.client is not None:
+            self.limits.handshake_ended(self.client)
         self._watch("head")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch("")
         self.resume_writing()
-        if self._address is not None:
-            self.limits.leave(self._address)
-            self._address = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -166,9 +109,8 @@ class Http11(H11Protocol):
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
-            *([(b"retry-after", b"1")] if status == 503 else []),
         ]
-        reason = {400: b"Bad Request", 408: b"Request Timeout", 503: b"Service Unavailable"}[status]
+        reason = {400: b"Bad Request", 408: b"Request Timeout"}[status]
         events = (
             h11.Response(status_code=status, headers=headers, reason=reason),
             h11.Data(data=body),
