@@ -25,8 +25,8 @@ from tests.perf.attacks import ATTACKS, SESSION, config
 from tests.perf.group_rounds import quantile
 from tests.perf.loads import SCALE
 from tests.perf.results import write
+from tests.unit.service.health_times import echo
 from tests.unit.service.service_fakes import ROOT
-from tests.unit.service.test_service_process import echo
 
 SECONDS = 10 * SCALE
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -31,7 +31,7 @@ from tests.perf.group_rounds import (
     spread,
 )
 from tests.perf.results import write
-from tests.unit.service.test_service_process import echo
+from tests.unit.service.health_times import echo
 
 PARTITIONS, RECORDS, GROUPS, TASKS = 10, 30_000, 10_000, 100
 FULL_ROUNDS = 3

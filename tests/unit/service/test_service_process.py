@@ -10,11 +10,7 @@ import re
 import signal
 import socket
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +18,7 @@ import httpx
 import pytest
 
 from bridge.protocol.messages import ErrorBody
+from tests.unit.service.health_times import echo
 from tests.unit.service.service_fakes import SECRET, session
 from tests.unit.service.service_process import Running, service
 
@@ -234,38 +231,6 @@ def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
         for line in lines:
             assert line.startswith("{"), line
             assert line.endswith("}"), line
-
-
-ECHO = """
-import asyncio, json
-async def answer(reader, writer):
-    while line := await reader.readline():
-        for _ in range(80):  # about what an answer of the service takes
-            json.loads(json.dumps({"session": line.decode(), "held_ms": 0.5, "records": [[1, 2, 3]] * 5}))
-        writer.write(line)
-async def main():
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-asyncio.run(main())
-"""
-
-
-@contextmanager
-def echo() -> Iterator[int]:
-    """A process that works for half a millisecond or more and sends a line back: how quick such an answer can be while
-    others use the machine as well. One that does not work is woken and done at once however busy the machine is, and
-    so tells nothing of it."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.wait()
 
 
 async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tuple[list[float], ...]:
