@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +16,13 @@ from itertools import count
 
 CONNECTIONS = 4
 SLOW_CLIENTS = 500
+FLOODERS = 64
+STALLED = 2500
+"""Fewer than one address may have, or whoever asks for health from it would not be let in."""
+FIFO = "ATTACK_FIFO"
+"""The variable that names a FIFO which nobody writes."""
+OVER_TLS = "stalled TLS handshakes"
+"""The attack on a service with TLS."""
 SESSION = "1795000000001-a"
 _BODY = 1_000_000
 
@@ -59,6 +68,21 @@ def starts() -> Requests:
         yield request("PUT", f"/v1/connectors/c{number % 20}/tasks/0", body)
 
 
+def fifo() -> Requests:
+    """Validations whose truststore is a FIFO that nobody writes. Before only regular files were read, they hung."""
+    store = {
+        "source.cluster.security.protocol": "SSL",
+        "source.cluster.ssl.truststore.location": os.environ[FIFO],
+        "source.cluster.ssl.truststore.type": "PEM",
+    }
+    return validation(**store)()
+
+
+def nothing() -> Requests:
+    """Of what is no request."""
+    yield from ()
+
+
 ATTACKS: dict[str, Callable[[], Requests]] = {
     "validations of many keys": validation(**{f"k{n:07d}": "" for n in range(_BODY // 14)}),
     "validations of known prefixes": validation(
@@ -100,7 +124,14 @@ ATTACKS: dict[str, Callable[[], Requests]] = {
     "large answers": same("GET", "/v1/plugins"),
     "documents": same("GET", "/v1/openapi.json"),
     "metrics": same("GET", "/metrics"),
+    "validations of a FIFO": fifo,
+    # No cluster is there, so they are compiled and wait for it; matching is measured in test_mirror_routes.
+    "slow patterns": same(
+        "GET", "/v1/connectors/c/clusters/target/consumer-offsets?alias=A&timeout_ms=1000&pattern=(.*)*x"
+    ),
     "slow clients": same("GET", "/health/live"),
+    "connections": nothing,
+    OVER_TLS: nothing,
 }
 
 
@@ -129,11 +160,37 @@ async def drip(host: str, port: int) -> None:
         await asyncio.sleep(0.2)
 
 
+async def flood(host: str, port: int) -> None:
+    """Connects again and again, and leaves."""
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+        await asyncio.sleep(0)
+
+
+async def stall(host: str, port: int) -> None:
+    """Begins a handshake, and waits until it is dropped."""
+    while True:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"\x16\x03\x01\x02\x00\x01")
+            await reader.read()
+            writer.close()
+        await asyncio.sleep(0.2)
+
+
+MANY = {"slow clients": (SLOW_CLIENTS, drip), "connections": (FLOODERS, flood), OVER_TLS: (STALLED, stall)}
+
+
 async def attack(kind: str, host: str, port: int) -> None:
-    if kind == "slow clients":
-        await asyncio.gather(*(drip(host, port) for _ in range(SLOW_CLIENTS)))
+    if kind in MANY:
+        clients, act = MANY[kind]
+        await asyncio.gather(*(act(host, port) for _ in range(clients)))
     await asyncio.gather(*(talk(host, port, ATTACKS[kind]()) for _ in range(CONNECTIONS)))
 
 
 if __name__ == "__main__":
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asyncio.run(attack(sys.argv[1], sys.argv[2], int(sys.argv[3])))
