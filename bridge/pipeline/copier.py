@@ -267,7 +267,8 @@ class Copier:
             pieces = self._refusals.without(tp, made, self._positions[tp], topic)
             await self._put(self._copies[CopyId(tp, topic)], pieces)
         self._move_to(tp, step.end)
-        if self._clock.due() if step.gap is None else self._clock.overdue():
+        late = self._clock.due() if step.gap is None else self._clock.overdue()
+        if late:
             await self._commit()
 
     async def _send(self, copied: Copied, chunk: Chunk) -> None:

@@ -70,7 +70,7 @@ async def _step(authenticator: Authenticator, challenge: bytes | None) -> tuple[
         raise
     except (
         Exception
-    ) as wrong:  # whatever the library does with a challenge that is none, or that proves nothing
+    ) as wrong:  # the library raises anything for a challenge that is malformed, or proves nothing
         if challenge is None:
             raise
         what = f"{type(wrong).__name__}: {str(wrong)[:_SHOWN]}"
