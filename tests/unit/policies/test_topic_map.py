@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from bridge.errors import ConfigRejected
 from bridge.mm2.replication_policy import counterpart, is_cycle
 from bridge.policies import TopicMap
+from tests.support.special_files import SPECIAL_FILES, special_file
 
 MAP, FILE = "replication.policy.topic.map", "replication.policy.topic.map.file"
 
@@ -181,15 +181,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "No such file" in str(raised.value)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero"])
+@pytest.mark.parametrize("kind", SPECIAL_FILES)
 def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     named = tmp_path / "named"
-    if kind == "fifo":
-        os.mkfifo(named)
-    elif kind == "folder":
-        named.mkdir()
-    else:
-        named.symlink_to(kind)
+    special_file(named, kind)
     raised: list[ConfigRejected] = []
 
     def read() -> None:

@@ -20,6 +20,7 @@ from bridge.kafka.config.token_file import TokenFile
 from bridge.kafka.config.tokens import NoToken
 from bridge.model.values import Side
 from bridge.policies import TopicMap
+from tests.support.special_files import SPECIAL_FILES, special_file
 
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
 SERVERS = {"source.cluster.bootstrap.servers": "a:1", "target.cluster.bootstrap.servers": "b:2"}
@@ -48,15 +49,10 @@ def checked_in_time(props: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("store", ["truststore", "keystore"])
-@pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero"])
+@pytest.mark.parametrize("kind", SPECIAL_FILES)
 def test_what_is_no_file_is_not_read(tmp_path: Path, store: str, kind: str) -> None:
     named = tmp_path / "named"
-    if kind == "fifo":
-        os.mkfifo(named)
-    elif kind == "folder":
-        named.mkdir()
-    else:
-        named.symlink_to(kind)
+    special_file(named, kind)
     key = f"source.cluster.ssl.{store}.location"
     result = checked_in_time({"source.cluster.security.protocol": "SSL", key: str(named)})
     assert list(result) == [key]
