@@ -79,6 +79,10 @@ class ServiceClient:
     def health(self) -> Json:
         return self.get("/health")
 
+    def readiness(self) -> Json:
+        """The answer for everything, with its flows and reasons."""
+        return self.get("/v1/readiness")
+
     def sessions(self, name: str) -> dict[int, str]:
         return {task["task"]: task["session"] for task in self.status(name)["tasks"]}
 

@@ -1,5 +1,5 @@
 """Who needs rights of their own beside connectors, on the clusters of the scenario of rights: nodes of dedicated mode,
-and the command index. Each has a user."""
+and the commands index and audit. Each has a user."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import httpx
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from bridge.audit.report import AuditVerdict
 from bridge.cli import app
 from bridge.dedicated.offset_writer import OffsetWriter
-from bridge.doctor.needs import DEDICATED, INDEX, RIGHTS, By, On, Right
+from bridge.doctor.needs import AUDIT, DEDICATED, INDEX, RIGHTS, By, On, Right
+from bridge.errors import KafkaFailure
 from bridge.local import MirrorNode
 from bridge.mm2.records import Heartbeat
+from bridge.spark.auditing.options import read_options
+from bridge.spark.auditing.running import audited
 from connectors.registry import KINDS
-from tests.e2e.dedicated import FAST, WAIT, health, mm2, running, some, wait_values
+from tests.e2e.dedicated import FAST, WAIT, health, mm2, running, runs, some, wait_values
 from tests.e2e.flow import committed_offsets
 from tests.e2e.rights_scenario import A, B, Case, RightsScenario
 from tests.support import bounds, commit, create_topic, eventually, numbered, produce, read
 
-NODE, INDEXER = "node", "indexer"
+NODE, INDEXER, AUDITOR = "node", "indexer", "auditor"
 FLOW, TOPIC, COPY, GROUP = "near->far", "node-orders", "near.node-orders", "node-readers"
 TIME = 1_700_000_000_000
 LEFT = 5
@@ -146,6 +152,25 @@ class DedicatedScenario:
 
         eventually(named, WAIT, what=case.label, watched=[node.process])
 
+    def each_is_taken_from_the_running_flow(self, node: MirrorNode) -> None:
+        """And is named; the flow goes on when it is given back. Where stock has stopped is read at the start alone."""
+        for case in self._own:
+            if case.right.on is not On.OFFSETS and case.right.operation != "CREATE":
+                self.scenario.take(case)
+                self._named(node, case)
+                self.scenario.grant([case])
+                self.runs_on(node)
+
+    def another_takes_over(self) -> None:
+        """A node that is killed loses the flow to the second one, which needs no other rights."""
+        with self.node("second") as second, self.node("third") as third:
+            eventually(
+                lambda: runs(second) == {FLOW}, WAIT, what="the second has it", watched=[second.process]
+            )
+            second.kill()
+            eventually(lambda: runs(third) == {FLOW}, WAIT, what="the third has it", watched=[third.process])
+            self.runs_on(third)
+
     def _well(self, node: MirrorNode) -> None:
         def well() -> None:
             """A gap that is none is told of for a day: what stock has copied stands in no run."""
@@ -165,16 +190,22 @@ class DedicatedScenario:
         self._values.extend(each.value for each in some(5, start=start))
         wait_values(self.scenario.target, COPY, self._values, node)
         commit(source, GROUP, {(TOPIC, 0): start + 2})
+        # A flow that starts again leaves a marker between the copies.
+        there = read(target, COPY, committed_only=True)[start + 2].offset
         before = self._beats(), bounds(target, "near.checkpoints.internal")[0][1]
 
         def goes_on() -> None:
-            assert committed_offsets(target, GROUP) == {(COPY, 0): start + 2}
+            at = committed_offsets(target, GROUP)
+            assert at == {(COPY, 0): there}, (at, there, self._report(node))
             after = self._beats(), bounds(target, "near.checkpoints.internal")[0][1]
             assert after[0] > before[0], "no heartbeat"
             assert after[1] > before[1], "no checkpoint"
 
         eventually(goes_on, WAIT, what=f"the flow goes on, on {node.name}", watched=[node.process])
         self._well(node)
+
+    def _report(self, node: MirrorNode) -> object:
+        return httpx.get(f"{node.url}/v1/groups/{GROUP}", timeout=30).json()
 
     def _beats(self) -> int:
         records = read(self.scenario.target.bootstrap, "heartbeats", committed_only=True)
@@ -187,12 +218,7 @@ class DedicatedScenario:
 
 def index_cases(scenario: RightsScenario) -> list[Case]:
     """With a topic that somebody else has copied."""
-    for bootstrap, topic in (
-        (scenario.source.bootstrap, "indexed"),
-        (scenario.target.bootstrap, "S.indexed"),
-    ):
-        create_topic(bootstrap, topic)
-        produce(bootstrap, topic, numbered(20, timestamp=TIME))
+    _copied_by_others(scenario, "indexed", "S")
     names = {
         On.TOPICS: ["indexed"],
         On.COPIES: ["S.indexed"],
@@ -205,13 +231,42 @@ def index_cases(scenario: RightsScenario) -> list[Case]:
 
 def run_index(scenario: RightsScenario, directory: Path) -> tuple[int, str]:
     """In this process."""
-    file = _config(scenario, directory, INDEXER, "S", "indexed")
+    file = directory / "connector.json"
+    file.write_text(json.dumps(_config(scenario, INDEXER, "S", "indexed")))
     done = CliRunner().invoke(app, ["index", "--config", str(file), "--output", "json"])
     return done.exit_code, done.output
 
 
-def _config(scenario: RightsScenario, directory: Path, user: str, alias: str, topic: str) -> Path:
-    config = {
+def audit_cases(scenario: RightsScenario) -> list[Case]:
+    """With a topic that somebody else has copied."""
+    _copied_by_others(scenario, "audited", "T")
+    names = {
+        On.TOPICS: ["audited"],
+        On.COPIES: ["T.audited"],
+        On.RUNS: ["mm2-offset-runs.T.internal"],
+    }
+    return _cases(AUDITOR, AUDIT, names)
+
+
+def run_audit(scenario: RightsScenario, spark: SparkSession) -> tuple[AuditVerdict, list[str]]:
+    """The verdict, and what could not be compared."""
+    options = read_options(_config(scenario, AUDITOR, "T", "audited"))
+    try:
+        report = audited(spark, options)
+    except KafkaFailure as failure:
+        return AuditVerdict.NOT_KNOWN, [str(failure)]
+    failures = [*report.failures, *(text for part in report.partitions for text in part.failures)]
+    return report.verdict, failures
+
+
+def _copied_by_others(scenario: RightsScenario, topic: str, alias: str) -> None:
+    for cluster, name in ((scenario.source, topic), (scenario.target, f"{alias}.{topic}")):
+        create_topic(cluster.bootstrap, name)
+        produce(cluster.bootstrap, name, numbered(20, timestamp=TIME))
+
+
+def _config(scenario: RightsScenario, user: str, alias: str, topic: str) -> dict[str, str]:
+    return {
         "name": "mirror",
         "connector.class": "BridgeMirrorSourceConnector",
         "source.cluster.alias": alias,
@@ -223,6 +278,3 @@ def _config(scenario: RightsScenario, directory: Path, user: str, alias: str, to
         **scenario.login("source.cluster", A, user),
         **scenario.login("target.cluster", B, user),
     }
-    file = directory / "connector.json"
-    file.write_text(json.dumps(config))
-    return file

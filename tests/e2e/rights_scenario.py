@@ -17,9 +17,9 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from bridge.doctor.checks import examine
 from bridge.doctor.collecting import collect
-from bridge.doctor.needs import RIGHTS, On, Right
+from bridge.doctor.needs import RIGHTS, By, On, Right
 from bridge.kafka.config.settings import StaticClientCheck
-from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, Security
+from bridge.local import BridgeService, Broker, ConnectClient, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
 from bridge.model.values import Side
 from connectors.registry import KINDS
@@ -57,17 +57,20 @@ ROLES = {
         "heir",
         {"topics": "orders,payments", "bridge.take.over.from": "copy", "sync.topic.configs.enabled": "false"},
     ),
+    "sink": Role("sink", "sinking", {"topics": "sunk,sunk-2,sunk-later"}),
 }
 NAME = {role: each.name for role, each in ROLES.items()}
-CONNECTS = "connects"
-"""The user of Connect's producer."""
+CONNECTS, CONNECTS_ADMIN = "connects", "connects-admin"
+"""The users of Connect's producers and consumers, and of its admin clients."""
 CLASSES = {
     "source": "BridgeMirrorSourceConnector",
+    "sink": "BridgeMirrorSinkConnector",
     "group_offset": "MirrorGroupOffsetConnector",
     "checkpoint": "BridgeMirrorCheckpointConnector",
     "heartbeat": "BridgeMirrorHeartbeatConnector",
 }
 TOPICS, LATER = ("orders", "payments"), "later"
+SUNK = tuple(ROLES["sink"].settings["topics"].split(","))
 GROUPS = {
     "group_offset": ("billing", "billing-2"),
     "checkpoint": ("shipping", "shipping-2"),
@@ -88,6 +91,7 @@ NAMES: Mapping[On, Sequence[str]] = {
     On.OPPOSITE: ["B.checkpoints.internal", "mm2-group-readiness.B.internal"],
     On.HEARTBEATS: ["heartbeats"],
     On.OTHERS_IDS: ["mirror-bridge-A-copy-"],
+    On.CONNECTS_GROUP: [f"connect-{NAME['sink']}"],
 }
 NAMES_HOME: Mapping[On, Sequence[str]] = {
     On.RUNS: ["mm2-offset-runs.B.internal"],
@@ -140,24 +144,30 @@ class RightsScenario:
     worker: ConnectWorker
     service: BridgeService
     tls: TlsFiles
+    _stack: LocalStack
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _granted: set[Case] = field(default_factory=set)
 
     @staticmethod
     def of(stack: LocalStack, directory: Path, others: Sequence[str]) -> RightsScenario:
         """`others`: more users."""
-        tls = make_tls(directory, clients=[*ROLES, CONNECTS, *others])
+        tls = make_tls(directory, clients=[*ROLES, CONNECTS, CONNECTS_ADMIN, *others])
         source = stack.broker("rights-a", security=Security(tls=tls, authorizer=True))
         users = dict.fromkeys([*ROLES, CONNECTS, *others], PASSWORD)
         target = stack.broker("rights-b", security=Security(users=users, tls=tls, authorizer=True))
-        return RightsScenario(
-            source, target, stack.worker("rights", on="rights-b"), stack.service("rights-service"), tls
-        )
+        worker, service = stack.worker("rights", on="rights-b"), stack.service("rights-service")
+        return RightsScenario(source, target, worker, service, tls, stack)
+
+    @property
+    def sinks_worker(self) -> ConnectWorker:
+        """At the source. It is started when it is first asked for."""
+        return self._stack.worker("rights-sinks", on="rights-a")
 
     def end(self) -> None:
-        for name in self.worker.rest.connectors():
-            self.worker.rest.delete(name)
-        for ended in (self.worker, self.service, self.source, self.target):
+        for worker in (self.worker, self.sinks_worker):
+            for name in worker.rest.connectors():
+                worker.rest.delete(name)
+        for ended in (self.worker, self.sinks_worker, self.service, self.source, self.target):
             ended.close()
 
     @property
@@ -224,7 +234,9 @@ class RightsScenario:
         self._granted.discard(case)
 
     def _rule(self, case: Case) -> AclBinding:
-        user = CONNECTS if case.right.by_connect else case.role
+        user = CONNECTS_ADMIN if case.right.by is By.ADMIN else CONNECTS
+        if not case.right.by_connect:
+            user = case.role
         prefixed = case.right.on.resource == "transactional id"
         return AclBinding(
             ResourceType[_TYPES[case.right.on.resource]],
@@ -261,13 +273,17 @@ class RightsScenario:
             **settings,
         }
         result = {key: value for key, value in given.items() if key in definition}
-        if kind == "source":
+        if kind in ("source", "sink"):
             result["spark.master"] = "local[2]"
         if kind != "heartbeat":
             result |= self.login("source.cluster", source, role)
         result |= self.login("target.cluster", target, role)
         if kind in ("checkpoint", "heartbeat"):
             result |= self.login("producer.override", B, CONNECTS)
+        if kind == "sink":
+            result |= self.login("consumer.override", A, CONNECTS)
+            result |= self.login("admin.override", A, CONNECTS_ADMIN)
+            result["consumer.override.metadata.max.age.ms"] = "2000"
         return {"connector.class": CLASSES[kind], "tasks.max": "1", "name": name, **result}
 
     def login(self, prefix: str, cluster: Side, user: str) -> dict[str, str]:
@@ -289,9 +305,13 @@ class RightsScenario:
             }
         return {f"{prefix}.{key}": value for key, value in result.items()}
 
+    def rest(self, role: str) -> ConnectClient:
+        """Of the worker that the connector runs on."""
+        return (self.sinks_worker if ROLES[role].kind == "sink" else self.worker).rest
+
     def start(self, role: str) -> None:
-        self.worker.rest.put(NAME[role], self.config(role))
-        self.worker.rest.resume(NAME[role])
+        self.rest(role).put(NAME[role], self.config(role))
+        self.rest(role).resume(NAME[role])
 
     def stock_copies_first(self) -> None:
         """Stock's mirror, whom nobody asks for rights here, under the name of ours."""
@@ -361,6 +381,15 @@ class RightsScenario:
 
         self.until(there, f"{group} is translated at {at}")
 
+    def ready(self) -> bool:
+        """Whether the service says yes, for everything."""
+        report = self.client.readiness()
+        assert report["readiness"] == "ready", report
+        return True
+
+    def ready_group(self, role: str, group: str) -> bool:
+        return bool(self.client.report(group, NAME[role])["ready"])
+
     def well(self, role: str) -> bool:
         """Nothing is wrong now but what is told of gaps for a day."""
         errors = self.client.status(NAME[role])["errors"]
@@ -378,7 +407,7 @@ class RightsScenario:
             errors,
             texts,
         )
-        assert [task["state"] for task in self.worker.rest.status(name)["tasks"]] == ["RUNNING"]
+        assert [task["state"] for task in self.rest(case.role).status(name)["tasks"]] == ["RUNNING"]
         return True
 
     def logged(self, case: Case, begun: int) -> bool:
@@ -387,7 +416,7 @@ class RightsScenario:
 
     def failed(self, case: Case) -> None:
         """By Connect."""
-        (task,) = self.worker.rest.status(NAME[case.role])["tasks"]
+        (task,) = self.rest(case.role).status(NAME[case.role])["tasks"]
         assert task["state"] == "FAILED", task
         assert case.name in task["trace"], task["trace"]
 

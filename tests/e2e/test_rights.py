@@ -14,11 +14,22 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from bridge.audit.report import AuditVerdict
 from bridge.cli import app
 from bridge.doctor.needs import RIGHTS, On, Right
 from bridge.local import LocalStack
 from bridge.model.values import Side
-from tests.e2e.rights_of_others import INDEXER, NODE, DedicatedScenario, index_cases, run_index
+from tests.e2e.rights_of_others import (
+    AUDITOR,
+    INDEXER,
+    NODE,
+    DedicatedScenario,
+    audit_cases,
+    index_cases,
+    run_audit,
+    run_index,
+)
+from tests.e2e.rights_of_sinks import SinkRights
 from tests.e2e.rights_scenario import GROUPS, LATER, NAME, TOPICS, Case, RightsScenario, prepare
 from tests.support import (
     Record,
@@ -31,6 +42,7 @@ from tests.support import (
     set_topic_config,
 )
 from tests.support.indexing import InProcess
+from tests.support.spark import spark_session
 
 FIRST = ("source", "group_offset", "checkpoint", "heartbeat")
 """Roles that run from the beginning; the others come where they have something to do."""
@@ -54,7 +66,7 @@ _READING = RIGHTS[0]
 
 @pytest.fixture(scope="module")
 def scenario(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsScenario]:
-    made = RightsScenario.of(stack, tmp_path_factory.mktemp("tls"), [NODE, INDEXER])
+    made = RightsScenario.of(stack, tmp_path_factory.mktemp("tls"), [NODE, INDEXER, AUDITOR])
     prepare(made)
     yield made
     made.end()
@@ -99,6 +111,7 @@ def test_with_exactly_these_rights_everything_runs(scenario: RightsScenario) -> 
     for role in FIRST:
         assert scenario.doctor(role) == []
         scenario.until(partial(scenario.well, role), f"{role} is well")
+    scenario.until(scenario.ready, "the flow is ready")
     copies = Counter(each.value for each in read(scenario.target.bootstrap, "A.orders", committed_only=True))
     assert set(copies.values()) == {1}, "ours went on where stock stopped"
 
@@ -156,20 +169,47 @@ def moving(scenario: RightsScenario, command: str, *arguments: str) -> tuple[int
     return done.exit_code, done.output
 
 
-def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(scenario: RightsScenario) -> None:
-    """The connectors at once: none of them has anything to do with the rights of another one."""
+def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(
+    scenario: RightsScenario, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """All at once: none of them has anything to do with the rights of another one."""
     walks = [Walk(scenario, role) for role in (*FIRST, "dry", "back")]
-    with ThreadPoolExecutor(len(walks)) as pool:
+    with ThreadPoolExecutor(len(walks) + 2) as pool:
+        node = pool.submit(
+            dedicated_mode_runs_with_exactly_its_rights, scenario, tmp_path_factory.mktemp("dedicated")
+        )
+        sink = pool.submit(sink_runs_with_exactly_its_rights, scenario)
         list(pool.map(Walk.all, walks))
+        taken = sink.result()
+        node.result()
     failed = [line for walk in walks for line in walk.failed]
     assert not failed, "\n\n".join(failed)
-    taken = {right for walk in walks for right in walk.taken}
+    taken = taken.union(*(walk.taken for walk in walks))
     assert [right for right in RIGHTS if right not in taken and not _elsewhere(right)] == []
 
 
+def sink_runs_with_exactly_its_rights(scenario: RightsScenario) -> set[Right]:
+    """Returns those of Connect's clients, which it takes away: of the copy they are the source connector's."""
+    rights = SinkRights.of(scenario)
+    rights.start()
+    rights.runs()
+    assert scenario.doctor("sink") == []
+    rights.a_topic_that_is_not_there_needs_its_right()
+    return rights.each_of_connects_is_named()
+
+
+def dedicated_mode_runs_with_exactly_its_rights(scenario: RightsScenario, directory: Path) -> None:
+    """Each of those that only dedicated mode needs is named before it is granted, and when it is taken away."""
+    dedicated = DedicatedScenario.of(scenario, directory)
+    dedicated.stock_was_here()
+    with dedicated.node("first") as first:
+        dedicated.each_is_named_before_it_is_granted(first)
+        dedicated.runs_on(first)
+        dedicated.each_is_taken_from_the_running_flow(first)
+    dedicated.another_takes_over()
+
+
 def _elsewhere(right: Right) -> bool:
-    if right.kinds == ("sink",):
-        return True  # of Connect's clients, which name it themselves
     made = right.operation in AT_THE_START and right.on.resource == "topic"
     return made or (right.operation, right.on) in ELSEWHERE
 
@@ -227,6 +267,8 @@ class Walk:
             if (case.right.operation, case.right.on) != ("DESCRIBE_CONFIGS", On.COPIES):
                 scenario.until(lambda: named(case, begun), case.label)
             assert case.in_line(scenario.doctor(self.role)), scenario.doctor(self.role)
+            if self.role == "group_offset" and not case.right.optional:
+                scenario.until(lambda: not scenario.ready_group(self.role, self.first), f"a no: {case.label}")
             self.rest(case)
             scenario.grant([case])
         self.healed(case)
@@ -338,17 +380,6 @@ def test_a_take_over_waits_for_the_ids_of_the_connector_before_it(scenario: Righ
     assert scenario.doctor("heir") == []
 
 
-def test_dedicated_mode_runs_with_exactly_its_rights(
-    scenario: RightsScenario, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Each of those that only dedicated mode needs is named before it is granted."""
-    dedicated = DedicatedScenario.of(scenario, tmp_path_factory.mktemp("dedicated"))
-    dedicated.stock_was_here()
-    with dedicated.node("first") as first:
-        dedicated.each_is_named_before_it_is_granted(first)
-        dedicated.runs_on(first)
-
-
 def test_an_index_needs_exactly_its_rights(
     scenario: RightsScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,3 +396,16 @@ def test_an_index_needs_exactly_its_rights(
         scenario.grant([missed])
     status, output = run_index(scenario, tmp_path)
     assert status == 0, output
+
+
+def test_an_audit_needs_exactly_its_rights(scenario: RightsScenario, tmp_path: Path) -> None:
+    cases = audit_cases(scenario)
+    scenario.grant(cases)
+    with spark_session(tmp_path) as spark:
+        for missed in cases:
+            scenario.take(missed)
+            verdict, failures = run_audit(scenario, spark)
+            assert verdict is AuditVerdict.NOT_KNOWN, (missed.label, failures)
+            assert missed.in_line(failures), (missed.label, failures)
+            scenario.grant([missed])
+        assert run_audit(scenario, spark) == (AuditVerdict.EQUAL, [])
