@@ -1,12 +1,15 @@
-"""A Python process that is kept running: started with pipes and a forwarded log, restarted when it ends, stopped."""
+"""Python processes of ours: one that is kept running, with pipes and a forwarded log, restarted when it ends; and one
+that answers on a socket."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
+import socket
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from bridge.backoff import Backoff
 from bridge.environment import for_child
@@ -28,6 +31,41 @@ def ending(returncode: int) -> str:
         return f"signal {signal.Signals(-returncode).name}"
     except ValueError:  # a real-time signal
         return f"signal {-returncode}"
+
+
+def with_socket(
+    module: str, *, logged: bool = False, more: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Starts a module that answers on a socket, whose file descriptor is its one argument. Returns the process, which
+    leads a session of its own and can be killed with all that it has started, and our end of the socket.
+
+    - `logged`: what it prints goes to standard error, and else nowhere.
+    - `more`: variables of its environment besides those of every child.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                python_command(module, str(theirs.fileno())),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=2 if logged else subprocess.DEVNULL,
+                stderr=None if logged else subprocess.DEVNULL,
+                start_new_session=True,
+                env=for_child() | dict(more or {}),
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return process, ours
+
+
+def how_ended(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended that has closed its socket."""
+    try:
+        return ending(process.wait(1))
+    except subprocess.TimeoutExpired:
+        return "it closed its channel"
 
 
 class ChildProcess:

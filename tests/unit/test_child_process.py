@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bridge.backoff import JITTER, Backoff
-from bridge.child_process import ChildProcess, ending, python_command
+from bridge.child_process import ChildProcess, ending, how_ended, python_command, with_socket
 from tests.support.waiting import until
 
 FIRST, LONGEST = 0.01, 1.0
@@ -285,3 +285,20 @@ def test_commands_and_endings() -> None:
     with suppress(AttributeError):
         assert ending(-signal.SIGRTMIN - 1) == f"signal {signal.SIGRTMIN + 1}"
     assert (ending(0), ending(-9)) == ("exit status 0", "signal SIGKILL")
+
+
+def test_a_module_answers_on_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leads a session of its own, has the variables that it is given, and no secret of its parent's."""
+    (tmp_path / "answering.py").write_text(
+        "import os, socket, sys\n"
+        "ours = socket.socket(fileno=int(sys.argv[1]))\n"
+        "known = [os.environ.get(each, 'none') for each in ('MORE', 'MIRROR_BRIDGE_AUTH_TOKEN')]\n"
+        "ours.sendall(f'{os.getsid(0) == os.getpid()} {known}'.encode())\n"
+        "sys.exit(3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MIRROR_BRIDGE_AUTH_TOKEN", "sesame")
+    process, channel = with_socket("answering", more={"MORE": "sails"})
+    with channel, channel.makefile() as answers:
+        assert answers.read() == "True ['sails', 'none']"
+    assert how_ended(process) == "exit status 3"

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bridge.child_process import ending, python_command
-from bridge.environment import for_child
+from bridge.child_process import ending, with_socket
 from bridge.kafka.record.arrow_columns import BrokenRecord
 from bridge.kafka.record.columns import Records
 from bridge.model.copying import Copied, PipelineSpec, Transform
@@ -156,10 +155,11 @@ class _Process:
     @classmethod
     async def started(cls, transforms: Sequence[Transform], memory: int) -> _Process:
         """Starts a process and has it load the transforms. Raises TransformUnusable."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = cls(_launched(theirs.fileno()), ours)
-        ours.setblocking(False)
+        # What a transform prints goes to the log of the executor. Other allocators reserve memory that is not used, and
+        # that would count against the limit.
+        arrow = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+        process = cls(*with_socket("bridge.pipeline.transforming.child", logged=True, more=arrow))
+        process._channel.setblocking(False)
         try:
             await process.send({"transforms": transforms, "memory": memory})
             async with asyncio.timeout(_START):
@@ -202,17 +202,3 @@ class _Process:
         self._channel.close()
         self._process.kill()
         return ending(await asyncio.to_thread(self._process.wait))
-
-
-def _launched(channel: int) -> subprocess.Popen[bytes]:
-    """Starts the process. What a transform prints goes to standard error, which is the log of the executor."""
-    # Other allocators reserve memory that is not used, which would count against the limit.
-    environment = for_child() | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-    module = "bridge.pipeline.transforming.child"
-    return subprocess.Popen(
-        python_command(module, str(channel)),
-        pass_fds=[channel],
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        env=environment,
-    )

@@ -3,8 +3,6 @@ event loop, after each of the loop's system calls; that made every other answer 
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -16,8 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
-from bridge.child_process import ending, python_command
-from bridge.environment import for_child
+from bridge.child_process import how_ended, with_socket
 from bridge.errors import ConfigError, NotAnswered, Overloaded
 from bridge.policy import Policy
 from bridge.protocol.operators import IgnoredSetting
@@ -133,17 +130,7 @@ class _Ended(Exception):
 
 class _Process:
     def __init__(self, module: str, policy: Policy) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                python_command(module, str(theirs.fileno())),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                env=for_child(),
-            )
+        self._process, ours = with_socket(module)
         self._channel = Connection(ours.detach())
         self._policy: bytes | None = msgpack.encode(asdict(policy))
 
@@ -162,15 +149,9 @@ class _Process:
                 raise NotAnswered("checking the configuration took too long")
             return msgpack.decode(self._channel.recv_bytes(), type=dict[str, Any])
         except (EOFError, OSError):
-            raise _Ended(self._how()) from None
+            raise _Ended(how_ended(self._process)) from None
 
     def kill(self) -> None:
         self._channel.close()
         self._process.kill()
         self._process.wait()
-
-    def _how(self) -> str:
-        try:
-            return ending(self._process.wait(1))
-        except subprocess.TimeoutExpired:
-            return "it closed its channel"

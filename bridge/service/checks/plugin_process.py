@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from bridge.child_process import ending, python_command
-from bridge.environment import for_child
+from bridge.child_process import how_ended, with_socket
 from bridge.errors import ConfigError, Overloaded
 from bridge.policy import IMPORT_SECONDS, Policy
 from bridge.protocol.operators import IgnoredSetting
@@ -90,7 +89,7 @@ def ask(question: Mapping[str, object], seconds: float, module: str = CHILD) -> 
         except TimeoutError:
             raise
         except (EOFError, OSError):
-            raise PluginFailed(f"the process that loads it ended ({_ending(process)})") from None
+            raise PluginFailed(f"the process that loads it ended ({how_ended(process)})") from None
         except ValueError:
             answer = None
     if not isinstance(answer, dict):
@@ -148,19 +147,8 @@ def _entry(kind: Kind, config: Props, name: str, errors: Sequence[str], visible:
 @contextmanager
 def _started(module: str) -> Iterator[tuple[socket.socket, subprocess.Popen[bytes]]]:
     """Starts the process; at the end kills it, and all processes that it has started."""
-    ours, theirs = socket.socketpair()
+    process, ours = with_socket(module)  # what users' code prints does not belong in our log
     with ours:
-        with theirs:
-            process = subprocess.Popen(
-                python_command(module, str(theirs.fileno())),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                # What users' code prints does not belong in our log.
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                env=for_child(),
-            )
         try:
             ours.settimeout(START_SECONDS)
             yield ours, process
@@ -184,10 +172,3 @@ def _line(channel: socket.socket, seconds: float, read: bytes = b"") -> tuple[by
             raise TimeoutError
     line, _, rest = bytes(data).partition(b"\n")
     return line, rest
-
-
-def _ending(process: subprocess.Popen[bytes]) -> str:
-    try:
-        return ending(process.wait(1))
-    except subprocess.TimeoutExpired:
-        return "it closed its channel"
