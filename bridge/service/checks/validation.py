@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from bridge import PROTOCOL, VERSION
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotAnswered, NotFound, Overloaded
 from bridge.mm2.java_regex import PatternTooSlow
 from bridge.model.values import Side
-from bridge.protocol.messages import PluginInfo
+from bridge.protocol.messages import PluginInfo, Plugins
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.checks.answer import answer_of, as_json, rejected, scrubbed
 from bridge.service.checks.config_sizes import too_large
@@ -52,7 +53,7 @@ class Checker:
         """`copied` returns what the connectors copy now, `sizes` why a start would refuse a configuration for
         its size."""
         self._context = context
-        self._plugins: list[PluginInfo] = []
+        self._plugins = b""
         self._pools = pools
         self._open = set[_Checked]()
         self._hanging = set[_Checked]()
@@ -69,16 +70,21 @@ class Checker:
     def kinds(self) -> Mapping[str, Kind]:
         return self._context.kinds
 
-    def plugins(self, version: str) -> list[PluginInfo]:
-        self._plugins = self._plugins or [
-            PluginInfo(
-                kind=kind.kind,
-                connector_class=kind.connector_class,
-                version=version,
-                config=[describe(key) for key in kind.definition.keys.values()],
-            )
-            for kind in self._context.kinds.values()
-        ]
+    def plugins(self) -> bytes:
+        """Returns every kind of connector with its keys, as JSON. It is made once: that takes longer than others may
+        wait."""
+        if not self._plugins:
+            infos = [
+                PluginInfo(
+                    kind=kind.kind,
+                    connector_class=kind.connector_class,
+                    version=VERSION,
+                    config=[describe(key) for key in kind.definition.keys.values()],
+                )
+                for kind in self._context.kinds.values()
+            ]
+            answer = Plugins(version=VERSION, protocol=PROTOCOL, plugins=infos)
+            self._plugins = answer.model_dump_json().encode()
         return self._plugins
 
     def kind(self, name: str) -> Kind:
