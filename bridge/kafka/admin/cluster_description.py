@@ -10,10 +10,9 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
-from bridge.kafka.protocol.log_requests import read_controller
+from bridge.kafka.protocol.log_requests import NO_OPERATIONS, metadata, read_metadata
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 
-_UNKNOWN = -(1 << 31)
 OPERATIONS: Mapping[int, str] = {
     3: "READ",
     4: "WRITE",
@@ -31,7 +30,7 @@ OPERATIONS: Mapping[int, str] = {
 
 def operations(bits: int) -> frozenset[str] | None:
     """Decodes authorized operations from the bits that brokers send; None where the broker does not say."""
-    if bits == _UNKNOWN:
+    if bits == NO_OPERATIONS:
         return None
     return frozenset(name for code, name in OPERATIONS.items() if bits & (1 << code))
 
@@ -81,21 +80,8 @@ def read_description(response: Reader, doing: str) -> Description:
 
 
 def describe_topics(topics: Sequence[str]) -> Call:
-    """Metadata v9 to v10, with authorized operations. Creates no topic."""
-
-    def write(writer: Writer, version: int) -> None:
-        writer.array(len(topics))
-        for topic in topics:
-            if version >= 10:
-                writer.uuid("00000000-0000-0000-0000-000000000000")
-            writer.string(topic)
-            writer.tags()
-        writer.int8(0)
-        writer.int8(0)
-        writer.int8(1)
-        writer.tags()
-
-    return Call(ApiKeys.METADATA, versions=range(9, 11), flexible_from=9, write=write)
+    """Metadata with authorized operations. Creates no topic."""
+    return metadata(topics, operations=True)
 
 
 class DescribedTopic(NamedTuple):
@@ -113,35 +99,7 @@ class DescribedTopic(NamedTuple):
 
 
 def read_topics(response: Reader, version: int) -> dict[str, DescribedTopic]:
-    read_controller(response)
-    topics = {}
-    for _ in response.array():
-        error, name = response.int16(), response.string()
-        if version >= 10:
-            response.uuid()
-        response.skip(1)
-        partitions = response.array()
-        for _ in partitions:
-            response.skip(2 + 4 + 4 + 4)
-            for _ in range(3):
-                response.skip(4 * len(response.array()))
-            response.tags()
-        allowed = operations(response.int32())
-        response.tags()
-        topics[name] = DescribedTopic(error, len(partitions), allowed)
-    return topics
-
-
-def api_versions() -> Call:
-    """ApiVersions v0: what a broker speaks."""
-    return Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)
-
-
-def read_api_versions(response: Reader) -> dict[int, int]:
-    """The highest version by API."""
-    response.skip(2)
-    versions = {}
-    for _ in response.array():
-        key, _lowest, highest = response.int16(), response.int16(), response.int16()
-        versions[key] = highest
-    return versions
+    return {
+        name: DescribedTopic(each.error, len(each.partitions), operations(each.operations))
+        for name, each in read_metadata(response, version).items()
+    }

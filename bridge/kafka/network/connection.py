@@ -24,6 +24,7 @@ from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.network.login import LoggedIn
 from bridge.kafka.network.session import Held
 from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.protocol.version_requests import api_versions, read_api_versions
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, size_error
 
 T = TypeVar("T")
@@ -97,8 +98,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         # Not 0: asyncio's TLS transport takes that for full when it is empty, and never says that there is room again.
         transport.set_write_buffer_limits(high=1, low=0)
         try:
-            ask = Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)
-            connection._versions = await connection.send(ask, _read_versions)
+            connection._versions = await connection.send(api_versions(), read_api_versions)
         except BaseException:
             connection.close()
             raise
@@ -252,8 +252,3 @@ class BulkConnection(asyncio.BufferedProtocol):
                 piece = whole[:_AT_ONCE]
                 self._outgoing.appendleft(whole[_AT_ONCE:])
             self._transport.write(piece)
-
-
-def _read_versions(response: Reader) -> dict[int, tuple[int, int]]:
-    response.skip(2)
-    return {response.int16(): (response.int16(), response.int16()) for _ in response.array()}

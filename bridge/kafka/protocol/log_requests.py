@@ -11,6 +11,8 @@ from bridge.kafka.protocol.wire import BytesLike, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
 LATEST, EARLIEST = -1, -2
+NO_OPERATIONS = -(1 << 31)
+"""What a broker sends where it does not say which operations are allowed."""
 _DIVERGING_EPOCH = 0
 """Number of the tagged field of a fetched partition."""
 _EPOCH_END = struct.Struct(">iq")
@@ -23,14 +25,17 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
+    """`operations`: the bits of those that are allowed (AclOperation), where they were asked for."""
+
     error: int
     topic_id: str
     partitions: Mapping[int, PartitionMetadata]
+    operations: int = NO_OPERATIONS
 
 
-def metadata(topics: Sequence[str] | None) -> Call:
-    """Metadata v9 to v12: topic ids from v10 on ("" before), leaders with their epochs. Creates no topic. None asks
-    for all topics."""
+def metadata(topics: Sequence[str] | None, *, operations: bool = False) -> Call:
+    """Metadata v9 to v12: topic ids from v10 on ("" before), leaders with their epochs; with `operations` also what is
+    allowed on each topic. Creates no topic. None asks for all topics."""
 
     def write(writer: Writer, version: int) -> None:
         writer.array(None if topics is None else len(topics))
@@ -42,7 +47,7 @@ def metadata(topics: Sequence[str] | None) -> Call:
         writer.int8(0)
         if version <= 10:
             writer.int8(0)
-        writer.int8(0)
+        writer.int8(operations)
         writer.tags()
 
     return Call(ApiKeys.METADATA, versions=range(9, 13), flexible_from=9, write=write)
@@ -75,9 +80,8 @@ def read_metadata(response: Reader, version: int) -> dict[str, TopicMetadata]:
             for _ in range(3):
                 response.skip(4 * len(response.array()))
             response.tags()
-        response.skip(4)
+        topics[name] = TopicMetadata(error, topic_id, partitions, response.int32())
         response.tags()
-        topics[name] = TopicMetadata(error, topic_id, partitions)
     return topics
 
 

@@ -24,6 +24,7 @@ from bridge.kafka.protocol import (
     produce_requests,
     produce_responses,
     sasl_requests,
+    version_requests,
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader
@@ -62,7 +63,7 @@ _READ: dict[str, Read] = {
     "init-producer-id-answer": lambda reader, _: produce_requests.read_producer_id(reader),
     "add-partitions-answer": lambda reader, _: produce_requests.read_added_partitions(reader),
     "end-transaction-answer": lambda reader, _: produce_requests.read_ended_transaction(reader),
-    "api-versions-answer": lambda reader, _: cluster_description.read_api_versions(reader),
+    "api-versions-answer": lambda reader, _: version_requests.read_api_versions(reader),
     "describe-cluster-answer": lambda reader, _: cluster_description.read_description(reader, "ask"),
     "describe-topics-answer": cluster_description.read_topics,
     "sasl-handshake-answer": lambda reader, _: sasl_requests.read_handshake(reader),

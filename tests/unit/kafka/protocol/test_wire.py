@@ -21,6 +21,7 @@ from bridge.kafka.protocol import (
     produce_requests,
     produce_responses,
     sasl_requests,
+    version_requests,
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import FetchPartition, ListedOffset, PartitionMetadata
@@ -154,9 +155,9 @@ def test_produce() -> None:
 
 
 def test_api_versions() -> None:
-    assert encoded(cluster_description.api_versions(), 0) == MESSAGES["api-versions", 0]
+    assert encoded(version_requests.api_versions(), 0) == MESSAGES["api-versions", 0]
     reader = answer("api-versions-answer", 0, flexible=False)
-    assert cluster_description.read_api_versions(reader) == {3: 12, 60: 1}
+    assert version_requests.read_api_versions(reader) == {3: (0, 12), 60: (0, 1)}
     assert read_whole(reader)
 
 
