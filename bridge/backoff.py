@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 JITTER = 0.2
 """Share by which a pause is shorter or longer at random, so that clients that failed together retry apart."""
@@ -24,3 +25,9 @@ class Backoff:
 
     def reset(self) -> None:
         self._next = self._first
+
+
+def pauses(first: float, longest: float, retries: int) -> Iterator[float]:
+    """The pauses before so many retries."""
+    backoff = Backoff(first, longest)
+    return (backoff.next() for _ in range(retries))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.topics import not_only_compacted
 from bridge.model.values import Side, TopicInfo
@@ -13,8 +14,9 @@ from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
 
-LOOKS_AFTER_SECONDS = (0.0, 0.1, 0.3, 0.6)
-"""Seconds before each check: a broker may learn a moment later of what the controller has created."""
+PAUSES = (0.1, 0.6, 3)
+"""Seconds between checks, the first pause and the longest, and how many follow the first check: a broker may learn a
+moment later of what the controller has created."""
 
 
 async def make(
@@ -40,7 +42,7 @@ async def make(
         failed = await ask(side, making, timeout_ms)
         if failed is not None:
             return failed
-    for pause in LOOKS_AFTER_SECONDS:
+    for pause in (0.0, *pauses(*PAUSES)):
         await asyncio.sleep(pause)
         info = await _described(cluster, topic, timeout_ms, side)
         if _missing(info):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.mm2.records import Checkpoint, SchemaError
@@ -20,8 +21,9 @@ PERMANENT = {
     KafkaFault.UNSUPPORTED,
 }
 """Faults of reading that waiting does not mend."""
-RETRY_BACKOFF = 0.2
-"""Seconds until a cluster that does not answer, or a log that has ended, is asked again."""
+_BACKOFF = (0.1, 1.0)
+"""Seconds until a cluster that does not answer is asked again, first and at most, as retry.backoff.ms and
+retry.backoff.max.ms are by default."""
 
 Offsets = dict[str, dict[TopicPartition, Committed]]
 """By group and remote partition."""
@@ -33,7 +35,7 @@ async def read_offsets(tail: TopicTail, chosen: Callable[[str], object], timeout
     After `timeout_s` seconds it returns what was read so far and logs a warning, as stock does. Raises KafkaFailure if
     the cluster does not answer then, and at once if the topic is missing or may not be read.
     """
-    reader = _Reader(chosen)
+    reader, backoff = _Reader(chosen), Backoff(*_BACKOFF)
     error: KafkaFailure | None = KafkaFailure(
         KafkaFault.TIMEOUT, f"No answer in time (while trying to read {tail.topic})"
     )
@@ -46,9 +48,10 @@ async def read_offsets(tail: TopicTail, chosen: Callable[[str], object], timeout
                     if failure.fault in PERMANENT:
                         raise
                     error = failure
-                    await asyncio.sleep(RETRY_BACKOFF)
+                    await asyncio.sleep(backoff.next())
                     continue
                 error = None
+                backoff.reset()
                 if part.restarted:
                     reader.offsets.clear()
                 for record in part.records:

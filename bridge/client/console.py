@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from bridge.client.checkpoints import RETRY_BACKOFF
 from bridge.client.config import read_config
+from bridge.client.consumers import LOOK_SECONDS
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.consumer.topic_tail import TopicTail
@@ -75,7 +75,7 @@ async def _follow(
         if part.at_end and remaining != 0:
             if reading.idle is not None and time.monotonic() - last_record >= reading.idle:
                 return
-            await asyncio.sleep(RETRY_BACKOFF)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _lines(

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bridge.client.checkpoints import PERMANENT, RETRY_BACKOFF
+from bridge.client.checkpoints import PERMANENT
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.consumer.topic_tail import TopicTail
@@ -27,6 +27,9 @@ T = TypeVar("T", Heartbeat, Checkpoint)
 REFRESH_SECONDS = 5.0
 """How often topics of the kind are looked for, as stock refreshes topics in its tests; Kafka's own consumer does it
 every five minutes (`metadata.max.age.ms`), too seldom for a new flow to be seen."""
+
+LOOK_SECONDS = 0.2
+"""How often a log that has ended, or that can't be read now, is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ async def consumed(
                 if topics.failure is not None:
                     raise topics.failure
                 return
-            await asyncio.sleep(RETRY_BACKOFF)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 class _Topics(Generic[T]):

@@ -18,6 +18,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from bridge.dedicated.config.worker_settings import WorkerSettings
 from bridge.errors import KafkaFailure
 from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.settings import RECONNECT
 from bridge.kafka.config.tokens import obtain_first
 
 log = logging.getLogger(__name__)
@@ -72,8 +73,7 @@ class Membership:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "latest",
-            "reconnect.backoff.ms": 50,
-            "reconnect.backoff.max.ms": 1000,
+            **RECONNECT,
             "topic.metadata.refresh.interval.ms": 30_000,
             # Below the level of its lines about brokers that are away, one per attempt.
             "log_level": 2,

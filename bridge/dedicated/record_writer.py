@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import Message
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.settings import RECONNECT
 from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_exception
 from bridge.protocol.messages import Record
@@ -34,8 +35,7 @@ class RecordWriter:
 
     def __init__(self, settings: Mapping[str, Setting], transactional_id: str) -> None:
         self._settings: dict[str, Any] = {
-            "reconnect.backoff.ms": 50,
-            "reconnect.backoff.max.ms": 1000,
+            **RECONNECT,
             **settings,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(2 * _SECONDS * 1000),

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 
+from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.admin_client import AsyncAdminClient
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
@@ -41,9 +42,9 @@ _CONFIGS_FOR = 600.0
 _CONFIGS_PATIENCE = 5.0
 """Seconds that a round waits for topics' configs, which only add a reason to what it finds."""
 _NEVER = (-_CONFIGS_FOR * 2, False)
-_COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
-"""Seconds before coordinators are looked up again: a cluster without groups has to create the offsets topic first, and
-one that has just started loads it."""
+_COORDINATOR_PAUSES = (0.3, 0.6, 2)
+"""Seconds before coordinators are looked up again, after a retry at once: the first pause, the longest, and how many. A
+cluster without groups has to create the offsets topic first, and one that has just started loads it."""
 _ADMIN_SECONDS = 30.0
 """For which an admin call waits, and a broker until a topic is created: the default of request.timeout.ms."""
 _APPEND_SECONDS = 30.0
@@ -105,7 +106,7 @@ class KafkaCluster:
         self, groups: Sequence[str], *, right: str = "DESCRIBE"
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
         results = await self._committed_once(groups, right)
-        for pause in _COORDINATOR_PAUSES:
+        for pause in (0.0, *pauses(*_COORDINATOR_PAUSES)):
             again = [group for group, error in results.items() if isinstance(error, int)]
             if not again:
                 break

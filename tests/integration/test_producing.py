@@ -21,10 +21,11 @@ from bridge.kafka.producer.producer import (
     producer_settings,
 )
 from bridge.kafka.producer.sender import BatchSender
-from bridge.kafka.producer.state_writer import LZ4, record_batches
+from bridge.kafka.producer.state_writer import record_batches
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.record.batch import CODEC
+from bridge.kafka.record.decompression import LZ4
 from bridge.kafka.state_topics import read_committed
 from bridge.local import Cluster
 from bridge.model.values import Side, TopicPartition

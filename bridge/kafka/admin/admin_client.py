@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.refusals import refusal
 from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.settings import RECONNECT
 from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
@@ -24,14 +26,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 log = logging.getLogger(__name__)
 
-_RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
-"""Java's defaults: librdkafka's own grow to 10 s, for which a cluster that is back would not be noticed."""
 _MOST_SECONDS = 3600.0
 """The longest timeout that librdkafka takes."""
 SOON = 1.0
 """Seconds after which a response is late."""
-_CONTROLLER_PAUSES = (0.3, 0.6)
-"""Seconds before a controller that has moved is asked again."""
+_CONTROLLER_PAUSES = (0.3, 0.6, 2)
+"""Seconds before a controller that has moved is asked again: before the first retry, at most, and how many retries."""
 
 
 class AsyncAdminClient:
@@ -40,7 +40,7 @@ class AsyncAdminClient:
     def __init__(self, settings: Mapping[str, Setting], network: NetworkClient, seconds: float) -> None:
         """`settings`: librdkafka's; `network`: logs in as they do; `seconds`: the longest that a call takes."""
         # Below the level of its lines about brokers that are away, one per attempt: rounds log that themselves.
-        self._settings: dict[str, Any] = {**_RECONNECT, **settings, "log_level": 2}
+        self._settings: dict[str, Any] = {**RECONNECT, **settings, "log_level": 2}
         self._client: AdminClient | None = None
         self._replaced: list[AdminClient] = []
         self._under_way = Counter[int]()
@@ -61,7 +61,7 @@ class AsyncAdminClient:
         """Calls AdminClient, and returns the result or the error of each key. Raises KafkaFailure when the cluster as a
         whole does not answer."""
         results = await self._once(doing, method, *args, **how)
-        for pause in _CONTROLLER_PAUSES:
+        for pause in pauses(*_CONTROLLER_PAUSES):
             if not any(
                 isinstance(each, KafkaError) and each.code() == Errors.NOT_CONTROLLER
                 for each in results.values()

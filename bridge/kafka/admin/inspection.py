@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from bridge.backoff import pauses
 from bridge.kafka.admin import cluster_description
 from bridge.kafka.admin.cluster_description import DescribedTopic, operations
 from bridge.kafka.config.settings import RawSettings
@@ -15,12 +16,14 @@ from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
+from bridge.kafka.protocol.version_requests import api_versions, read_api_versions
 
 _A_CALL = 500
 _NO_TIME = -1
 """A transaction.timeout.ms that every broker refuses, after it has looked at the right, and before it does anything."""
-_PAUSES = (0.3, 0.6, 1.2, 2.4)
-"""Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first."""
+_PAUSES = (0.3, 2.4, 4)
+"""Seconds before coordinators are looked for again, before the first retry and at most, and how many retries: a cluster
+without groups has to make the offsets topic first."""
 
 
 class Inspection:
@@ -36,11 +39,12 @@ class Inspection:
         """The highest of Fetch and of OffsetFetch that every broker speaks."""
         by_broker = []
         for node in await self._client.nodes():
-            response = await self._client.send(node, cluster_description.api_versions(), "ask for versions")
-            by_broker.append(cluster_description.read_api_versions(response))
-        return min(each[ApiKeys.FETCH] for each in by_broker), min(
-            each[ApiKeys.OFFSET_FETCH] for each in by_broker
+            response = await self._client.send(node, api_versions(), "ask for versions")
+            by_broker.append(read_api_versions(response))
+        fetch, offset_fetch = (
+            min(each[key][1] for each in by_broker) for key in (ApiKeys.FETCH, ApiKeys.OFFSET_FETCH)
         )
+        return fetch, offset_fetch
 
     async def topics(self, names: Sequence[str]) -> dict[str, DescribedTopic]:
         """A topic that does not exist has no partitions; one that we may not describe allows nothing."""
@@ -58,7 +62,7 @@ class Inspection:
     async def groups(self, names: Sequence[str]) -> dict[str, frozenset[str] | None]:
         """The operations on each group; groups that can't be described now are left out."""
         nodes, errors = await self._client.coordinators(names)
-        for pause in _PAUSES:
+        for pause in pauses(*_PAUSES):
             if not set(errors.values()) - {Errors.GROUP_AUTHORIZATION_FAILED}:
                 break
             await asyncio.sleep(pause)

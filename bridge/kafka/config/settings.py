@@ -29,6 +29,9 @@ from bridge.model.batch_limits import MOST_BYTES, most_bytes
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
 
+RECONNECT: Mapping[str, Setting] = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
+"""Java's defaults: librdkafka's own grow to 10 s, for which a cluster that is back would not be noticed."""
+
 _PROTOCOLS = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 _CLIENT_ID = "mirror-bridge"

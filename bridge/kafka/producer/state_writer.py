@@ -8,24 +8,26 @@ from collections.abc import Sequence
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol.errors import not_allowed_to_write, of_code
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
+from bridge.kafka.record.decompression import LZ4
 from bridge.model.values import TopicPartition
 
 KeyValue = tuple[bytes | None, bytes | None]
 
-LZ4 = 3
 _RECORDS_BYTES = 512 * 1024
 """Of records of a state topic in one batch, before compression: below every broker's default limit."""
 _PORTION = 200
 """Records that are built, and perhaps sent again, together."""
 _RETRIABLE = {KafkaFault.LEADER_MOVED, KafkaFault.UNREACHABLE, KafkaFault.UNKNOWN_TOPIC}
 """What another leader may heal, or a moment: not every broker knows a topic at once that was just created."""
-_PAUSES = (0.1, 0.5, 0.0)
-"""Seconds before a batch is sent again, with its leader looked up anew; after the last one its failure is raised."""
+_PAUSES = (0.1, 0.5, 2)
+"""Seconds before a batch is sent again, with its leader looked up anew: the first pause, the longest, and how many;
+then its failure is raised."""
 
 
 def record_batches(records: Sequence[KeyValue], codec: int = 0) -> list[tuple[bytearray, int]]:
@@ -67,7 +69,7 @@ class StateWriter:
         await self._sender.close()
 
     async def _write(self, topic: str, records: Sequence[KeyValue]) -> None:
-        for pause in _PAUSES:
+        for pause in (*pauses(*_PAUSES), None):
             try:
                 if self._sender.failed is not None:
                     await self._sender.close()
@@ -79,7 +81,7 @@ class StateWriter:
             except KafkaFailure as failed:
                 if failed.fault is KafkaFault.UNKNOWN_TOPIC:
                     await self._refuse_unseen(topic)
-                if failed.fault not in _RETRIABLE or not pause:
+                if failed.fault not in _RETRIABLE or pause is None:
                     raise
             await asyncio.sleep(pause)
 

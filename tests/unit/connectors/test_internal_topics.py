@@ -20,7 +20,7 @@ FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0, 0.001, 0.001))
+    monkeypatch.setattr(internal_topics, "PAUSES", (0.001, 0.001, 2))
 
 
 class MayNotCreate(FakeCluster):

@@ -33,7 +33,7 @@ READINESS = "mm2-group-readiness.A.internal"
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
+    monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
 
 
 def at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeCluster]:

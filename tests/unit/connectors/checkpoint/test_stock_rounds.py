@@ -29,7 +29,7 @@ FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed"
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
+    monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
 
 
 def at(offset: int) -> tuple[FakeCluster, FakeCluster]:

@@ -38,7 +38,7 @@ SELDOM = 3600.0
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
+    monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
     monkeypatch.setattr(discovery, "LOOK_AGAIN_SECONDS", 0.005)
     monkeypatch.setattr(task, "WATCH_SECONDS", 0.005)
     monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
