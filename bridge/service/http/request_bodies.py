@@ -8,8 +8,10 @@ times quicker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
@@ -27,9 +29,13 @@ MOST_VALUES = 40_000
 """Numbers, lists and objects, counted by commas and brackets. A megabyte of empty lists takes 0.1 s."""
 MOST_OUTSIDE = 1 << 18
 """Bytes outside of texts. Numbers of many digits and spaces are what a message has few of."""
+SMALL = 1 << 14
+"""Bytes that are parsed at once, as they come: most requests have less."""
 MOST_ERRORS = 200
 """Errors that are listed; pydantic has no way to list the first ones only."""
 _ITEMS = TypeAdapter(list[Any])
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+"""By event loop: held by the one body, or part of a body, that is parsed in this turn of the loop."""
 
 
 def read(model: type[M], long_list: str | None = None) -> Callable[[Request], Awaitable[M]]:
@@ -46,13 +52,26 @@ def read(model: type[M], long_list: str | None = None) -> Callable[[Request], Aw
         data = await request.body()
         if in_parts is not None:
             return await in_parts.read(data)
-        _check_parsed(data)
-        try:
-            return model.model_validate_json(data, strict=True)
-        except ValidationError as error:
-            raise BodyErrors(_listed(error.error_count(), _errors(error, ["body"]))) from None
+        async with _turn(len(data)):
+            _check_parsed(data)
+            try:
+                return model.model_validate_json(data, strict=True)
+            except ValidationError as error:
+                raise BodyErrors(_listed(error.error_count(), _errors(error, ["body"]))) from None
 
     return body
+
+
+@asynccontextmanager
+async def _turn(size: int) -> AsyncIterator[None]:
+    """Lets one large body, or part of one, be parsed in each turn of the event loop: several clients that send them at
+    once would hold it up for all of them together."""
+    if size <= SMALL:
+        yield
+        return
+    async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        await asyncio.sleep(0)
+        yield
 
 
 class _InParts(Generic[M]):
@@ -73,17 +92,19 @@ class _InParts(Generic[M]):
         try:
             body = LongList(data.decode(), self._key)
             for part in body.parts():
-                _check_parsed(part.encode())
-                try:
-                    items += self._items.validate_json(part or "[]", strict=True)
-                except ValidationError as error:
-                    failed += error.error_count()
-                    errors += _errors(error, ["body", self._key], len(items)) if failed <= MOST_ERRORS else []
-                    items += self._items_as_they_are(part, len(items))
-                await asyncio.sleep(0)
+                async with _turn(len(data)):
+                    _check_parsed(part.encode())
+                    try:
+                        items += self._items.validate_json(part or "[]", strict=True)
+                    except ValidationError as error:
+                        failed += error.error_count()
+                        few = failed <= MOST_ERRORS
+                        errors += _errors(error, ["body", self._key], len(items)) if few else []
+                        items += self._items_as_they_are(part, len(items))
             rest = body.rest.encode()
-            _check_parsed(rest)
-            message = self._model.model_validate_json(rest, strict=True)
+            async with _turn(len(rest)):
+                _check_parsed(rest)
+                message = self._model.model_validate_json(rest, strict=True)
         except ValidationError as error:
             failed += error.error_count()
             errors += _errors(error, ["body"])
@@ -114,12 +135,11 @@ def _check_parsed(data: bytes) -> None:
     """Checks what is parsed in one go. Raises TooLarge."""
     if len(data) <= MOST_TEXTS:
         return
-    parts = data.split(b'"', 2 * MOST_TEXTS + 1)
-    if len(parts) > 2 * MOST_TEXTS + 1:
-        raise TooLarge(f"The request body has more than {MOST_TEXTS} names and texts")
     if b"\\" in data:  # a quote behind one ends no text
-        parts = data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
-    outside = b"".join(parts[::2])
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    if data.count(b'"') > 2 * MOST_TEXTS:
+        raise TooLarge(f"The request body has more than {MOST_TEXTS} names and texts")
+    outside = b"".join(data.split(b'"')[::2])
     if len(outside) > MOST_OUTSIDE:
         raise TooLarge(f"The request body has more than {MOST_OUTSIDE} bytes outside of names and texts")
     if outside.count(b",") + outside.count(b"[") + outside.count(b"{") > MOST_VALUES:

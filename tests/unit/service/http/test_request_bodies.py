@@ -11,8 +11,9 @@ import pytest
 
 from bridge.errors import BodyErrors, TooLarge
 from bridge.protocol.messages import AckRequest, AlterOffsets, Message, PollRequest, ValidateRequest
-from bridge.service.http.request_bodies import MOST_OUTSIDE, MOST_VALUES, read
-from tests.unit.service.http.test_long_lists import request
+from bridge.service.http import request_bodies
+from bridge.service.http.request_bodies import MOST_OUTSIDE, MOST_VALUES, SMALL, read
+from tests.unit.service.http.test_long_lists import altering, request
 
 M = TypeVar("M", bound=Message)
 
@@ -89,3 +90,39 @@ def test_polls_and_acknowledgements_may_be_as_long_as_the_contract_says() -> Non
 def test_what_is_no_json_is_said_to_be_none() -> None:
     with pytest.raises(BodyErrors, match="Invalid JSON"):
         parsed(ValidateRequest, b"{" + b" " * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "long_list"),
+    [
+        (ValidateRequest, body(json.dumps("t" * SMALL)), None),
+        (AlterOffsets, altering(400), "offsets"),
+    ],
+)
+def test_large_bodies_are_parsed_one_in_each_turn_of_the_loop(
+    model: type[Message], data: bytes, long_list: str | None
+) -> None:
+    """Before, four clients held the loop up for four bodies at once."""
+    turn = 0
+    parsed_in: list[int] = []
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def checked(part: bytes) -> None:
+        if len(part) > 1000:
+            parsed_in.append(turn)
+
+    async def run() -> None:
+        counting = asyncio.create_task(count())
+        read_one = read(model, long_list)
+        await asyncio.gather(*(read_one(request(data)) for _ in range(4)))
+        counting.cancel()
+
+    with patch.object(request_bodies, "_check_parsed", side_effect=checked):
+        asyncio.run(run())
+    assert len(parsed_in) >= 4
+    assert len(parsed_in) == len(set(parsed_in))
