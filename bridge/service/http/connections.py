@@ -19,8 +19,9 @@ from bridge.protocol.messages import ErrorBody
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 16
-"""Connections that are accepted before others have their turn in the event loop."""
+AT_ONCE, AT_ONCE_TLS = 16, 2
+"""Connections that are accepted before others have their turn in the event loop. The beginning of a handshake takes
+longer."""
 _LOG_EVERY = 60.0
 
 Peer = tuple[str, int]
@@ -89,23 +90,24 @@ class Listener(socket.socket):
         super().__init__(family, kind, protocol)
         self._limits = limits
         self._tls = tls
-        self._left = AT_ONCE
+        self._at_once = AT_ONCE_TLS if tls else AT_ONCE
+        self._left = self._at_once
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection that is not refused. After AT_ONCE it says that there is none: asyncio takes as many as
+        """The next connection that is not refused. After some it says that there is none: asyncio takes as many as
         wait, up to thousands, before it does anything else, and asks again at once."""
         while self._left:
             self._left -= 1
             try:
                 accepted, address = super().accept()
             except OSError:
-                self._left = AT_ONCE
+                self._left = self._at_once
                 raise
             host, port = address[:2]
             if (why := self._limits.enter(host)) is None:
                 return self._counted(accepted, (host, port)), address
             self._refuse(accepted, why)
-        self._left = AT_ONCE
+        self._left = self._at_once
         raise BlockingIOError
 
     def _counted(self, accepted: socket.socket, peer: Peer) -> socket.socket:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-PART = 8_192
+PART = 4_096
 """Characters of a part, and the rest of its last item."""
 _TOKENS = 1_000
 """Strings and brackets after which others have their turn, whether a part is complete or not."""
