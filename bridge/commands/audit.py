@@ -66,7 +66,7 @@ def audit(
     configuration, or not all could be compared.
     """
     from bridge.commands.audit_files import document
-    from bridge.pipeline.spark_problem import SparkProblem
+    from bridge.pipeline.driver.spark_problem import SparkProblem
 
     file = None if output is None else _file(output)
     options = _options(config, topics=topics or (), since=since, until=until, sample=sample, window=window)
@@ -102,7 +102,7 @@ def _file(path: Path) -> ReportFile:
 
 
 def _options(path: Path, **asked: Any) -> AuditOptions:
-    from bridge.pipeline.java import java_problem
+    from bridge.pipeline.driver.java import java_problem
     from bridge.spark.auditing.options import OF_THE_COMMAND, read_options
 
     props = read_connector(path)

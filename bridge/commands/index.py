@@ -45,7 +45,7 @@ def index(
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     from bridge.errors import OperationRefused
-    from bridge.pipeline.spark_problem import SparkProblem
+    from bridge.pipeline.driver.spark_problem import SparkProblem
     from bridge.spark.indexing.index import IndexJobFailed
 
     try:
@@ -74,8 +74,8 @@ def index(
 def _index(path: Path, interval: float | None) -> Index:
     """Raises ConfigRejected, KafkaFailure, OperationRefused, JobFailed and SparkProblem."""
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.pipeline.java import java_problem
-    from bridge.pipeline.jobs import SparkJobs
+    from bridge.pipeline.driver.java import java_problem
+    from bridge.pipeline.driver.jobs import SparkJobs
     from bridge.spark.indexing.index import Index
     from connectors.source.options import SourceOptions
 

@@ -129,7 +129,7 @@ def _kind(config: Mapping[str, str]) -> Kind:
 
 def _submitted(config: dict[str, str]) -> dict[str, str]:
     """The configuration with the settings that spark-submit was given, if it was spark-submit that started us."""
-    from bridge.pipeline.submitted import contradictions, is_submitted, merged, submitted_settings
+    from bridge.pipeline.driver.submitted import contradictions, is_submitted, merged, submitted_settings
 
     if not is_submitted():
         return config
@@ -191,7 +191,7 @@ async def _replicate(
 ) -> int:
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     from bridge.kafka.clusters import KafkaClusters
-    from bridge.pipeline.launch import DriverPipelines
+    from bridge.pipeline.driver.launch import DriverPipelines
 
     pipelines: Pipelines = DriverPipelines()
     clusters = KafkaClusters()

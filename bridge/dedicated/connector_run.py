@@ -36,7 +36,7 @@ _EMPTY_SECONDS = 0.1
 """Between polls that the service answers at once and without records."""
 _FIRST_PAUSE, _MOST_PAUSE = 0.2, 5.0
 _STOP_SECONDS = 20.0
-"""What is copied but not committed yet takes this long at most (bridge.pipeline.launch)."""
+"""What is copied but not committed yet takes this long at most (bridge.pipeline.driver.launch)."""
 _OVER = ("stopped", "failed", "caught_up")
 
 

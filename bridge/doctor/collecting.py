@@ -20,7 +20,7 @@ from bridge.kafka.config.settings import client_settings, producer_settings
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.lookups import FindTime
 from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
-from bridge.pipeline.layout_records import Claim
+from bridge.pipeline.layouts.records import Claim
 from connectors.base import COPYING_KINDS, Kind
 from connectors.ports import ClientCheck, Cluster
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 
 from bridge.doctor.facts import MachineFacts, Unknown
-from bridge.pipeline.java import java_path, major_version
+from bridge.pipeline.driver.java import java_path, major_version
 
 _SECONDS = 10.0
 

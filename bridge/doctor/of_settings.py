@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, unknown
-from bridge.pipeline.java import LEAST
+from bridge.pipeline.driver.java import LEAST
 from connectors.base import COPYING_KINDS
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK

@@ -12,7 +12,7 @@ from bridge.mm2.filters import GroupFilter, TopicFilter, should_replicate_topic
 from bridge.mm2.replication_policy import ReplicationPolicy, counterpart
 from bridge.model.copying import TAKE_OVER_FROM
 from bridge.model.values import Side
-from bridge.pipeline.layouts import connector_id
+from bridge.pipeline.layouts.slots import connector_id
 from connectors.base import COPYING_KINDS, Kind
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS

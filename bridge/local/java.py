@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from bridge.local.errors import LocalStackError
-from bridge.pipeline.java import LEAST, major_version
+from bridge.pipeline.driver.java import LEAST, major_version
 
 
 def find_java() -> Path:

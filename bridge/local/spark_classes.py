@@ -70,8 +70,8 @@ def _archive() -> Path:
 
 def _run() -> None:
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.pipeline.jobs import SparkJobs
-    from bridge.pipeline.layouts import Slice
+    from bridge.pipeline.driver.jobs import SparkJobs
+    from bridge.pipeline.layouts.slots import Slice
     from connectors.source.options import SourceOptions
 
     nowhere = "127.0.0.1:1"

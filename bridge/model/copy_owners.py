@@ -1,4 +1,4 @@
-"""Words the errors of a connector whose copies belong to another one (see bridge.pipeline.claims)."""
+"""Words the errors of a connector whose copies belong to another one (see bridge.pipeline.layouts.claims)."""
 
 from __future__ import annotations
 

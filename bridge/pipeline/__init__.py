@@ -1,1 +1,1 @@
-"""Copying on Spark: layouts and slices, the copy loop, the driver. The only room that imports pyspark."""
+"""Copying on Spark: layouts, slices, the driver. Right here is what changes positions of a stopped connector."""

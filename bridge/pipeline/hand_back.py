@@ -17,8 +17,8 @@ from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import Side
-from bridge.pipeline.claims import owned, withdrawn
-from bridge.pipeline.fencing import driver, shut_out
+from bridge.pipeline.layouts.claims import owned, withdrawn
+from bridge.pipeline.layouts.fencing import driver, shut_out
 from bridge.pipeline.positions import committed_runs, positions, stopped, topic_ids
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
 

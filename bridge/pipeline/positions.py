@@ -13,9 +13,9 @@ from bridge.kafka.state_topics import read_committed, verify_compacted
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import CopyId, TopicPartition
-from bridge.pipeline.claims import owned, ownership
-from bridge.pipeline.layout_records import LayoutTopic
-from bridge.pipeline.state import layout_topic, state_topics
+from bridge.pipeline.layouts.claims import owned, ownership
+from bridge.pipeline.layouts.records import LayoutTopic
+from bridge.pipeline.layouts.state import layout_topic, state_topics
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 

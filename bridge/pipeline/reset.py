@@ -18,10 +18,10 @@ from bridge.kafka.consumer.log_bounds import all_bounds, offsets_at_times
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Gap, GapKind, PipelineSpec
 from bridge.model.values import CopyId, Side, TopicPartition
-from bridge.pipeline.fencing import driver, shut_out
-from bridge.pipeline.gaps import ledger_entry
-from bridge.pipeline.layout_records import LayoutTopic
+from bridge.pipeline.layouts.fencing import driver, shut_out
+from bridge.pipeline.layouts.records import LayoutTopic
 from bridge.pipeline.positions import committed_runs, positions, sent_elsewhere, stopped, topic_ids
+from bridge.pipeline.slices.gaps import ledger_entry
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.reset_positions import (
     Destination,

@@ -36,7 +36,7 @@ def rounds_context() -> RoundsContext:
     """Called in the rounds process, inside its running event loop."""
     from bridge.kafka.clusters import KafkaClusters
     from bridge.kafka.gc_tuning import collect_seldom
-    from bridge.pipeline.launch import DriverPipelines
+    from bridge.pipeline.driver.launch import DriverPipelines
     from connectors.registry import KINDS
 
     collect_seldom()

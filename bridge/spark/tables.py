@@ -27,7 +27,7 @@ from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.readiness_records import decode
-from bridge.pipeline.gaps import read_ledger
+from bridge.pipeline.slices.gaps import read_ledger
 from bridge.spark.group_rounds import Rounds, last_round
 from bridge.translation.runs.runs import decode_change
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from bridge.pipeline.workers import without_zips
+from bridge.pipeline.slices.workers import without_zips
 from bridge.spark import decoding, internal_topics, records
 from bridge.spark.writing import tasks
 

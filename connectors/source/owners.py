@@ -1,7 +1,7 @@
 """Checks whether a configuration would copy topics that a running connector copies. Pure.
 
-The driver sees the claims of all connectors of the source alias and refuses in any case (bridge.pipeline.claims); this
-tells an operator before anything is started.
+The driver sees the claims of all connectors of the source alias and refuses in any case (see
+bridge.pipeline.layouts.claims); this tells an operator before anything is started.
 """
 
 from __future__ import annotations

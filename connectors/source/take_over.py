@@ -2,7 +2,7 @@
 
 They are read once for every partition while a task is active, by the shim. Until then a partition is not copied: it
 would begin at `consumer.auto.offset.reset`, and be on the target twice. Partitions that have a run go on from there,
-whatever a stock mirror has left (bridge.pipeline.gaps).
+whatever a stock mirror has left (bridge.pipeline.slices.gaps).
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def test_no_child_of_the_service_inherits_a_token(composed: Composed) -> None:
     service = composed.service.process.pid
     assert READ_TOKEN.encode() in Path(f"/proc/{service}/environ").read_bytes(), "it was given one"
     inherited = dict(environments(service))
-    for part in (b"bridge.service.rounds.main", b"bridge.pipeline.driver", b"java", b"pyspark"):
+    for part in (b"bridge.service.rounds.main", b"bridge.pipeline.driver.main", b"java", b"pyspark"):
         assert any(part in command and environment for command, environment in inherited.items()), part
     assert not any(READ_TOKEN.encode() in environment for environment in inherited.values())
 

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
-from bridge.pipeline.spark_settings import JAVA_OPTIONS
+from bridge.pipeline.driver.spark_settings import JAVA_OPTIONS
 from tests.e2e.flow import LEASE_MS, WAIT
 from tests.support import Record, commit, create_topic, eventually, numbered, produce, read, unique
 from tests.support.jwts import unsigned
@@ -458,7 +458,7 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
         assert listening(machine) == {"0000000000000000FFFF00000100007F"}
         plot.search_spark()
         refused(plot, mark, provider)
-        (driver,) = processes(plot.service.process.pid, "bridge.pipeline.driver")
+        (driver,) = processes(plot.service.process.pid, "bridge.pipeline.driver.main")
         os.kill(driver, signal.SIGKILL)
         copied(50)
         checkpoints, heartbeats = unique("checkpoints"), unique("heartbeats")

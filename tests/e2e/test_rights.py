@@ -384,7 +384,7 @@ def test_an_index_needs_exactly_its_rights(
     scenario: RightsScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without Spark, which has nothing to do with clusters but by the tasks."""
-    monkeypatch.setattr("bridge.pipeline.jobs.SparkJobs", lambda *_: InProcess())
+    monkeypatch.setattr("bridge.pipeline.driver.jobs.SparkJobs", lambda *_: InProcess())
     cases = index_cases(scenario)
     scenario.grant(cases)
     *others, making = sorted(cases, key=lambda case: case.right.operation == "CREATE")

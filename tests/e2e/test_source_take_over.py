@@ -221,7 +221,7 @@ def test_before_a_take_over_the_index_answers_and_after_it_our_runs(
     """Offsets of every kind without the source: what stock has copied and the index covers, what stock copied after
     that, and what ours has copied."""
     indexed, by_stock, by_ours = 60, 80, 110
-    monkeypatch.setattr("bridge.pipeline.jobs.SparkJobs", lambda *_: InProcess())
+    monkeypatch.setattr("bridge.pipeline.driver.jobs.SparkJobs", lambda *_: InProcess())
     mirror = Mirror(unique_flow)
     file = tmp_path / "index.json"
     file.write_text(json.dumps({**mirror.config, "name": "index"}))

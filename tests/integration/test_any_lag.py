@@ -13,7 +13,7 @@ import pytest
 from bridge.kafka.consumer.fetcher import Fetcher
 from bridge.local import NO_AUTHORITIES, BridgeService, LocalStack
 from bridge.model.values import TopicPartition
-from bridge.pipeline import copier
+from bridge.pipeline.slices import copier
 from bridge.translation.runs import holes, partition_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.perf.group_rounds import DirectTasks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layout_records import LayoutRecord, read_layouts
+from bridge.pipeline.layouts.records import LayoutRecord, read_layouts
 from tests.integration.test_copying import varied
 from tests.support import create_topic, produce, unique
 from tests.support.pipeline import CopyFlow

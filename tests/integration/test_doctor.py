@@ -15,7 +15,7 @@ from bridge.cli import app
 from bridge.local.broker import Broker
 from bridge.local.clusters import Cluster
 from bridge.local.security import Security
-from bridge.pipeline.layout_records import Claim
+from bridge.pipeline.layouts.records import Claim
 from connectors.registry import KINDS
 from tests.support import (
     Record,

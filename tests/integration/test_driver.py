@@ -18,7 +18,7 @@ import httpx
 
 from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineSpec, PipelineState
-from bridge.pipeline.launch import DriverPipeline, DriverPipelines
+from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
 from tests.integration.test_copying import varied
 from tests.support import eventually, produce
 from tests.support.pipeline import CopyFlow
@@ -50,7 +50,7 @@ def copied(pipeline: DriverPipeline) -> int:
     return sum(each.position for each in pipeline.status.progress.values())
 
 
-def python_workers(driver: int, module: str = "bridge.pipeline.workers") -> list[int]:
+def python_workers(driver: int, module: str = "bridge.pipeline.slices.workers") -> list[int]:
     """Processes in which Spark runs slices: forks of its Python daemon (`module`), below the driver's JVM."""
     parents: dict[int, int] = {}
     daemons: set[int] = set()

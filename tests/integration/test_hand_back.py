@@ -14,7 +14,7 @@ from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineState, Transform
 from bridge.model.values import TopicPartition
 from bridge.pipeline.hand_back import hand_back
-from bridge.pipeline.layout_records import read_layouts
+from bridge.pipeline.layouts.records import read_layouts
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack
 from tests.support import (
     Record,

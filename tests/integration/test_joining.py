@@ -13,9 +13,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import fence, producer_settings
 from bridge.local import Cluster, eventually
 from bridge.model.values import Side, TopicPartition
-from bridge.pipeline.additions import additions_key
-from bridge.pipeline.copier import Copier
-from bridge.pipeline.layouts import transactional_id
+from bridge.pipeline.layouts.additions import additions_key
+from bridge.pipeline.layouts.slots import transactional_id
+from bridge.pipeline.slices.copier import Copier
 from tests.support import Record, numbered, produce
 from tests.support.pipeline import CopyFlow, InProcess
 

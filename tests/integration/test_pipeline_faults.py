@@ -25,7 +25,7 @@ from bridge.local import Broker, Cluster, LocalStack, Security, eventually, kafk
 from bridge.local.errors import WaitTimedOut
 from bridge.model.copying import PipelineState
 from bridge.model.values import Side, TopicPartition
-from bridge.pipeline.layouts import Slice, transactional_id
+from bridge.pipeline.layouts.slots import Slice, transactional_id
 from tests.conftest import chosen_clusters
 from tests.integration.test_pipeline_gaps import ledger
 from tests.integration.test_pipeline_records import open_transaction

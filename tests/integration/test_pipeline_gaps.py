@@ -13,7 +13,7 @@ from bridge.kafka.consumer.broker_fetcher import BrokerFetcher
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
-from bridge.pipeline.gaps import read_ledger
+from bridge.pipeline.slices.gaps import read_ledger
 from tests.integration.test_pipeline_records import open_transaction
 from tests.support import (
     Record,

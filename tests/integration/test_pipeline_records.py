@@ -174,7 +174,7 @@ def test_timestamps_outside_of_the_targets_limits(flow: CopyFlow, policy: str) -
 def test_a_poison_record_behind_more_than_is_held_in_flight(
     flow: CopyFlow, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.pipeline.slices.InFlightWindow", partial(InFlightWindow, 20_000))
+    monkeypatch.setattr("bridge.pipeline.slices.running.InFlightWindow", partial(InFlightWindow, 20_000))
     monkeypatch.setattr("bridge.kafka.network.in_flight.MOST", 20_000)
     topic = flow.topic(2, remote={"message.timestamp.before.max.ms": str(24 * 3600 * 1000)})
     records = [Record(b"x" * 900, timestamp=NOW, partition=number % 2) for number in range(300)]

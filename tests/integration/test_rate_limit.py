@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layout_records import read_layouts
-from bridge.pipeline.rate_limit import STALL
+from bridge.pipeline.layouts.records import read_layouts
+from bridge.pipeline.slices.rate_limit import STALL
 from tests.integration.test_driver import driven, until
 from tests.support import Record, bounds, eventually, produce
 from tests.support.pipeline import CopyFlow

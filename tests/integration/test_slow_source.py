@@ -11,7 +11,7 @@ import pytest
 
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
-from bridge.pipeline.layouts import Slice
+from bridge.pipeline.layouts.slots import Slice
 from tests.conftest import chosen_clusters
 from tests.support import Record, produce
 from tests.support.far import far_cluster

@@ -15,7 +15,7 @@ import pytest
 from bridge.kafka.record.batch import CONTROL, RawBatch, parse
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
-from bridge.pipeline.layouts import Slice
+from bridge.pipeline.layouts.slots import Slice
 from tests.conftest import chosen_clusters
 from tests.support import Record, numbered, produce, unique
 from tests.support.far import FarBroker, far_cluster

@@ -19,7 +19,7 @@ import pytest
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
 from bridge.model.copying import Transform
-from bridge.pipeline.archive import python
+from bridge.pipeline.driver.archive import python
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, driven, until
 from tests.integration.test_replicate import WAIT, config

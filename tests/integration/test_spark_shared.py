@@ -9,7 +9,7 @@ from functools import partial
 
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
-from bridge.pipeline.launch import DriverPipeline, DriverPipelines
+from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, until
 from tests.support import produce
@@ -23,7 +23,7 @@ def jvms() -> list[int]:
     """Of the Sparks that connectors share here: a session of another test, in this process, may have left its own."""
     return [
         jvm
-        for shared in processes(os.getpid(), "bridge.pipeline.shared_spark_main")
+        for shared in processes(os.getpid(), "bridge.pipeline.driver.shared_spark_main")
         for jvm in processes(shared, "org.apache.spark")
     ]
 

@@ -21,7 +21,7 @@ from bridge.mm2.records import Checkpoint, OffsetSync
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
-from bridge.pipeline.gaps import ledger_entry
+from bridge.pipeline.slices.gaps import ledger_entry
 from bridge.translation.runs.runs import OffsetRun
 from tests.support import (
     Record,

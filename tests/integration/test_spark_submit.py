@@ -66,10 +66,10 @@ def test_a_submitted_copy_loses_a_worker_and_its_driver_and_ends_with_spark(
         for each in workers:
             os.kill(each, signal.SIGKILL)
         more(100)
-        (driver,) = processes(process.pid, "bridge.pipeline.driver")
+        (driver,) = processes(process.pid, "bridge.pipeline.driver.main")
         os.kill(driver, signal.SIGKILL)
         more(200)
-        ours = [*processes(process.pid, "bridge.pipeline.driver"), *processes(process.pid, "submit.py")]
+        ours = [*processes(process.pid, "bridge.pipeline.driver.main"), *processes(process.pid, "submit.py")]
         assert len(processes(process.pid, "org.apache.spark")) <= 1, "one JVM for all drivers"
     finally:
         process.stop()

@@ -14,8 +14,8 @@ import pytest
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState, Transform
 from bridge.model.values import TopicPartition
-from bridge.pipeline import dropping
-from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
+from bridge.pipeline.layouts import dropping
+from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.integration.test_pipeline_gaps import ledger, values

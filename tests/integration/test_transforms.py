@@ -14,7 +14,7 @@ from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState, Transform
 from bridge.model.values import Evidence, Judgement, Side, TopicPartition, Verdict
-from bridge.pipeline.clock import TransactionClock
+from bridge.pipeline.slices.clock import TransactionClock
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs

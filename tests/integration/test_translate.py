@@ -25,7 +25,7 @@ from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.local.processes import ManagedProcess
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.pipeline.layout_records import Claim
+from bridge.pipeline.layouts.records import Claim
 from bridge.spark import translate_offsets
 from bridge.spark.indexing.index import Index
 from bridge.spark.indexing.task import PairedPart, PairTask
@@ -196,7 +196,7 @@ def test_what_is_wrong_with_a_data_frame_is_one_line(flow: CopyFlow, spark: Spar
 
 
 class InSpark:
-    """Runs tasks in a session that is there, in the place of bridge.pipeline.jobs.SparkJobs."""
+    """Runs tasks in a session that is there, in the place of bridge.pipeline.driver.jobs.SparkJobs."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
@@ -314,7 +314,7 @@ def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
         wait_mirrored(origin, target, [topic], worker)
         file = tmp_path / "index.json"
         file.write_text(json.dumps(props))
-        monkeypatch.setattr("bridge.pipeline.jobs.SparkJobs", lambda *_: InSpark(spark))
+        monkeypatch.setattr("bridge.pipeline.driver.jobs.SparkJobs", lambda *_: InSpark(spark))
         done = CliRunner().invoke(app, ["index", "--config", str(file), "--output", "json"])
         assert done.exit_code == 0, done.output
         before = runs_of(target, origin.name)

@@ -16,7 +16,7 @@ from bridge.local import Cluster, ConnectWorker, GivenCluster, LocalStack
 from bridge.local.broker import Broker
 from bridge.model.copying import Copied, PipelineState, Transform
 from bridge.model.values import TopicPartition
-from bridge.pipeline.launch import DriverPipeline
+from bridge.pipeline.driver.launch import DriverPipeline
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.watched_copy import Copy, Watch, median
 from tests.support import connector, create_topic, delete_topic, stock_config, unique, wait_mirrored
@@ -29,7 +29,7 @@ WITHIN = 1800.0
 Check = Callable[[str, str], None]
 _TRIES = 5
 _ROOT = Path(__file__).parents[2]
-_DRIVER, _WITHOUT_SPARK = "bridge.pipeline.driver", "tests.perf.without_spark"
+_DRIVER, _WITHOUT_SPARK = "bridge.pipeline.driver.main", "tests.perf.without_spark"
 
 
 @contextmanager

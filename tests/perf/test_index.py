@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local import LocalStack
-from bridge.pipeline.jobs import SparkJobs
+from bridge.pipeline.driver.jobs import SparkJobs
 from bridge.spark.indexing.index import Index
 from connectors.source.options import SourceOptions
 from tests.perf.loads import SCALE

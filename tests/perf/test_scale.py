@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from bridge.local import ConnectWorker, LocalStack
-from bridge.pipeline.launch import DriverPipeline
+from bridge.pipeline.driver.launch import DriverPipeline
 from tests.perf.jvms import copying_worker
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import WITHIN, Ours, Scene, in_turns, ours, roots, stock, stock_running, until, warm

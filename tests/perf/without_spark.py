@@ -1,6 +1,6 @@
 """The driver with plain processes instead of Spark's workers: what Spark adds is the difference.
 
-python -m tests.perf.without_spark    (standard input and output: bridge.pipeline.frames)
+python -m tests.perf.without_spark    (standard input and output: bridge.pipeline.driver.frames)
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from unittest import mock
 
 from bridge.kafka.gc_tuning import collect_seldom
-from bridge.pipeline import driver
-from bridge.pipeline.layouts import Slice
-from bridge.pipeline.slices import copy_slice
+from bridge.pipeline.driver import main as driver
+from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices.running import copy_slice
 
 
 def _run(work: Slice) -> str:

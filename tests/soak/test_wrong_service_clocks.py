@@ -53,8 +53,8 @@ def test_a_copy_goes_on_from_a_service_an_hour_ahead_to_one_an_hour_behind(
         flow.wait_there(group, {(topic, 0): copies[copied + 15].offset}, WAIT)
         for word in (
             "bridge.service.rounds",
-            "bridge.pipeline.driver",
-            "bridge.pipeline.workers",
+            "bridge.pipeline.driver.main",
+            "bridge.pipeline.slices.workers",
             "SparkSubmit",
         ):
             started = processes(service.process.pid, word)

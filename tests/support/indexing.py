@@ -8,8 +8,7 @@ from bridge.spark.indexing.task import PairedPart, PairTask
 
 
 class InProcess:
-    """Runs tasks one after the other, in the place of bridge.pipeline.jobs.SparkJobs. `before`: called before each
-    pass."""
+    """Runs tasks one after the other, in the place of SparkJobs. `before`: called before each pass."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self._before = before

@@ -27,9 +27,9 @@ from bridge.model.copying import (
     Transform,
 )
 from bridge.model.values import LogRecord, Side, TopicPartition
-from bridge.pipeline.layouts import Slice
-from bridge.pipeline.slices import copy_slice
-from bridge.pipeline.supervisor import Supervisor
+from bridge.pipeline.driver.supervisor import Supervisor
+from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices.running import copy_slice
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_evidence import ConsistentRuns

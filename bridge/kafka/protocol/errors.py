@@ -64,8 +64,8 @@ _CODES = frozenset(Errors)
 
 # A missing right is not among them: it is granted on the cluster, and whoever misses it goes on. That hides nothing:
 # a fetcher stops the partition instead of asking again, callers name the error and the right to grant (`trouble` in
-# health), topics that may not be read or written are left out by name (pipeline.denied), and for who waits for an end
-# (`until_caught_up`) it is permanent (pipeline.permanent_errors).
+# health), topics that may not be read or written are left out by name (pipeline.driver.denied), and for who waits
+# for an end (`until_caught_up`) it is permanent (pipeline.slices.permanent_errors).
 _PERMANENT = {
     KafkaFault.CREDENTIALS,
     KafkaFault.UNSUPPORTED,

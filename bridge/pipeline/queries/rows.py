@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from bridge.pipeline.layouts import Slice
-from bridge.pipeline.progress_row import SCHEMA
+from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.queries.arrow_function import arrow_function
 from bridge.pipeline.queries.sealing import new_key, seal
+from bridge.pipeline.slices.progress_row import SCHEMA
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

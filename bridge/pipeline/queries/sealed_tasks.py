@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from bridge.kafka.gc_tuning import collect_seldom
-from bridge.pipeline.progress_row import ProgressRow
 from bridge.pipeline.queries.sealing import unseal
-from bridge.pipeline.tasks import is_retry, progress
+from bridge.pipeline.slices.progress_row import ProgressRow
+from bridge.pipeline.slices.tasks import is_retry, progress
 
 _TYPES = {"at": pa.timestamp("us", "UTC"), "connector": pa.string(), "ended": pa.string()}
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in ProgressRow._fields])

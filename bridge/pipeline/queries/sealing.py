@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pyspark.serializers import CPickleSerializer
 
-from bridge.pipeline.layouts import Slice
+from bridge.pipeline.layouts.slots import Slice
 
 _PICKLES: Any = CPickleSerializer()
 _NONCE = 12

@@ -10,7 +10,7 @@ from bridge.audit.report import AuditReport, Outcome, extra_digests, name_copies
 from bridge.audit.wire import unpacked
 from bridge.errors import BridgeError, ErrorCode
 from bridge.model.values import TopicPartition
-from bridge.pipeline.spark_problem import error_line
+from bridge.pipeline.driver.spark_problem import error_line
 from bridge.spark.auditing.collecting import PATIENCE, Work, collect
 from bridge.spark.auditing.options import AuditOptions
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bridge.pipeline.jobs import SparkStart
+from bridge.pipeline.driver.jobs import SparkStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from bridge.logs.setup import WORKER, set_up_logs
-from bridge.pipeline.workers import without_zips
+from bridge.pipeline.slices.workers import without_zips
 from bridge.spark.auditing import comparing
 
 __all__ = ["comparing"]

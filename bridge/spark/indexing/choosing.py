@@ -9,7 +9,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.cluster import KafkaCluster
 from bridge.model.copying import Copied
 from bridge.model.values import CopyId, TopicInfo, TopicPartition
-from bridge.pipeline.layout_records import LayoutTopic
+from bridge.pipeline.layouts.records import LayoutTopic
 from bridge.translation.runs.partition_runs import PartitionRuns
 
 _COMPACT = "compact"

@@ -21,12 +21,12 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.values import CopyId, Side
-from bridge.pipeline.fencing import driver
-from bridge.pipeline.layout_records import LayoutTopic
-from bridge.pipeline.permanent_errors import permanent
+from bridge.pipeline.driver.spark_problem import error_line
+from bridge.pipeline.layouts.fencing import driver
+from bridge.pipeline.layouts.records import LayoutTopic
+from bridge.pipeline.layouts.state import layout_topic
 from bridge.pipeline.positions import committed_runs
-from bridge.pipeline.spark_problem import error_line
-from bridge.pipeline.state import layout_topic
+from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.spark.indexing.choosing import choose
 from bridge.spark.indexing.task import PairedPart, PairTask, pair_part, place
 from bridge.translation.pairing.pairing import Edge
@@ -37,7 +37,7 @@ NAME = "index of {alias}"
 
 
 class PairJobs(Protocol):
-    """Runs tasks in Spark: bridge.pipeline.jobs.SparkJobs."""
+    """Runs tasks in Spark: bridge.pipeline.driver.jobs.SparkJobs."""
 
     def results(
         self, work: Callable[[PairTask], PairedPart], items: Sequence[PairTask]

@@ -16,9 +16,9 @@ from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, Standing
 from bridge.model.state_records.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.pipeline import additions
-from bridge.pipeline.gaps import ledger_entry, read_ledger
-from bridge.pipeline.layout_records import (
+from bridge.pipeline.driver.progress_table import ProgressTable
+from bridge.pipeline.layouts import additions
+from bridge.pipeline.layouts.records import (
     Claim,
     LayoutRecord,
     SliceReport,
@@ -27,8 +27,8 @@ from bridge.pipeline.layout_records import (
     report_key,
     unreadable,
 )
-from bridge.pipeline.layouts import Slice
-from bridge.pipeline.progress_table import ProgressTable
+from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices.gaps import ledger_entry, read_ledger
 from bridge.service.state.source_offsets import pack_stored_offsets
 from bridge.spark.writing.commits import CommitRecord, SinkTask, WrittenTotals, unpacked
 from bridge.translation.runs.commit_times import encode_times

@@ -24,10 +24,10 @@ from bridge.commands import audit
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.local import eventually
 from bridge.model.values import TopicPartition
-from bridge.pipeline import submitting
+from bridge.pipeline.driver import submitting
 from bridge.spark.auditing import running, session
 from bridge.spark.auditing.options import AuditOptions
-from tests.unit.pipeline.test_connect import unused_port
+from tests.unit.pipeline.driver.test_connect_jobs import unused_port
 
 CONFIG = {
     "source.cluster.alias": "A",

@@ -30,7 +30,7 @@ from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.copy_owners import opposite_refusals
 from bridge.model.copying import Copied, Progress
 from bridge.model.values import Committed, GroupState, TopicPartition
-from bridge.pipeline.refusals import Refused
+from bridge.pipeline.slices.refusals import Refused
 from connectors.source.connector import KIND
 from connectors.source.take_over import _start
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log

@@ -27,7 +27,7 @@ from bridge.model.copying import (
     Progress,
 )
 from bridge.model.values import TopicPartition
-from bridge.pipeline import launch
+from bridge.pipeline.driver import launch
 from bridge.protocol.messages import CopyTotals
 from connectors.base import CopyReport, Summary
 from connectors.source import task

@@ -22,9 +22,9 @@ from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.copying import Copied
 from bridge.model.values import CopyId, GroupState, Side
-from bridge.pipeline import denied
-from bridge.pipeline.dropping import Dropper
-from bridge.pipeline.layout_records import read_layouts
+from bridge.pipeline.driver import denied
+from bridge.pipeline.layouts.dropping import Dropper
+from bridge.pipeline.layouts.records import read_layouts
 from tests.unit.pipeline.values import copied, spec
 
 SETTINGS = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"})

@@ -19,7 +19,7 @@ from bridge.logs.lines import JsonLines
 from bridge.logs.repeats import AGAIN_SECONDS, Repeats
 from bridge.model.cluster_names import cluster_name
 from bridge.model.values import Side
-from bridge.pipeline import jvm_logs
+from bridge.pipeline.driver import jvm_logs
 from connectors.outages import Outages
 
 NOW = 1_800_000_000.25

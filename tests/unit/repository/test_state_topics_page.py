@@ -14,8 +14,7 @@ from bridge.model.state_records.furthest import Furthest, FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import VALUES, MissingRecord, RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
-from bridge.pipeline.gaps import ledger_entry
-from bridge.pipeline.layout_records import (
+from bridge.pipeline.layouts.records import (
     MOST_SLOTS,
     Claim,
     LayoutRecord,
@@ -23,6 +22,7 @@ from bridge.pipeline.layout_records import (
     layout_key,
     report_key,
 )
+from bridge.pipeline.slices.gaps import ledger_entry
 from bridge.translation.runs.runs import OffsetRun
 from tests.support.pipeline_spec import SPEC
 

@@ -15,7 +15,7 @@ from bridge.model.copying import Gap, GapKind
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
-from bridge.pipeline.gaps import ledger_entry
+from bridge.pipeline.slices.gaps import ledger_entry
 from bridge.spark.decoding import StoredRecord, newest
 from bridge.spark.group_rounds import task_rounds
 from bridge.spark.internal_topics import SOURCES

@@ -220,7 +220,9 @@ def test_no_secret_of_the_configuration_is_in_an_error() -> None:
     assert "[hidden]" in message
 
 
-@pytest.mark.parametrize("module", ["bridge.pipeline.workers", "connectors.source.connector", "bridge.cli"])
+@pytest.mark.parametrize(
+    "module", ["bridge.pipeline.slices.workers", "connectors.source.connector", "bridge.cli"]
+)
 def test_without_transforms_nothing_of_arrow_is_imported(module: str) -> None:
     ask = f"import sys, {module}; print(*sorted({{'pyarrow', 'msgspec'}} & set(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from bridge.pipeline.layouts import Slice
+from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.queries.sealing import new_key, seal, unseal
 from tests.unit.pipeline.values import spec
 

@@ -340,8 +340,8 @@ def test_every_condition_of_the_docs_is_one_that_the_code_says() -> None:
         for name in (
             "bridge/service/answers/conditions.py",
             "bridge/service/state/not_running.py",
-            "bridge/pipeline/launch.py",
-            "bridge/pipeline/supervisor.py",
+            "bridge/pipeline/driver/launch.py",
+            "bridge/pipeline/driver/supervisor.py",
             "bridge/service/rounds/connector_runner.py",
             "bridge/errors.py",
         )

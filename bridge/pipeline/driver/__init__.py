@@ -1,0 +1,1 @@
+"""The driver process, from both ends: what starts it, and what runs in it."""

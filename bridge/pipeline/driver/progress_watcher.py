@@ -1,0 +1,256 @@
+"""Reads for the driver, while slices copy, their progress, gaps and reports."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from dataclasses import replace
+
+from bridge.errors import AWAY, KafkaFailure, KafkaFault
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import failure
+from bridge.logs.changes import Changes
+from bridge.model.cluster_names import cluster_name
+from bridge.model.copy_samples import CopySample
+from bridge.model.copying import Copied, Gap, PipelineSpec, Progress
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.state_records.unreadable import UnreadableRecords
+from bridge.model.values import Bounds, CopyId, LogRecord, Side, TopicPartition
+from bridge.pipeline.driver.denied import Rights
+from bridge.pipeline.driver.progress_table import ProgressTable
+from bridge.pipeline.layouts.records import SliceReport, report_key, unreadable
+from bridge.pipeline.slices.gaps import read_ledger
+
+log = logging.getLogger(__name__)
+
+GAPS_SHOWN = 100
+LOOK = 0.5
+"""Seconds between looks at the state topics, as long as something comes."""
+QUIET = 1.0
+"""Seconds between looks when nothing has come: a driver that waits costs little."""
+_AWAY = Changes(log, "does not answer", "answers again")
+ENDS_EVERY = 2.0
+"""Seconds between questions for the source's log ends."""
+
+
+class Watcher:
+    """Progress, gaps and errors as one driver has last read them; `run` keeps them current."""
+
+    def __init__(self, spec: PipelineSpec, source: NetworkClient, target: NetworkClient) -> None:
+        self._spec, self._source, self._target = spec, source, target
+        self._runs = TopicTail(target, spec.runs_topic, committed_only=True)
+        self._ledger = TopicTail(target, spec.gaps_topic, committed_only=True)
+        self._reports = TopicTail(target, spec.layout_topic)
+        self._unreadable = UnreadableRecords([spec.runs_topic, spec.gaps_topic, spec.layout_topic])
+        self._looking = asyncio.Lock()
+        self._news = False
+        """Whether the last look has read anything."""
+        self._asked = 0.0
+        self._layout = 0
+        self._partitions: Sequence[Copied] = ()
+        self._ids: Set[CopyId] = frozenset()
+        self._slice_reports: dict[int, SliceReport] = {}
+        self._own_errors: dict[str, str] = {}
+        self.rights = Rights(spec, source)
+        self._copies = ProgressTable(int(time.time() * 1000))
+        self.progress: dict[TopicPartition, Progress] = {}
+        self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
+        self.gap_counts: Counter[str] = Counter()
+        """Of the whole ledger, by kind."""
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Records that were left out, by state topic."""
+        return self._unreadable.counts
+
+    def new_layout(self, layout: int, partitions: Sequence[Copied], others: Set[CopyId]) -> None:
+        """Follows a new layout. `others`: what else the runs topic tells of."""
+        self._layout, self._partitions, self._slice_reports = layout, partitions, {}
+        self._ids = {each.id for each in partitions}
+        self._copies.keep(self._ids | others)
+        self.progress = {each.source: known for each in partitions if (known := self._copies.of(each.id))}
+
+    def join(self, partitions: Sequence[Copied]) -> None:
+        """Follows these too, which have joined the layout."""
+        self._partitions = [*self._partitions, *partitions]
+        self._ids |= {each.id for each in partitions}
+        self.progress |= {each.source: known for each in partitions if (known := self._copies.of(each.id))}
+
+    def weights(self) -> Mapping[TopicPartition, float]:
+        """Returns the cost of each partition so far, for the balance of the next layout."""
+        return {tp: float(each.bytes) for tp, each in self.progress.items()}
+
+    def drain_samples(self) -> list[CopySample]:
+        """Returns and clears the samples of these partitions since the last call."""
+        return self._copies.drain_samples(self._ids)
+
+    @property
+    def errors(self) -> list[str]:
+        slices = [each.error for _, each in sorted(self._slice_reports.items()) if each.error]
+        return list(dict.fromkeys([*slices, *self._own_errors.values()]))
+
+    @property
+    def failure(self) -> str:
+        return next((each.failure for each in self._slice_reports.values() if each.failure), "")
+
+    @property
+    def moved(self) -> bool:
+        return any(each.moved for each in self._slice_reports.values())
+
+    @property
+    def ended(self) -> str:
+        return next((each.ended for each in self._slice_reports.values() if each.ended), "")
+
+    async def with_current_ids(self, partitions: Sequence[Copied]) -> list[Copied]:
+        """The partitions with the ids that their topics have now; without the topics that are gone: the connector looks
+        for topics itself, and assigns them again when they are back. Raises KafkaFailure."""
+        here = await self._source.metadata(sorted({each.source.topic for each in partitions}))
+        there = await self._target.metadata(
+            sorted({copy.target_topic for each in partitions for copy in each.copies})
+        )
+        return [
+            replace(
+                each,
+                source_topic_id=one.topic_id,
+                target_topic_id=there[each.target_topic].topic_id,
+                also=tuple((topic, there[topic].topic_id) for topic, _ in each.also),
+            )
+            for each in partitions
+            if not (one := here[each.source.topic]).error
+            and each.source.partition in one.partitions
+            and all(
+                not (other := there[copy.target_topic]).error and each.source.partition in other.partitions
+                for copy in each.copies
+            )
+        ]
+
+    async def close(self) -> None:
+        await self.rights.close()
+
+    async def run(self) -> None:
+        """Reads until cancelled. What no look expects is an error as long as it lasts: without this task the driver
+        would show a copy that stands still and knows no error."""
+        while True:
+            try:
+                await self.look()
+            except Exception as error:
+                log.exception("progress can't be read")
+                self._own_errors["look"] = f"progress can't be read: {type(error).__name__}: {error}"
+            else:
+                self._own_errors.pop("look", None)
+            await asyncio.sleep(LOOK if self._news else QUIET)
+
+    async def look(self, *, ends: bool = False) -> None:
+        """Reads what is new. What can't be read is an error for the time being. `ends`: the source's log ends too, how
+        long ago they were asked for or not."""
+        async with self._looking:
+            self._news = False
+            await self._try("runs", Side.TARGET, self._read_runs())
+            await self._try("gaps", Side.TARGET, self._read_gaps())
+            await self._try("reports", Side.TARGET, self._read_reports())
+            if ends or time.monotonic() - self._asked > ENDS_EVERY:
+                self._asked = time.monotonic()
+                await self._try("ends", Side.SOURCE, self._ask_ends())
+            await self.rights.check(after_errors=bool(self.errors))
+            for line in self._unreadable.drain_lines():
+                log.warning("%s", line)
+
+    async def _try(self, what: str, side: Side, doing: Coroutine[None, None, None]) -> None:
+        cluster = cluster_name(side, self._spec.props)
+        try:
+            await doing
+        except KafkaFailure as error:
+            self._own_errors[what] = str(error)
+            if error.fault in AWAY:
+                _AWAY.failed(cluster, str(error), what)
+            return
+        self._own_errors.pop(what, None)
+        _AWAY.succeeded(cluster, what)
+
+    async def _read_runs(self) -> None:
+        await self._read(self._runs, self._run)
+
+    def _run(self, record: LogRecord) -> None:
+        copy = self._copies.apply(record)
+        if copy is not None and copy in self._ids and (now := self._copies.of(copy)) is not None:
+            self.progress[copy.source] = now
+
+    async def _read_gaps(self) -> None:
+        await self._read(self._ledger, self._gap, self._no_gaps)
+
+    def _no_gaps(self) -> None:
+        self.gaps.clear()
+        self.gap_counts.clear()
+
+    def _gap(self, record: LogRecord) -> None:
+        gap = read_ledger(record.key, record.value)
+        if gap is not None and gap.connector in ("", self._spec.name):
+            self.gaps.append(gap)
+            self.gap_counts[gap.kind.value] += 1
+
+    async def _read_reports(self) -> None:
+        await self._read(self._reports, self._report)
+
+    def _report(self, record: LogRecord) -> None:
+        if (why := unreadable(record.key, record.value)) is not None:
+            raise SchemaError(why)
+        report = SliceReport.decode(record.value)
+        if report is None or record.key != report_key(self._spec, report.slot):
+            return  # another connector's, which has layouts of its own
+        if report.layout == self._layout:
+            self._slice_reports[report.slot] = report
+
+    async def _read(
+        self,
+        tail: TopicTail,
+        apply: Callable[[LogRecord], None],
+        restarted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Reads to the end of the log as it is now. `restarted`: all of it comes again."""
+        while True:
+            part = await tail.read()
+            if part.restarted:
+                self._unreadable.restarted(tail.topic)
+                restarted()
+            self._news = self._news or bool(part.records)
+            for record in part.records:
+                try:
+                    apply(record)
+                except SchemaError as error:
+                    self._unreadable.add(tail.topic, record.offset, str(error))
+            self._unreadable.add_batches(tail.topic, part.unreadable)
+            if part.at_end:
+                return
+
+    async def _ask_ends(self) -> None:
+        # A new layout may come while the cluster is asked; its partitions are asked for at the next look.
+        partitions = self._partitions
+        tps = [each.source for each in partitions]
+        if not tps:
+            return
+        await self._source.metadata(sorted({tp.topic for tp in tps}))
+        logs = await bounds(self._source, tps, committed_only=self._spec.committed_only)
+        for copied in partitions:
+            each = logs[copied.source]
+            if copied.id not in self._ids or not isinstance(each, Bounds):
+                continue
+            if (now := self._copies.end(copied.id, each.end)) is not None:
+                self.progress[copied.source] = now
+        for each in logs.values():
+            if isinstance(each, KafkaFailure):
+                raise each  # a partition that can't be asked can't be copied either, and only this tells
+        for tp, now in self.progress.items():
+            if now.position > now.source_end >= 0:
+                # Read before the end was asked for: the log was cut back and its slice is about to see that, or
+                # somebody else has written a run.
+                copied_to = f"offset runs say that {tp.topic}-{tp.partition} is copied up to {now.position}"
+                raise failure(
+                    KafkaFault.OUT_OF_RANGE,
+                    "compare positions with the ends of the source's logs",
+                    f"{copied_to}, and its log ends at {now.source_end}",
+                )

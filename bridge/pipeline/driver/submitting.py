@@ -1,0 +1,133 @@
+"""The start of Spark's JVM, with nothing of a configuration where other users of the machine could read it: a command
+line is open to all of them, an environment to whoever has the same user.
+
+spark-submit reads the properties from a file that is in memory (bridge.kafka.config.memory_files) and empty once they
+are read, so that none stays whatever happens. On a system without such files it is one on the disk, of mode 0600, and
+removed at once, also by a process that ends meanwhile (leave_nothing).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bridge.kafka.config.memory_files import memory_file, path_of
+from bridge.pipeline.driver import submitted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_APART = "-XX:+PerfDisableSharedMem"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_on_the_disk: set[Path] = set()
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:")
+
+
+def start(settings: Mapping[str, str], own_java_options: str, folder: Path, tag: str) -> SparkContext:
+    """A context with these settings, or that of a JVM which runs already, without jobs of this tag. `own_java_options`
+    may be on a command line; `folder` is for what can't be in memory."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if submitted.is_submitted():
+        return submitted.context(settings, tag)
+    with ExitStack() as files:
+        held: list[int] = []
+
+        def path(name: str, text: str) -> str:
+            descriptor = files.enter_context(memory_file(text.encode()))
+            if descriptor is None:
+                return files.enter_context(_on_disk(folder / name, text))
+            held.append(descriptor)
+            return path_of(descriptor)
+
+        passed = dict(settings)
+        for key in JAVA_OPTIONS:
+            if (options := settings.get(key)) and options != own_java_options:
+                # java itself reads options from a file that an argument names by @. It must not copy them to one of its
+                # own then, where jps and jstat look (/tmp/hsperfdata_*).
+                passed[key] = f"@{path(key, java_arguments(f'{_APART} {options}'))}"
+        file = path("spark.properties", properties(passed))
+        with _environment(_ARGUMENTS, f"--load-spark-defaults --properties-file {file} {_given_arguments()}"):
+            launch: Callable[..., Any] = launch_gateway
+            gateway = launch(popen_kwargs={"pass_fds": tuple(held)})
+    return SparkContext(gateway=gateway, conf=SparkConf().setAll(list(settings.items())))
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """As a file of Java properties, whatever characters are in it."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def java_arguments(options: str) -> str:
+    """Options as the shell would split them, as a file of arguments that java reads."""
+    quoted = (each.replace("\\", "\\\\").replace('"', '\\"') for each in shlex.split(options))
+    return "".join(f'"{each}"\n' for each in quoted)
+
+
+def _escaped(text: str) -> str:
+    return "".join(each if each in _PLAIN else _as_utf16(each) for each in text)
+
+
+def _as_utf16(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def _given_arguments() -> str:
+    """Those of an operator, which end with what is to be started."""
+    return os.environ.get(_ARGUMENTS, "pyspark-shell")
+
+
+def leave_nothing() -> None:
+    """Removes what the start of Spark has on a disk. For a process that ends without waiting for the thread that starts
+    it."""
+    for path in list(_on_the_disk):
+        path.unlink(missing_ok=True)
+
+
+def leave_nothing_when_terminated() -> None:
+    """Does so before SIGTERM ends the process as ever. For the main thread; where files are in memory, nothing is to be
+    done."""
+    with memory_file(b"") as descriptor:
+        if descriptor is not None:
+            return
+
+    def end(number: int, _: object) -> None:
+        leave_nothing()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+@contextmanager
+def _on_disk(path: Path, text: str) -> Iterator[str]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    _on_the_disk.add(path)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield str(path)
+    finally:
+        path.unlink(missing_ok=True)
+        _on_the_disk.discard(path)
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,396 @@
+"""Layouts one after the other: made, run as jobs, ended when something has changed, begun anew when they break."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from bridge.backoff import Backoff
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.kafka.state_topics import read_committed
+from bridge.model.copy_samples import CopySample
+from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.values import Side
+from bridge.pipeline.driver.progress_watcher import Watcher
+from bridge.pipeline.driver.sharing import REDISTRIBUTE_SECONDS, Sharing
+from bridge.pipeline.driver.spark_problem import SparkProblem, error_line
+from bridge.pipeline.layouts.additions import MOST_BYTES, Addition, additions_key, encode, joining, spread
+from bridge.pipeline.layouts.claiming import claim
+from bridge.pipeline.layouts.claims import CopyTaken, lost_runs
+from bridge.pipeline.layouts.dropping import Dropper
+from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
+from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, layout_key
+from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance
+from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
+from bridge.pipeline.slices.permanent_errors import permanent
+from bridge.pipeline.slices.rate_limit import equal_shares
+
+log = logging.getLogger(__name__)
+
+LEASE = 3600.0
+"""Seconds that a layout holds at most: what bounds a slice that nobody can reach any more."""
+DRAIN = 5.0
+"""Seconds that slices have to commit and end before their workers are killed."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
+_LOOK, _FOLLOW = 0.02, 0.1
+"""Seconds between looks whether something has come to hold: while a layout changes, and while one is copied."""
+
+
+class Supervisor:
+    def __init__(self, spec: PipelineSpec) -> None:
+        self._spec = spec
+        self._assigned: list[Copied] | None = None
+        self._stop = False
+        self._job: Future[list[str]] | None = None
+        self._layout = LayoutRecord(0, 0)
+        self._copied: list[Copied] = []
+        """What the slices of the layout copy."""
+        self._added: list[list[Addition]] = []
+        """By slot, what has joined the layout."""
+        self._unfenced: int | None = None
+        """How many slots may have something open; None while only the layout topic can tell."""
+        self._taken: list[str] = []
+        """What is not copied, because other connectors own it."""
+        self._restarts = 0
+        self._state = PipelineState.STARTING
+        self._errors: list[str] = []
+        self._failure: str | None = None
+        self._code = ""
+        self._ui = ""
+        self._watcher: Watcher | None = None
+        self._dropper: Dropper | None = None
+        self._leader: TransactionalProducer | None = None
+        self._closing = contextlib.AsyncExitStack()
+
+    def assign(self, partitions: Sequence[Copied]) -> None:
+        # Another list means another layout: it is compared here once, and not at every look.
+        if (assigned := list(partitions)) != self._assigned:
+            self._assigned = assigned
+
+    def stop(self) -> None:
+        self._stop = True
+
+    def could_not_start(self, error: str, *, permanent: bool) -> None:
+        """Tells what keeps Spark from running slices."""
+        self._broke(error, permanent=permanent, code="spark" if permanent else "")
+
+    @property
+    def status(self) -> PipelineStatus:
+        watched = self._watcher
+        errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
+        copying = self._state is PipelineState.COPYING and errors
+        return PipelineStatus(
+            state=PipelineState.RETRYING if copying else self._state,
+            layout=self._layout.layout,
+            progress=dict(watched.progress) if watched else {},
+            gaps=tuple(watched.gaps) if watched else (),
+            gap_counts=dict(watched.gap_counts) if watched else {},
+            unreadable=watched.unreadable if watched else {},
+            errors=(*errors, *(watched.rights.errors if watched else ())),
+            failure=self._failure,
+            failure_code=self._code,
+            restarts=self._restarts,
+            spark_ui=self._ui,
+        )
+
+    def drain_samples(self) -> list[CopySample]:
+        """Returns and clears the samples of what was copied since the last call."""
+        return self._watcher.drain_samples() if self._watcher is not None else []
+
+    async def run(self, jobs: Jobs) -> None:
+        """Runs layouts until stopped, failed, or, with `until_caught_up`, done. Raises SparkProblem: Spark is gone."""
+        self._ui = jobs.ui
+        async with contextlib.AsyncExitStack() as stack:
+            self._closing = stack
+            source = NetworkClient(client_settings(Side.SOURCE, self._spec.props).raw)
+            stack.push_async_callback(source.close)
+            target = NetworkClient(client_settings(Side.TARGET, self._spec.props).raw)
+            stack.push_async_callback(target.close)
+            self._watcher = Watcher(self._spec, source, target)
+            stack.push_async_callback(self._watcher.close)
+            self._dropper = Dropper(self._spec, source, target)
+            watching = asyncio.create_task(self._watcher.run())
+            try:
+                await self._layouts(jobs, source, target)
+            finally:
+                watching.cancel()
+                await asyncio.wait({watching})
+                await self._watcher.look(ends=self._state is PipelineState.CAUGHT_UP)
+
+    async def _layouts(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        while not self._over():
+            began = time.monotonic()
+            try:
+                await self._one_layout(jobs, source, target)
+                continue
+            except CopyTaken as taken:
+                self._broke(str(taken), permanent=True, code="copy_taken")
+            except KafkaFailure as error:
+                self._broke(str(error), permanent=permanent(error, self._spec), code=error.fault.value)
+                if error.fault is KafkaFault.FENCED:
+                    return  # another driver makes the layouts now: ours would only be in its way
+            except Exception as error:
+                if lost := await asyncio.to_thread(jobs.lost):
+                    raise SparkProblem(lost) from None
+                log.exception("layout %d failed", self._layout.layout)
+                self._broke(f"the Spark job of layout {self._layout.layout} failed: {error_line(error)}")
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                backoff.reset()
+            await self._until(self._over, backoff.next())
+        with contextlib.suppress(KafkaFailure):
+            await self._end(jobs, target)
+
+    def _over(self) -> bool:
+        return self._stop or self._state in (PipelineState.FAILED, PipelineState.CAUGHT_UP)
+
+    def _broke(self, error: str, *, permanent: bool = False, code: str = "") -> None:
+        self._restarts += 1
+        self._errors = [error]
+        if permanent:
+            self._state, self._failure, self._code = PipelineState.FAILED, error, code
+        elif self._state is not PipelineState.FAILED:
+            self._state = PipelineState.RETRYING
+
+    # -- one layout ------------------------------------------------------------------------------------------------
+
+    async def _one_layout(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
+        """Makes a layout of the assigned partitions, and follows its job to the end. Raises KafkaFailure, and whatever
+        the job broke with."""
+        await self._until(lambda: self._stop or bool(self._assigned) or self._job is not None, None)
+        if self._stop:
+            return
+        assigned = self._assigned
+        assert assigned is not None
+        slices = await self._make(jobs, source, target, assigned)
+        watcher = self._watcher
+        assert watcher is not None
+
+        def changed() -> bool:
+            return self._stop or self._assigned is not assigned or watcher.rights.changed
+
+        if not slices:
+            self._state, self._errors = PipelineState.COPYING, []
+            await self._until(changed, None)
+            return
+        self._job = job = jobs.start(slices)
+        self._state, self._errors = PipelineState.COPYING, []
+        log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(assigned), len(slices))
+        renew = time.monotonic() + LEASE / 2
+
+        def over() -> bool:
+            ended = bool(watcher.moved or watcher.failure or watcher.ended)
+            return ended or changed() or job.done() or time.monotonic() > renew
+
+        if not self._layout.copied:
+            await self._until(lambda: over() or bool(watcher.progress), None)
+            if job.done():
+                await watcher.look()  # a short copy may end before anybody has looked
+            if watcher.progress:
+                self._layout = self._layout._replace(copied=True)
+                await self._write(self._layout)
+        while True:
+            await self._followed(over, slices)
+            if job.done() or self._stop or self._assigned is assigned:
+                break
+            joined = await self._join(jobs, source, target, slices)
+            if joined is None:
+                break
+            assigned = joined
+        if job.done():
+            await watcher.look()  # its slices reported why before they ended
+        if watcher.failure:
+            self._state, self._failure = PipelineState.FAILED, watcher.failure
+        if watcher.ended and not self._over():
+            self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
+        if watcher.moved:
+            await self._assign_current_ids(watcher)
+        if job.done():
+            self._job = None
+            ends = job.result()
+            if set(ends) == {CAUGHT_UP}:
+                self._state = PipelineState.CAUGHT_UP
+            elif not self._over():
+                self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
+                await self._until(self._over, _FIRST_PAUSE)
+
+    async def _join(
+        self, jobs: Jobs, source: NetworkClient, target: NetworkClient, slices: Sequence[Slice]
+    ) -> list[Copied] | None:
+        """Has the slices copy what was assigned since their layout was made, beside what they copy: new topics and
+        partitions pause nothing. Returns what is copied then, None where that needs a new layout: something that is
+        copied is no longer wanted, slots are free, or what is new shares something with the rest. Raises KafkaFailure
+        and CopyTaken."""
+        spec, watcher, assigned = self._spec, self._watcher, self._assigned or []
+        assert watcher is not None
+        alone = not (spec.until_caught_up or spec.transforms or self._layout.rates) and self._layout.copied
+        if not alone or watcher.rights.denied or watcher.rights.changed or len(slices) < jobs.slots:
+            return None
+        if joining(self._copied, assigned) is None or watcher.moved or watcher.failure or watcher.ended:
+            return None
+        await self._lead()
+        topic = await layout_topic(target, spec)
+        allowed = await watcher.rights.allowed(assigned)
+        copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        new = joining(self._copied, copied)
+        if new is None or watcher.rights.denied or topic.newest.layout != self._layout.layout:
+            return None
+        runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
+        lost = lost_runs(topic, runs.by_copy, spec.name)
+        held = [[*work.partitions, *(each.copied for each in self._added[work.slot])] for work in slices]
+        records: list[tuple[bytes, bytes | None]] = []
+        for work, share in zip(slices, spread(held, new, watcher.weights()), strict=True):
+            self._added[work.slot] += [
+                Addition(replace(each, copied_before=each.id.topics in lost), runs.by_copy[each.id])
+                for each in share
+            ]
+            if share:
+                value = encode(work, self._added[work.slot])
+                records.append((additions_key(spec, work.slot), value))
+        if any(len(value or b"") > MOST_BYTES for _, value in records):
+            return None
+        await self._leading.write(spec.layout_topic, records)
+        watcher.join(new)
+        self._copied = copied
+        log.info("layout %d: %d partitions added", self._layout.layout, len(new))
+        return assigned
+
+    async def _assign_current_ids(self, watcher: Watcher) -> None:
+        """Raises KafkaFailure."""
+        assigned = self._assigned
+        current = await watcher.with_current_ids(assigned or [])
+        if self._assigned is assigned:  # what was assigned meanwhile has ids of its own
+            self._assigned = current
+
+    async def _make(
+        self, jobs: Jobs, source: NetworkClient, target: NetworkClient, partitions: Sequence[Copied]
+    ) -> list[Slice]:
+        """The next layout. First the record that ends the slices of older ones; then they are waited for; then every
+        id that they or the new ones have is fenced, which closes what they left open; and only then is what they have
+        committed read.
+
+        Until all slots of older layouts are fenced, the record tells of as many as they had: if this fails in between,
+        the next driver has to fence them too.
+        """
+        spec, watcher, dropper = self._spec, self._watcher, self._dropper
+        assert watcher is not None
+        assert dropper is not None
+        await verify_state_topics(target, spec)
+        await self._lead()
+        topic = await layout_topic(target, spec)
+        before = topic.before
+        self._layout = self._layout if self._layout.layout else before  # what ends where we are refused
+        allowed = await watcher.rights.allowed(partitions)
+        copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
+        older = before.slots if self._unfenced is None else self._unfenced
+        self._unfenced = None
+        rates = equal_shares(spec.max_rate, len(shares)) if spec.max_rate and shares else ()
+        slots = max(1, older, len(shares))
+        self._layout = LayoutRecord(before.layout + 1, slots, copied=before.copied, rates=rates)
+        await self._write(self._layout)
+        self._copied, self._added = copied, [[] for _ in shares]
+        await self._drain(jobs)
+        await fence_slots(spec, self._layout.slots, topic.unversioned)
+        if dropped := forget_unversioned(spec, topic):
+            await self._leading.write(spec.layout_topic, dropped)
+        self._unfenced = max(1, len(shares))
+        copies = [copy.id for each in copied for copy in each.copies]
+        runs = by_copy(await read_committed(target, spec.runs_topic), copies)
+        lost = lost_runs(topic, runs.by_copy, spec.name)
+        pairs = {copy.id.topics for each in partitions for copy in each.copies}
+        gone = await dropper.drop(self._leading, topic, runs.others, pairs)
+        watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
+        secret = secrets.token_bytes(32)
+        return [
+            Slice(
+                spec,
+                self._layout.layout,
+                slot,
+                LEASE,
+                [replace(each, copied_before=each.id.topics in lost) for each in share],
+                [record for each in share for copy in each.copies for record in runs.by_copy[copy.id]],
+                rates[slot] if rates else 0,
+                secret,
+            )
+            for slot, share in enumerate(shares)
+        ]
+
+    async def _followed(self, over: Callable[[], bool], slices: Sequence[Slice]) -> None:
+        """Waits for the end of a layout, and moves shares of its limit to the slices that have use for them."""
+        several = len(self._layout.rates) > 1
+        sharing = Sharing(self._spec.max_rate, slices) if several else None
+        while not await self._until(over, None if sharing is None else REDISTRIBUTE_SECONDS, look=_FOLLOW):
+            assert sharing is not None
+            assert self._watcher is not None
+            rates = sharing.shares(self._watcher.progress, self._layout.rates, time.monotonic())
+            if rates is None:
+                continue
+            try:
+                await self._lead()
+                await self._write(layout := self._layout._replace(rates=rates))
+            except KafkaFailure as error:
+                if error.fault is KafkaFault.FENCED:
+                    raise
+                log.info("the rate limit was not redistributed between slices: %s", error)
+            else:
+                self._layout = layout
+
+    async def _end(self, jobs: Jobs, target: NetworkClient) -> None:
+        """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""
+        if self._leader is not None:
+            await self._lead()
+            await self._write(self._layout._replace(stop=True))
+        await self._drain(jobs)
+        await fence_slots(self._spec, self._layout.slots, None)
+        if self._state is not PipelineState.FAILED and self._state is not PipelineState.CAUGHT_UP:
+            self._state = PipelineState.STOPPED
+
+    async def _drain(self, jobs: Jobs) -> None:
+        """Waits for the job's slices; kills those that are not done in time."""
+        job = self._job
+        if job is None:
+            return
+        if not await self._until(job.done, DRAIN):
+            log.warning("killing slices that did not end within %.0f s after their layout", DRAIN)
+            jobs.cancel()
+            await self._until(job.done, DRAIN)
+        self._job = None
+
+    async def _lead(self) -> None:
+        """Takes the driver's id, or closes what the last try has left open under it: nobody could read behind that what
+        the newest layout is. Raises KafkaFailure; FENCED when another driver has taken over."""
+        if self._leader is None:
+            leader = driver(self._spec)
+            self._closing.push_async_callback(leader.close)
+            await leader.start()
+            self._leader = leader
+        elif self._leader.open:
+            await self._leader.abort()
+
+    async def _write(self, record: LayoutRecord) -> None:
+        """Raises KafkaFailure; FENCED when another driver has taken over."""
+        await self._leading.write(self._spec.layout_topic, [(layout_key(self._spec), record.value())])
+
+    @property
+    def _leading(self) -> TransactionalProducer:
+        assert self._leader is not None, "_lead comes first"
+        return self._leader
+
+    async def _until(self, holds: Callable[[], bool], patience: float | None, *, look: float = _LOOK) -> bool:
+        """Whether it came to hold in time."""
+        end = None if patience is None else time.monotonic() + patience
+        while not holds():
+            if end is not None and time.monotonic() >= end:
+                return False
+            await asyncio.sleep(look)
+        return True

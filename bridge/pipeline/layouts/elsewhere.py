@@ -1,0 +1,150 @@
+"""Reads what connectors of other source aliases copy to the same cluster: each alias has a layout topic of its own.
+
+A topic that two sources are copied to is a mixture of both, which nobody can take apart again. So whoever comes second
+is refused, unless its configuration names the first (`bridge.merge.with`).
+
+No log orders the claims of two aliases. So each connector writes a claim that is not settled, and then looks for those
+of others. Of two that are not settled the one with the smaller name of its layout topic goes first: the other one
+withdraws when it sees it, or had looked before and settles. So the first one waits until the other has done either.
+So do two that copy one topic in opposite directions under one name (LegacyReplicationPolicy), each in its own target;
+one that owns its claims and had stopped says first that it is starting, which is seen as not settled.
+Exactly one settles (tests/unit/pipeline/layouts/test_claiming.py tries the orders in which they may read and write).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.state_topics import read_committed
+from bridge.model.copy_owners import OtherCopy, TopicPair
+from bridge.model.copying import PipelineSpec
+from bridge.model.values import LogRecord
+from bridge.pipeline.layouts.records import (
+    layout_key,
+    read_claims,
+    read_layouts,
+    unversioned_layout_key,
+)
+
+log = logging.getLogger(__name__)
+
+_AT_A_TIME = 16
+DECIDED_SECONDS = 30.0
+"""How long a connector waits for another one to settle or withdraw its claim: one that has died does neither."""
+LOOK_SECONDS = 0.1
+_HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
+
+
+async def mixed(
+    spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
+) -> dict[TopicPair, OtherCopy]:
+    """Returns the pairs whose target topic a connector of another source alias copies to, with its copy. Layout topics
+    that we may not read are passed over. Raises KafkaFailure."""
+    names = [name for name in await target.topic_names() if is_layout_topic(name)]
+    slots = asyncio.Semaphore(_AT_A_TIME)
+
+    async def read(name: str) -> Sequence[LogRecord]:
+        async with slots:
+            try:
+                return await read_committed(target, name)
+            except KafkaFailure as failure:
+                if failure.fault not in _HIDDEN:
+                    raise
+                log.info(
+                    "can't read layout topic %s, so its connectors are not checked for copies of the same topics: %s",
+                    name,
+                    failure,
+                )
+                return ()
+
+    others = [name for name in names if name != spec.layout_topic]
+    records = await asyncio.gather(*map(read, others))
+    return mixtures(spec, dict(zip(others, records, strict=True)), pairs)
+
+
+async def decided(
+    spec: PipelineSpec, look: Callable[[], Awaitable[dict[TopicPair, OtherCopy]]]
+) -> dict[TopicPair, OtherCopy]:
+    """Returns what `look` does (`mixed`, `opposite`), once all connectors that come behind this one have settled their
+    claims or withdrawn them, or time is over. Raises KafkaFailure."""
+    end = time.monotonic() + DECIDED_SECONDS
+    while True:
+        others = await look()
+        late = {each for each in others.values() if not before(spec, each)}
+        if not late:
+            return others
+        if time.monotonic() >= end:
+            named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
+            log.warning(
+                "waited %.0f s for %s to settle or withdraw its claim: %s does not copy these topics now",
+                DECIDED_SECONDS,
+                named,
+                spec.name,
+            )
+            return others
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def before(spec: PipelineSpec, other: OtherCopy) -> bool:
+    """Whether the copy goes to the other connector, where this one claims it too. Pure."""
+    return other.settled or other.where < spec.layout_topic
+
+
+async def opposite(
+    spec: PipelineSpec, source: NetworkClient, pairs: Collection[TopicPair]
+) -> dict[TopicPair, OtherCopy]:
+    """Returns the pairs that a connector from the target back to the source copies the other way round, or is about to,
+    with its copy. Raises KafkaFailure."""
+    if not spec.opposite_layouts or spec.opposite_layouts not in await source.topic_names():
+        return {}
+    return loops(spec, await read_committed(source, spec.opposite_layouts), pairs)
+
+
+def loops(
+    spec: PipelineSpec, records: Sequence[LogRecord], pairs: Collection[TopicPair]
+) -> dict[TopicPair, OtherCopy]:
+    """Decides `opposite` from the records of the other direction's layout topic. A connector that has stopped copies
+    nothing, unless it has claimed the copy since: then it starts again. Pure."""
+    first = {pair: held[0] for pair, held in read_claims(records).items()}
+    offsets = {record.key: record.offset for record in records}
+    stopped_at: dict[str, int] = {}
+    for owner in {claim.connector for claim in first.values()}:
+        of_owner = replace(spec, name=owner)
+        stopped = read_layouts(records, of_owner).newest.stop
+        at = max(offsets.get(key(of_owner), -1) for key in (layout_key, unversioned_layout_key))
+        stopped_at[owner] = at if stopped else -1
+    return {
+        pair: OtherCopy(claim.connector, pair[1], spec.opposite_layouts, claim.settled and not claim.starting)
+        for pair in pairs
+        if (claim := first.get((pair[1], pair[0])))
+        and offsets.get(claim.key(), 0) > stopped_at[claim.connector]
+    }
+
+
+def is_layout_topic(name: str) -> bool:
+    """Whether it is one of some alias, whatever the separator of its connectors is."""
+    return name.startswith("mm2-layout") and name.endswith("internal")
+
+
+def mixtures(
+    spec: PipelineSpec, topics: Mapping[str, Iterable[LogRecord]], pairs: Collection[TopicPair]
+) -> dict[TopicPair, OtherCopy]:
+    """Decides `mixed` from the records of the other layout topics: of several copies the one that goes first. Pure."""
+    targets: dict[str, OtherCopy] = {}
+    for name, records in topics.items():
+        for (source, target), (claim, *_) in read_claims(records).items():
+            copy = OtherCopy(claim.connector, source, name, claim.settled)
+            first = targets.get(target)
+            if copy.connector not in spec.merge_with and (first is None or _rank(copy) < _rank(first)):
+                targets[target] = copy
+    return {pair: targets[pair[1]] for pair in pairs if pair[1] in targets}
+
+
+def _rank(copy: OtherCopy) -> tuple[bool, str]:
+    return not copy.settled, copy.where

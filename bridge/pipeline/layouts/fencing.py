@@ -1,0 +1,45 @@
+"""Fences slices and drivers of a connector off by their transactional ids, so that they commit nothing more (see
+state)."""
+
+from __future__ import annotations
+
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import TransactionalProducer, fence, producer_settings
+from bridge.model.copying import PipelineSpec
+from bridge.model.values import Side
+from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, unversioned_layout_key
+from bridge.pipeline.layouts.slots import transactional_id, unescaped_id
+from bridge.pipeline.layouts.state import layout_topic
+
+
+def driver(spec: PipelineSpec) -> TransactionalProducer:
+    """Holds the driver's transactional id once it is started: nobody else makes layouts then."""
+    return TransactionalProducer(producer_settings(Side.TARGET, spec.props), transactional_id(spec, "driver"))
+
+
+async def fence_slots(spec: PipelineSpec, slots: int, unversioned: LayoutRecord | None) -> None:
+    """Aborts the transactions that slices have open; none of the slices can commit after this. Raises KafkaFailure."""
+    ids = [transactional_id(spec, slot) for slot in range(slots)]
+    if unversioned is not None:
+        old = ["driver", *range(unversioned.slots)]
+        ids += [
+            each
+            for who in old
+            if (each := unescaped_id(spec, who)) not in (*ids, transactional_id(spec, who))
+        ]
+    await fence(producer_settings(Side.TARGET, spec.props), ids)
+
+
+async def shut_out(spec: PipelineSpec, target: NetworkClient, leader: TransactionalProducer) -> None:
+    """Ends the connector's copying for good: slices that still run commit nothing more, and a driver that still runs
+    makes no layout. `leader`: its driver(), started. Raises KafkaFailure."""
+    topic = await layout_topic(target, spec)
+    before = topic.before
+    stopped = LayoutRecord(before.layout + 1, max(1, before.slots), stop=True, copied=before.copied)
+    await leader.write(spec.layout_topic, [(layout_key(spec), stopped.value())])
+    await fence_slots(spec, stopped.slots, topic.unversioned)
+
+
+def forget_unversioned(spec: PipelineSpec, topic: LayoutTopic) -> list[tuple[bytes, bytes | None]]:
+    """The record that drops a layout of version 0, once its slots are fenced."""
+    return [] if topic.unversioned is None else [(unversioned_layout_key(spec), None)]

@@ -1,0 +1,1 @@
+"""What runs in a Spark task: a slice, from its lease to the last commit."""

@@ -1,0 +1,400 @@
+"""Copies a slice: fetches raw batches, sends them on, and commits them with the runs that say where they went.
+
+What a transaction holds is decided by pure code (`gaps`, `transaction`, the batch modules); this module carries it out
+in the one order that is safe: fence, read what is committed, copy, commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchPosition
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
+from bridge.kafka.record.batch import Chunk
+from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.mm2.offset_sync_writer import OffsetSyncWriter
+from bridge.mm2.records import OffsetSync
+from bridge.model.copying import Copied, Gap
+from bridge.model.values import CopyId, TopicPartition
+from bridge.pipeline.layouts.additions import Addition
+from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices import throttle
+from bridge.pipeline.slices.clock import TransactionClock
+from bridge.pipeline.slices.gaps import ledger_entry, refusal
+from bridge.pipeline.slices.opening import Joined, open_joining
+from bridge.pipeline.slices.progress_row import Tally
+from bridge.pipeline.slices.rate_limit import TokenBucket
+from bridge.pipeline.slices.refusals import Refusals
+from bridge.pipeline.slices.resume import (
+    CopiesLost,
+    Opened,
+    PolicySaysFail,
+    Seen,
+    batches_of,
+    fetch_failure,
+    fetch_from,
+    largest_batches,
+    open_partitions,
+)
+from bridge.pipeline.slices.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
+from bridge.pipeline.slices.transformed import Step, Transforms
+from bridge.translation.runs.partition_runs import PartitionRuns
+
+_LOOK = 0.25
+"""Seconds after which a slice that a broker asks to wait looks whether it is to end."""
+
+_SOON = 0.01
+"""Seconds that a slice sleeps at least where its limit keeps it waiting."""
+
+
+class _Ending(Exception):
+    """The slice is to end: what is not sent yet is not copied."""
+
+
+class Copier:
+    """Copies one slice, from fencing to the first error, or until its lease ends."""
+
+    def __init__(
+        self,
+        work: Slice,
+        source: NetworkClient,
+        target: NetworkClient,
+        producer: TransactionalProducer,
+        syncs: SyncProducer | None,
+        runs: Mapping[CopyId, PartitionRuns],
+        refusals: Refusals,
+        seen: Seen,
+        transforms: Transforms | None,
+        bucket: TokenBucket | None = None,
+        *,
+        joining: Callable[[], Sequence[Addition]] = tuple,
+        retried: bool = False,
+        tally: Tally | None = None,
+    ) -> None:
+        """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `joining`: all that
+        was added to the slice by now. `retried`: the slice may have copied some of that before, so that only the runs
+        topic tells how far. `tally` counts what is committed."""
+        self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
+        self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
+        self._refusals, self._seen, self._transforms = refusals, seen, transforms
+        self._bucket, self._tally = bucket, tally or Tally()
+        self._lost: set[CopyId] = set()
+        """The copies that are known to be lost, until the next ones are committed."""
+        self._copied = {each.source: each for each in work.partitions}
+        self._copies = {copy.id: copy for each in work.partitions for copy in each.copies}
+        self._runs = {copy: runs.get(copy) or PartitionRuns([]) for copy in self._copies}
+        self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
+        self._fetcher = Fetcher(source, committed_only=self._spec.committed_only)
+        self._positions: dict[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._open: dict[CopyId, Part] = {}
+        self._clock = TransactionClock(self._spec.transaction_interval, producer)
+        self._ending: Callable[[], bool] = lambda: False
+        self._joining, self._retried = joining, retried
+        self._added: Sequence[Addition] = ()
+        self._opening: asyncio.Task[Joined] | None = None
+        """Finds where partitions begin that join, while the others are copied."""
+        self._fetched_ms = 0
+        """When the records that are sent now were fetched."""
+        self._mid_record = False
+        """Whether records were sent between which others, for another topic, are still to be sent."""
+        self._unanswered: deque[asyncio.Future[int]] = deque()
+        self._largest: Mapping[str, int] = {}
+        """max.message.bytes by target topic."""
+        self._policies: Mapping[str, BatchPolicy] = {}
+        """By target topic, for a target that is `_round_trip` seconds away."""
+        self._round_trip: float | None = None
+
+    async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
+        """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
+        commits, and returns. `settled` is awaited once the first fetch has come. Raises KafkaFailure, Moved and
+        PolicySaysFail; then nothing of the open transaction counts."""
+        self._ending = ending
+        await self._go_on()
+        await self._fetcher.start()
+        try:
+            await self._copy(settled)
+        finally:
+            if self._opening is not None:
+                self._opening.cancel()
+                await asyncio.gather(self._opening, return_exceptions=True)
+            await self._fetcher.close()
+
+    async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
+        reported = False
+        with contextlib.suppress(_Ending):
+            while not self._ending() and not self._caught_up():
+                self._pace()
+                await self._join()
+                fetches = await self._fetcher.poll(self._clock.patience())
+                for fetch in fetches:
+                    await self._copy_fetch(fetch)
+                if self._bucket is not None and not fetches:
+                    self._bucket.idle(time.monotonic())
+                if not reported:
+                    reported = True
+                    await settled()
+                if self._clock.due():
+                    await self._commit()
+        await self._commit()
+
+    def _pace(self) -> None:
+        """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
+        window, round_trip = self._producer.window, self._producer.round_trip
+        self._fetcher.limit(throttle.fetch_bytes(window))
+        if round_trip != self._round_trip:
+            decompressed = self._source.most_decompressed
+            self._policies = {
+                topic: throttle.batch_policy(
+                    self._spec.batch_size, largest, round_trip, self._compression, decompressed
+                )
+                for topic, largest in self._largest.items()
+            }
+            self._round_trip = round_trip
+
+    # -- where to go on --------------------------------------------------------------------------------------------
+
+    async def _go_on(self) -> None:
+        """Takes positions from the committed runs; gaps and positions that no run has yet are committed at once."""
+        spec = self._spec
+        opened = await open_partitions(
+            self._source,
+            self._target,
+            self._work.partitions,
+            self._runs,
+            self._seen,
+            from_latest=spec.from_latest,
+            committed_only=spec.committed_only,
+        )
+        self._ends = opened.ends
+        self._set_positions(opened)
+        if self._open:
+            await self._commit()
+        self._lost = set(self._seen.target_ends)
+        self._seen.clear()
+        topics = sorted({each.target_topic for each in self._copies})
+        self._largest = await largest_batches(self._target, topics)
+        self._fetcher.assign(self._fetch_positions(self._copied))
+
+    def _set_positions(self, opened: Opened) -> None:
+        """Takes the positions, and puts gaps and partitions that no run knows into the open transaction."""
+        for tp, start in opened.starts.items():
+            self._positions[tp] = start.offset
+            if start.gaps and self._spec.fail_on_gap:
+                raise PolicySaysFail(refusal(start.gaps))
+            last = self._runs[self._copied[tp].id].last
+            if start.gaps or last is None or last.handed_back:
+                self._part(self._copied[tp]).gaps.extend(start.gaps)
+
+    def _fetch_positions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, FetchPosition]:
+        copied = [self._copied[tp] for tp in tps]
+        return {
+            each.source: fetch_from(each, self._positions[each.source], self._runs[each.id].last)
+            for each in copied
+        }
+
+    # -- partitions that join --------------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        """Copies what was added to the slice from now on, once it is known where to begin: the others do not wait."""
+        if self._opening is None:
+            added = self._joining()
+            if added is self._added:
+                return
+            self._added = added
+            if new := [each for each in added if each.copied.source not in self._copied]:
+                opening = open_joining(self._source, self._target, self._spec, new, retried=self._retried)
+                self._opening = asyncio.create_task(opening)
+        elif self._opening.done():
+            joined, self._opening = self._opening.result(), None
+            self._add_joined(joined)
+            await self._commit()
+            self._pace()
+            self._fetcher.add(self._fetch_positions(joined.opened.starts))
+
+    def _add_joined(self, joined: Joined) -> None:
+        self._copied |= {each.source: each for each in joined.partitions}
+        self._copies |= {each.id: each for each in joined.partitions}
+        self._runs |= joined.runs
+        self._largest = {**self._largest, **joined.largest}
+        self._round_trip = None  # the policies of their topics are to be made
+        self._set_positions(joined.opened)
+
+    # -- copying ---------------------------------------------------------------------------------------------------
+
+    async def _copy_fetch(self, fetch: CompletedFetch) -> None:
+        tp, copied = fetch.tp, self._copied[fetch.tp]
+        self._fetched_ms = _now_ms()
+        if fetch.error is not None:
+            raise fetch_failure(tp, fetch.error, self._runs[copied.id].runs)
+        position, policy = self._positions[tp], self._policies[copied.target_topic]
+        transforms = self._transforms if copied.transforms else None
+        reading = policy if transforms is None else transforms.reading
+        data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
+        self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
+        if transforms is None:
+            await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
+        else:
+            async for step in transforms.steps(copied, data.batches, policy, self._largest, position):
+                await self._follow(tp, step)
+        if data.next_offset != position:
+            self._move_to(tp, data.next_offset)
+        self._fetcher.done(tp, data.next_offset, data.leader_epoch)
+
+    async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Gap):
+                self._part(copied).leave_out(piece)
+            else:
+                await self._send(copied, piece)
+
+    async def _follow(self, tp: TopicPartition, step: Step) -> None:
+        """Sends what transforms have made of a part of a fetch. They may take their time: it is committed when that is
+        due, and what stands before a record that stops the copy in any case. A commit would part a record that is left
+        out from its neighbours, which are one entry of the ledger with it."""
+        if step.gap is not None and self._spec.fail_on_refused_record:
+            await self._commit()
+            raise PolicySaysFail(step.failure)
+        if step.gap is not None:
+            self._part(self._copied[tp]).leave_out(step.gap)
+        for topic, made in step.made.items():
+            pieces = self._refusals.without(tp, made, self._positions[tp], topic)
+            await self._put(self._copies[CopyId(tp, topic)], pieces)
+        self._move_to(tp, step.end)
+        late = self._clock.due() if step.gap is None else self._clock.overdue()
+        if late:
+            await self._commit()
+
+    async def _send(self, copied: Copied, chunk: Chunk) -> None:
+        """Sends a batch when the target has room; commits first if this transaction has lasted too long by then. What
+        goes to several topics at once stays together: no position lies between its batches."""
+        if self._bucket is not None:
+            await self._until_full(self._bucket)
+            self._bucket.take(len(chunk.data))
+        while self._producer.bytes_in_flight > self._producer.window:
+            self._go_on_unless_ending()
+            await self._answered(self._unanswered.popleft())
+        if self._clock.overdue() and not self._mid_record:
+            await self._commit()
+            self._clock.backlog = True
+        if not self._clock.began:
+            while throttled := self._producer.throttled:
+                self._go_on_unless_ending()
+                await asyncio.sleep(min(throttled, _LOOK))
+            await self._producer.begin()
+            self._clock.begin()
+        base = self._producer.send(copied.remote, chunk.data, chunk.count)
+        part = self._part(copied)
+        part.add(chunk, base)
+        part.times.add(chunk, self._fetched_ms)
+        if self._copied[copied.source].also:
+            self._mid_record = True
+        else:
+            self._positions[copied.source] = part.covered
+        self._unanswered.append(base)
+
+    async def _until_full(self, bucket: TokenBucket) -> None:
+        """Waits until the limit lets another batch through. What is copied is committed meanwhile."""
+        while wait := bucket.wait(time.monotonic()):
+            self._go_on_unless_ending()
+            if self._clock.due() and not self._mid_record:
+                await self._commit()
+                self._clock.backlog = True
+            await asyncio.sleep(min(wait, _LOOK, max(_SOON, self._clock.patience())))
+
+    def _go_on_unless_ending(self) -> None:
+        if self._ending() and not self._mid_record:
+            raise _Ending
+
+    async def _answered(self, base: asyncio.Future[int]) -> None:
+        try:
+            await base
+        except KafkaFailure:
+            await written_parts(self._open.values())  # knows which batch was at fault
+            raise
+
+    def _part(self, copied: Copied) -> Part:
+        """The copy in the open transaction. What was copied before transforms could send it there did not go there."""
+        part = self._open.get(copy := copied.id)
+        if part is None:
+            covered = self._positions[copied.source]
+            if copied != self._copied[copied.source] and (last := self._runs[copy].last) is not None:
+                covered = min(covered, last.position)
+            part = self._open[copy] = Part(copied, covered)
+            self._clock.move()
+        return part
+
+    def _move_to(self, tp: TopicPartition, offset: int) -> None:
+        # All copies, so that their runs tell how far they are whole; and before the position moves.
+        for copied in self._copied[tp].copies:
+            self._part(copied)
+        self._positions[tp] = offset
+        self._mid_record = False
+
+    # -- committing ------------------------------------------------------------------------------------------------
+
+    async def _commit(self) -> None:
+        """Commits what is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
+        if not self._open:
+            return
+        began = time.monotonic()
+        for tp, error in (await self._fetcher.check()).items():
+            raise fetch_failure(tp, error, self._runs[self._copied[tp].id].runs)
+        if not self._clock.began:
+            await self._producer.begin()
+        spec = self._spec
+        done = await written_parts(self._open.values())
+        log_starts = [self._producer.log_start(each.part.copied.remote) for each in done]
+        runs: list[tuple[bytes, bytes | None]] = []
+        now_ms = _now_ms()
+        for each, log_start in zip(done, log_starts, strict=True):
+            self._check_copies(each)
+            copied = each.part.copied
+            position = self._positions[copied.source]
+            times = each.part.times.encoded(now_ms)
+            runs += self._runs[copied.id].commit(each.segments, position, copied, log_start, times)
+        syncs: list[OffsetSync] = []
+        for each in done if spec.syncs_topic else ():
+            if (copied := each.part.copied).id == self._copied[copied.source].id:
+                syncs += queue_syncs(each, self._writer)
+        syncs += self._writer.drain_delayed()
+        encoded = [(sync.key(), sync.value()) for sync in syncs]
+        ledger = [ledger_entry(gap, spec.name) for part in self._open.values() for gap in part.gaps]
+        await self._producer.send_records(spec.runs_topic, runs)
+        if ledger:
+            await self._producer.send_records(spec.gaps_topic, ledger)
+        if encoded and spec.syncs_on_target:
+            await self._producer.send_records(spec.syncs_topic, encoded)
+        await self._producer.commit()
+        for segment in (segment for each in done for segment in each.segments):
+            self._tally.add(segment.count, segment.size)
+        self._open = {}
+        self._clock.end(time.monotonic() - began)
+        self._unanswered.clear()
+        if encoded and self._syncs is not None:
+            # They follow the commit and never precede it: a sync must not tell of a copy that is not there.
+            self._syncs.send(spec.syncs_topic, encoded)
+
+    def _check_copies(self, done: WrittenPart) -> None:
+        copy = done.part.copied.id
+        base = overwritten(done, self._runs[copy].last)
+        if base is not None and copy not in self._lost:
+            raise CopiesLost(copy, base)
+        if done.segments:
+            self._lost.discard(copy)
+
+    def _caught_up(self) -> bool:
+        return self._spec.until_caught_up and all(
+            self._positions[tp] >= end for tp, end in self._ends.items()
+        )
+
+
+def _now_ms() -> int:
+    """Returns the time of day in ms, as the records' timestamps are."""
+    return int(time.time() * 1000)

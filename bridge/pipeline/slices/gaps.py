@@ -1,0 +1,237 @@
+"""Decides where copying of a partition goes on, and what is missing there (promise R7). Pure.
+
+Everything here is decided before the first record is copied, so that a gap is in the ledger in the same transaction as
+the first record behind it, or, where the policy says `fail`, nothing is committed at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
+from bridge.model.state_records.json_records import number, read_object, text
+from bridge.model.values import Bounds, TopicPartition
+from bridge.pipeline.slices.doubts import reach
+from bridge.translation.runs.runs import OffsetRun
+
+_VERSION = 1
+"""Of ledger entries; those of version 0 do not name the target topic."""
+_KINDS = frozenset(GapKind)
+_LAST_PARTITION = 2**31 - 1
+_LATEST = 253_402_300_799_999
+"""Ms since the epoch at the end of the year 9999: no calendar shows what is later."""
+
+
+class Resume(NamedTuple):
+    offset: int
+    gaps: tuple[Gap, ...] = ()
+
+
+def resume(
+    copied: Copied,
+    runs: Sequence[OffsetRun],
+    source: Bounds,
+    target: Bounds,
+    *,
+    from_latest: bool,
+    now_ms: int,
+) -> Resume:
+    """Returns where to go on after the last of `runs`, the committed ones of the partition in their order; `source` and
+    `target` are the logs as they are now, under the topic ids in `copied`, as far as they are those that were copied
+    from and to.
+
+    Without a run, or after one that was handed back: where a stock mirror had come to (`copied.start`). Without that
+    too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
+    is no gap: nobody asked for it. But a target that is not empty then is one: what it holds may be copies. What a
+    stock mirror has filled is none, unless this connector has copied there too.
+    """
+    last = runs[-1] if runs else None
+    if last is None:
+        if copied.start is None:
+            begin = source.end if from_latest else source.start
+            return Resume(begin, not_empty(copied, begin, target, from_latest, now_ms))
+        offset, taken = _taken_over(copied, copied.start, source, now_ms)
+        again = not_empty(copied, offset, target, False, now_ms) if copied.copied_before else ()
+        return Resume(offset, (*taken, *again))
+    gaps = copies_lost(copied, last, target, now_ms)
+    if _other(last.source_topic_id, copied.source_topic_id):
+        detail = "the source topic was deleted and created again; records after the last one copied are lost"
+        gaps.append(
+            Gap(
+                copied.source,
+                GapKind.SOURCE_RECREATED,
+                last.source_topic_id,
+                last.position,
+                -1,
+                now_ms,
+                detail,
+                copied.target_topic,
+            )
+        )
+    stock = copied.start if last.handed_back else None
+    if stock is not None:
+        offset, more = _taken_over(copied, stock, source, now_ms)
+    elif _other(last.source_topic_id, copied.source_topic_id):
+        return Resume(source.start, tuple(gaps))
+    else:
+        copied_to = reach(runs, source.end)
+        if copied_to is None:
+            copied_to = source.start if copied.start is None else copied.start
+        offset, more = _within(copied, last.position, source, now_ms, copied_to)
+    return Resume(offset, (*gaps, *more))
+
+
+def copies_lost(copied: Copied, last: OffsetRun, target: Bounds, now_ms: int) -> list[Gap]:
+    """Whether the target still holds what stands before the end of `last`."""
+    if _other(last.target_topic_id, copied.target_topic_id):
+        detail = f"{copied.target_topic} was deleted and created again: the records copied before are lost"
+    elif target.end < last.downstream_end:
+        detail = (
+            f"{copied.target_topic} ends at offset {target.end}, copies had reached {last.downstream_end}"
+        )
+    else:
+        return []
+    return [_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail)]
+
+
+def not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now_ms: int) -> tuple[Gap, ...]:
+    """The gap of a target that holds records which no run covers: they may be copies; copying begins at `begin`."""
+    if target.start >= target.end:
+        return ()
+    since, until, what = (
+        (-1, begin, "were not copied before are missing")
+        if from_latest
+        else (begin, -1, "were copied before are duplicated")
+    )
+    detail = (
+        f"{copied.target_topic}-{copied.source.partition} on the target holds offsets {target.start} to "
+        f"{target.end - 1}, and no offset run covers them: copying begins at source offset {begin}, and records "
+        f"that {what}"
+    )
+    return (_gap(copied, GapKind.TARGET_NOT_EMPTY, since, until, now_ms, detail),)
+
+
+def contradicted(copied: Copied, passed_over: Sequence[OffsetRun], why: str, offset: int, now_ms: int) -> Gap:
+    """The gap of runs that can't be true (see doubts), the furthest first; copying goes on at `offset` without them."""
+    furthest = passed_over[0]
+    detail = (
+        f"{len(passed_over)} offset run(s) up to source offset {furthest.position} and target offset "
+        f"{furthest.downstream_end} were ignored: {why}; records from source offset {offset} on may be duplicated"
+    )
+    return _gap(copied, GapKind.RUN_CONTRADICTED, offset, -1, now_ms, detail)
+
+
+_REMEDIES = {
+    GapKind.TARGET_NOT_EMPTY: (
+        "Set source.gap.policy=report to copy nevertheless, or delete topic {target} on the target to copy all records "
+        "again"
+    ),
+    GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without these offset runs; they are deleted then",
+}
+
+
+def refusal(gaps: Sequence[Gap]) -> str:
+    """The text for why nothing is copied behind the gaps where the policy says so, and what to do."""
+    remedy = _REMEDIES.get(gaps[0].kind, "").format(target=gaps[0].target_topic)
+    return f"source.gap.policy is fail: {gaps[0].sentence}{'. ' if remedy else ''}{remedy}"
+
+
+def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resume:
+    """Returns where a stock mirror had come to. It keeps no topic ids: whether a log that ends before that was cut back
+    or made again nobody knows, so all of it is copied, as stock would do (auto.offset.reset)."""
+    if start <= source.end:
+        return _within(copied, start, source, now_ms)
+    detail = (
+        f"stock MirrorMaker had copied up to offset {start}, and the log ends at {source.end}: it was truncated, or "
+        "the topic was created again; the whole log is copied"
+    )
+    return Resume(source.start, (_gap(copied, GapKind.CUT_BACK, source.end, start, now_ms, detail),))
+
+
+def _within(
+    copied: Copied, position: int, source: Bounds, now_ms: int, copied_to: int | None = None
+) -> Resume:
+    """The position, or the nearest one that the log has. `copied_to`: up to where it was copied for
+    sure, so that a position beyond the log's end goes back to it and skips nothing."""
+    if position < source.start:
+        return Resume(source.start, (truncated(copied, position, source.start, now_ms),))
+    if position > source.end:
+        back = source.end if copied_to is None else max(source.start, min(source.end, copied_to))
+        return Resume(back, (cut_back(copied, position, source.end, now_ms),))
+    return Resume(position)
+
+
+def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:
+    """The offset up to which a log is what was copied whose leader epochs up to `epoch`, the last one that we may have
+    in common, end at `end` (-1 each for not known): what was copied of later epochs diverges."""
+    agreed = max(end, 0)
+    for run in reversed(runs):
+        if run.leader_epoch <= epoch:
+            break
+        agreed = min(agreed, run.upstream_start)
+    return agreed
+
+
+def truncated(copied: Copied, position: int, log_start: int, now_ms: int) -> Gap:
+    detail = "retention or DeleteRecords removed records before they were copied"
+    return _gap(copied, GapKind.TRUNCATED, position, log_start, now_ms, detail)
+
+
+def cut_back(copied: Copied, position: int, log_end: int, now_ms: int) -> Gap:
+    """The gap of a log that diverged at `log_end`: what was copied from there to `position` is on the target only."""
+    detail = f"copied up to offset {position}, and the log diverges from what was copied at offset {log_end}"
+    return _gap(copied, GapKind.CUT_BACK, log_end, position, now_ms, detail)
+
+
+def _gap(copied: Copied, kind: GapKind, start: int, end: int, now_ms: int, detail: str) -> Gap:
+    return Gap(copied.source, kind, copied.source_topic_id, start, end, now_ms, detail, copied.target_topic)
+
+
+def _other(one: str, other: str) -> bool:
+    """Whether two topic ids are known and differ."""
+    return bool(one and other and one != other)
+
+
+def ledger_entry(gap: Gap, connector: str) -> tuple[bytes, bytes]:
+    """Key and value of the gap in the ledger: JSON, one entry for each range of offsets where something is missing."""
+    copy = {
+        "topic": gap.source.topic,
+        "partition": gap.source.partition,
+        "topicId": gap.topic_id,
+        "targetTopic": gap.target_topic,
+    }
+    key = {"version": _VERSION, **copy, "kind": gap.kind.value, "from": gap.upstream_from}
+    value = {
+        "version": _VERSION,
+        "to": gap.upstream_to,
+        "seenAtMs": gap.seen_at_ms,
+        "detail": gap.detail,
+        "connector": connector,
+    }
+    return json.dumps(key).encode(), json.dumps(value).encode()
+
+
+def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
+    """Reads an entry of the ledger; None for one that was deleted. Raises SchemaError for what is no entry of a version
+    that we know."""
+    if value is None:
+        return None
+    where, what = read_object(key, "key of an entry"), read_object(value, "value of an entry")
+    names_target, names_connector = (number(names, "version", 0, _VERSION) for names in (where, what))
+    kind = text(where, "kind")
+    if kind not in _KINDS:
+        raise SchemaError(f"kind is {kind!r}: none that this version knows")
+    return Gap(
+        TopicPartition(text(where, "topic", 1), number(where, "partition", 0, _LAST_PARTITION)),
+        GapKind(kind),
+        text(where, "topicId"),
+        number(where, "from", -1, LAST_OFFSET),
+        number(what, "to", -1, LAST_OFFSET),
+        number(what, "seenAtMs", 0, _LATEST),
+        text(what, "detail"),
+        text(where, "targetTopic") if names_target else "",
+        text(what, "connector") if names_connector else "",
+    )

@@ -1,0 +1,54 @@
+"""Finds where partitions begin that join a slice, while the others are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.state_topics import read_committed
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.values import CopyId
+from bridge.pipeline.layouts.additions import Addition
+from bridge.pipeline.slices.resume import Opened, Seen, largest_batches, open_partitions
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_table import read_runs
+
+
+class Joined(NamedTuple):
+    """Partitions that join, and where they begin. `largest`: max.message.bytes by target topic."""
+
+    partitions: Sequence[Copied]
+    runs: Mapping[CopyId, PartitionRuns]
+    opened: Opened
+    largest: Mapping[str, int]
+
+
+async def open_joining(
+    source: NetworkClient,
+    target: NetworkClient,
+    spec: PipelineSpec,
+    additions: Sequence[Addition],
+    *,
+    retried: bool,
+) -> Joined:
+    """Finds where partitions begin that join. `retried`: the slice may have copied some of them before, so that only
+    the runs topic tells how far. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    partitions = [each.copied for each in additions]
+    if retried:
+        records = await read_committed(target, spec.runs_topic)
+    else:
+        records = [run for each in additions for run in each.runs]
+    known = read_runs(records)
+    runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
+    opened = await open_partitions(
+        source,
+        target,
+        partitions,
+        runs,
+        Seen(),
+        from_latest=spec.from_latest,
+        committed_only=spec.committed_only,
+    )
+    topics = sorted({each.target_topic for each in partitions})
+    return Joined(partitions, runs, opened, await largest_batches(target, topics))

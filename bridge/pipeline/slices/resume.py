@@ -1,0 +1,293 @@
+"""Finds where each partition of a slice goes on, by its committed runs and both clusters as they are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin.topic_configs import describe_configs
+from bridge.kafka.consumer.fetcher import CompletedFetch
+from bridge.kafka.consumer.header_scan import scan
+from bridge.kafka.consumer.log_bounds import all_bounds
+from bridge.kafka.consumer.position_validation import (
+    FetchError,
+    FetchErrorKind,
+    FetchPosition,
+    log_errors,
+)
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.record.batch import CorruptBatch
+from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.coalescing import DataBatches
+from bridge.model.copying import Copied
+from bridge.model.lookups import Scan, Scanned
+from bridge.model.values import Bounds, CopyId, Side, TopicPartition
+from bridge.pipeline.slices.after_stock import copied_on
+from bridge.pipeline.slices.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
+from bridge.pipeline.slices.verifying import ClusterLogs, ignore_untrue
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import OffsetRun
+
+_LARGEST = 1_048_588
+"""max.message.bytes where we may not describe the topic: Kafka's default."""
+_FIRST_LOOK, _LARGEST_LOOK = 64 * 1024, 8 * 1024 * 1024
+"""Bytes of a log that are looked at for data at a time, where nothing is known of it."""
+
+
+class Moved(Exception):
+    """Source or remote topics are not those that the layout was made for: it has to be made anew."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions = sorted(partitions)
+        super().__init__(", ".join(f"{topic}-{number}" for topic, number in self.partitions))
+
+
+class LogDiverged(Exception):
+    """The source's log is not the one that was copied, from `agrees_to` on; None: by its bounds, which are to be asked
+    again."""
+
+    def __init__(self, source: TopicPartition, agrees_to: int | None) -> None:
+        super().__init__(
+            f"the log of {source.topic}-{source.partition} was truncated: records that were copied are no longer in it"
+        )
+        self.source, self.agrees_to = source, agrees_to
+
+
+class CopiesLost(Exception):
+    """The target has put a batch at `base`, where copies stood: its log was truncated, or is that of another topic."""
+
+    def __init__(self, copy: CopyId, base: int) -> None:
+        (topic, partition), target = copy
+        super().__init__(
+            f"the copies of {topic}-{partition} in {target} from offset {base} on are lost: its log was "
+            "truncated, or the topic was created again"
+        )
+        self.copy, self.base = copy, base
+
+
+def fetch_failure(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRun]) -> Exception:
+    """The exception that ends a copier's life for a partition's fetch error; `runs` are what was copied of it."""
+    match error.kind:
+        case FetchErrorKind.NOT_AUTHORIZED:
+            reason = f"Not authorized to read topic {tp.topic}: grant READ on it"
+            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, reason)
+        case FetchErrorKind.DIVERGED:
+            return LogDiverged(tp, agreement(runs, error.epoch, error.end_offset))
+        case FetchErrorKind.OUT_OF_RANGE:
+            return LogDiverged(tp, None)
+        case _:
+            return Moved([tp])
+
+
+def batches_of(
+    fetch: CompletedFetch, position: int, policy: BatchPolicy, *, committed_only: bool
+) -> DataBatches:
+    """Reads what is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a
+    second fetch may bring better ones."""
+    try:
+        return DataBatches.committed(
+            fetch.records, position, fetch.aborted if committed_only else None, policy
+        )
+    except CorruptBatch as corrupt:
+        reason = f"{fetch.tp.topic}-{fetch.tp.partition}: {corrupt}"
+        raise KafkaFailure(KafkaFault.OTHER, reason) from None
+
+
+class PolicySaysFail(Exception):
+    """Something that the configuration says not to go on behind; the text names the partition, and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Facts about logs that a slice has found while it copied, and that no run holds yet. By source partition, up to
+    where a log that diverged is still what was copied; by copy, where a remote log had come to an end."""
+
+    agreed: dict[TopicPartition, int] = field(default_factory=dict)
+    target_ends: dict[CopyId, int] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        self.agreed.clear()
+        self.target_ends.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where partitions begin. `starts`: by source partition; `ends`: where the source's log ended, as far as it may be
+    copied."""
+
+    starts: Mapping[TopicPartition, Resume]
+    ends: Mapping[TopicPartition, int]
+
+
+async def open_partitions(
+    source: NetworkClient,
+    target: NetworkClient,
+    partitions: Sequence[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
+    seen: Seen,
+    *,
+    from_latest: bool,
+    committed_only: bool,
+) -> Opened:
+    """Finds where to go on. Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved
+    where a topic has another id than its Copied says."""
+    await _same_topics(
+        source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
+    )
+    copies = [copy for each in partitions for copy in each.copies]
+    await _same_topics(
+        target, {each.target_topic: each.target_topic_id for each in copies}, partitions, "WRITE"
+    )
+    here = await all_bounds(source, [each.source for each in partitions], committed_only=committed_only)
+    # The target's log with what is not committed: our own aborted copies are part of it too.
+    there = await all_bounds(target, list({each.remote: None for each in copies}), committed_only=False)
+    unknown = {
+        copy.remote: there[copy.remote]
+        for each in partitions
+        if runs[each.id].last is None
+        for copy in (each.copies if each.copied_before else [each])
+    }
+    there |= await _without_data(target, unknown)
+    logs = ClusterLogs(source, here, committed_only), ClusterLogs(target, there, committed_only=True)
+    partitions = await _with_copied_before(*logs, partitions, runs)
+    ignored = await ignore_untrue(
+        *logs,
+        partitions,
+        {each.source: runs[each.id] for each in partitions},
+    )
+    agreed = await _agreed(source, partitions, runs) | seen.agreed
+    now_ms = int(time.time() * 1000)
+    starts = {}
+    for each in partitions:
+        tp = each.source
+        ends = {copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in each.copies}
+        start = resume(
+            each,
+            runs[each.id].runs,
+            _ending(here[tp], agreed.get(tp)),
+            ends[each.id],
+            from_latest=from_latest,
+            now_ms=now_ms,
+        )
+        gaps = list(start.gaps)
+        for copy in each.copies[1:]:
+            if (last := runs[copy.id].last) is not None:
+                gaps += copies_lost(copy, last, ends[copy.id], now_ms)
+            elif each.copied_before and runs[each.id].last is None:
+                gaps += not_empty(
+                    copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
+                )
+        if tp in ignored:
+            gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
+        starts[tp] = Resume(start.offset, tuple(gaps))
+    return Opened(starts, {tp: each.end for tp, each in here.items()})
+
+
+async def _with_copied_before(
+    source: ClusterLogs,
+    target: ClusterLogs,
+    partitions: Sequence[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
+) -> list[Copied]:
+    """Marks partitions whose target somebody has copied to after a stock mirror: there what the target holds is a
+    gap."""
+    doubtful = [
+        each
+        for each in partitions
+        if each.start is not None
+        and not each.copied_before
+        and runs[each.id].last is None
+        and target.bounds[each.remote].start < target.bounds[each.remote].end
+    ]
+    already = await copied_on(source, target, doubtful) if doubtful else set()
+    return [replace(each, copied_before=each.copied_before or each.source in already) for each in partitions]
+
+
+def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosition:
+    """The fetch position with the leader epoch of the last batch before the offset, -1 for unknown: by it a log that
+    diverged is noticed. `last`: the newest run."""
+    epoch = last.leader_epoch if last is not None and last.position == offset else -1
+    return FetchPosition(copied.source_topic_id, offset, epoch)
+
+
+async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[str, int]:
+    """Describes max.message.bytes by topic."""
+    largest = dict.fromkeys(topics, _LARGEST)
+    for topic, configs in (await describe_configs(target, topics)).items():
+        if not isinstance(configs, KafkaFailure):
+            largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
+    return largest
+
+
+async def _agreed(
+    source: NetworkClient, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
+) -> dict[TopicPartition, int]:
+    """The offsets up to which logs are still those that were copied, of those that are not. Their ends do not tell: a
+    log that was cut back may be longer by now than it was. Needs `client.metadata` of the topics first."""
+    positions = {
+        each.source: FetchPosition(each.source_topic_id, last.position, last.leader_epoch)
+        for each in partitions
+        if (last := runs[each.id].last) is not None and last.source_topic_id == each.source_topic_id
+    }
+    errors = await log_errors(source, positions)
+    return {
+        each.source: agreement(runs[each.id].runs, error.epoch, error.end_offset)
+        for each in partitions
+        if (error := errors.get(each.source)) is not None
+    }
+
+
+async def _without_data(
+    target: NetworkClient, logs: Mapping[TopicPartition, Bounds]
+) -> dict[TopicPartition, Bounds]:
+    """Logs that hold nothing but what transactions left that were aborted, as empty ones: our first try may."""
+    read_to = {tp: log.start for tp, log in logs.items() if log.start < log.end}
+    empty = {}
+    size = _FIRST_LOOK
+    while read_to:
+        needs = {tp: Scan(Side.TARGET, at, size) for tp, at in read_to.items()}
+        scanned = await scan(target, {tp: [need] for tp, need in needs.items()}, committed_only=True)
+        left = {}
+        for tp, need in needs.items():
+            at = _end_without_data(scanned[tp].get(need), need.offset)
+            if at >= logs[tp].end:
+                empty[tp] = replace(logs[tp], start=logs[tp].end)
+            elif at > need.offset:
+                left[tp] = at
+        read_to, size = left, min(8 * size, _LARGEST_LOOK)
+    return empty
+
+
+def _end_without_data(scanned: Scanned | None, at: int) -> int:
+    """The end of what was read from `at` on; `at` where something of it may be data."""
+    end = at
+    for first, after in scanned.without_data if scanned is not None else ():
+        end = after if first <= end else end
+    return end if scanned is not None and end >= scanned.end else at
+
+
+def _ending(log: Bounds, end: int | None) -> Bounds:
+    return log if end is None else replace(log, end=min(log.end, end))
+
+
+async def _same_topics(
+    client: NetworkClient, ids: Mapping[str, str], partitions: Sequence[Copied], right: str
+) -> None:
+    described = await client.metadata(list(ids))
+    moved = set()
+    for topic, expected in ids.items():
+        meta = described[topic]
+        failed = of_code(meta.error, f"describe topic {topic}", f"{right} on topic {topic}")
+        if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
+            raise failed
+        if failed is not None or (expected and meta.topic_id != expected):
+            moved |= {
+                each.source
+                for each in partitions
+                if topic in (each.source.topic, *(copy.target_topic for copy in each.copies))
+            }
+    if moved:
+        raise Moved(moved)

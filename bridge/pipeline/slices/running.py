@@ -1,0 +1,297 @@
+"""Runs one slice in a Spark task, from its lease to the end of it.
+
+Nothing that belongs to the event loop outlives `copy_slice`: Spark uses its Python workers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from bridge.backoff import Backoff
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.network.in_flight import InFlightWindow
+from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
+from bridge.kafka.state_topics import read_committed
+from bridge.model.copying import Copied
+from bridge.model.values import LogRecord, Side, TopicPartition
+from bridge.pipeline.layouts.additions import Addition, additions_key, decode
+from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
+from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
+from bridge.pipeline.slices.copier import Copier
+from bridge.pipeline.slices.permanent_errors import permanent
+from bridge.pipeline.slices.progress_row import Tally
+from bridge.pipeline.slices.rate_limit import TokenBucket
+from bridge.pipeline.slices.refusals import Refusals, Refused, as_gap
+from bridge.pipeline.slices.resume import (
+    CopiesLost,
+    LogDiverged,
+    Moved,
+    PolicySaysFail,
+    Seen,
+)
+from bridge.pipeline.slices.transformed import Transforms
+from bridge.translation.runs.run_table import read_runs
+
+_WAIT_MS = 1000
+"""How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""
+_AGAIN = 0.1
+"""Seconds after a question that failed."""
+_REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
+"""What a report may take; connections are opened for it."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+
+
+async def copy_slice(work: Slice, *, retried: bool = False, tally: Tally | None = None) -> str:
+    """Copies until the lease ends; returns why it did. `retried`: an earlier attempt may have committed since the
+    layout was made. `tally` counts what is committed. Raises nothing that time can heal."""
+    async with AsyncExitStack() as stack:
+        source = NetworkClient(client_settings(Side.SOURCE, work.spec.props).raw)
+        stack.push_async_callback(source.close)
+        target = NetworkClient(client_settings(Side.TARGET, work.spec.props).raw)
+        stack.push_async_callback(target.close)
+        lease = Lease(work, target)
+        watching = asyncio.create_task(lease.watch())
+        try:
+            transforms = await _transforms(work, stack)
+            attempts = _Attempts(work, source, target, lease, transforms, tally or Tally())
+            return await attempts.run(retried=retried)
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
+async def _transforms(work: Slice, stack: AsyncExitStack) -> Transforms | None:
+    """Starts the transforms of the slice's partitions, if any have some: without, nothing of what they need is
+    imported."""
+    if not any(each.transforms for each in work.partitions):
+        return None
+    from bridge.pipeline.slices.transforming.steps import TransformSteps
+
+    transforms = TransformSteps(work.spec)
+    stack.push_async_callback(transforms.close)
+    return transforms
+
+
+class Lease:
+    """Whether the slice is still the one that copies."""
+
+    def __init__(self, work: Slice, target: NetworkClient) -> None:
+        self._work = work
+        self._tail = TopicTail(target, work.spec.layout_topic, wait_ms=_WAIT_MS)
+        # Counted here: the driver's clock may show another time of day.
+        self._end = time.monotonic() + work.seconds
+        self.ended = ""
+        self.bucket = TokenBucket(work.rate, time.monotonic()) if work.rate else None
+        """Limits what is copied; its rate is the newest that the layout gives the slot."""
+        self._additions_key = additions_key(work.spec, work.slot)
+        self.added: Sequence[Addition] = ()
+        """What the slice copies beside the partitions that the layout was made with."""
+        self.gone = asyncio.Event()
+        """Set when a newer layout was made, or ours was stopped."""
+
+    def over(self) -> bool:
+        if not self.ended and time.monotonic() >= self._end:
+            self.ended = "deadline"
+        return bool(self.ended)
+
+    async def watch(self) -> None:
+        """Follows the layout topic until a newer layout is made, or ours is stopped. While the target is away nothing
+        is seen, and nothing can be written either."""
+        key = layout_key(self._work.spec)
+        while not self.ended:
+            try:
+                for record in (await self._tail.read()).records:
+                    self.note(record)
+                    newest = LayoutRecord.decode(record.value) if record.key == key else None
+                    if newest is not None and newest.layout > self._work.layout:
+                        self.ended = "newer layout"
+                    elif newest is not None and newest.layout == self._work.layout:
+                        self._follow(newest)
+            except KafkaFailure:
+                await asyncio.sleep(_AGAIN)
+        self.gone.set()
+
+    def note(self, record: LogRecord) -> None:
+        """Notes what a record of the layout topic adds to the slice. It counts from there on whether it is committed
+        or not: whatever the slice copies, the next layout fences."""
+        if record.key != self._additions_key:
+            return
+        added = decode(record.value, self._work)
+        # All that was added is in each record: a committed read may bring one that is older than what was followed.
+        if added is not None and len(added) > len(self.added):
+            self.added = added
+
+    def _follow(self, record: LayoutRecord) -> None:
+        """Follows what has changed within our layout."""
+        if record.stop:
+            self.ended = "stopped"
+        elif self.bucket is not None and self._work.slot < len(record.rates):
+            self.bucket.set_rate(record.rates[self._work.slot], time.monotonic())
+
+
+class _Attempts:
+    """Runs copiers, one after the other, and reports how they ended."""
+
+    def __init__(
+        self,
+        work: Slice,
+        source: NetworkClient,
+        target: NetworkClient,
+        lease: Lease,
+        transforms: Transforms | None,
+        tally: Tally,
+    ) -> None:
+        self._work, self._source, self._target, self._lease = work, source, target, lease
+        self._transforms, self._tally = transforms, tally
+        self._reported = self._slice_report()
+        self._refusals = Refusals(source.most_decompressed)
+        self._seen = Seen()
+        self._window = InFlightWindow()
+
+    async def run(self, *, retried: bool) -> str:
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        while not self._lease.over():
+            began = time.monotonic()
+            try:
+                await self._life(retried=retried)
+                return self._lease.ended or CAUGHT_UP
+            except Moved as moved:
+                report = self._slice_report(moved=moved.partitions)
+            except LogDiverged as diverged:
+                if diverged.agrees_to is not None:
+                    self._seen.agreed[diverged.source] = diverged.agrees_to
+                report = self._slice_report(error=str(diverged))
+            except CopiesLost as lost:
+                self._seen.target_ends[lost.copy] = lost.base
+                report = self._slice_report(error=str(lost))
+            except Refused as refused:
+                if self._goes_on(refused):
+                    retried = True
+                    continue
+                report = self._slice_report(failure=refused.failure(self._copied(refused)))
+            except PolicySaysFail as failed:
+                report = self._slice_report(failure=str(failed))
+            except KafkaFailure as error:
+                if error.fault is KafkaFault.FENCED:
+                    # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
+                    await self._report_at_last(self._slice_report(ended=str(error)))
+                    return "fenced"
+                if permanent(error, self._work.spec):
+                    report = self._slice_report(failure=str(error))
+                else:
+                    report = self._slice_report(error=str(error))
+            if report.failure:
+                await self._report_at_last(report)
+                return "failed"
+            await self._report(report)
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                backoff.reset()
+            await self._sleep(backoff.next())
+            retried = True
+        return self._lease.ended
+
+    def _slice_report(
+        self, *, error: str = "", failure: str = "", moved: Sequence[TopicPartition] = (), ended: str = ""
+    ) -> SliceReport:
+        return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended)
+
+    def _goes_on(self, refused: Refused) -> bool:
+        """Whether another try finds the record, or leaves it out as the policy allows."""
+        if not self._refusals.learn(refused):
+            return True
+        if self._work.spec.fail_on_refused_record:
+            return False
+        self._refusals.leave_out(as_gap(refused, self._copied(refused), int(time.time() * 1000)))
+        return True
+
+    def _copied(self, refused: Refused) -> Copied:
+        return next(
+            copy
+            for each in (*self._work.partitions, *(added.copied for added in self._lease.added))
+            if each.source == refused.source
+            for copy in each.copies
+            if refused.target in ("", copy.target_topic)
+        )
+
+    async def _life(self, *, retried: bool) -> None:
+        work, spec = self._work, self._work.spec
+        async with AsyncExitStack() as stack:
+            producer = TransactionalProducer(
+                producer_settings(Side.TARGET, spec.props), work.transactional_id, window=self._window
+            )
+            stack.push_async_callback(producer.close)
+            runs_log = TopicPartition(spec.runs_topic, 0)
+            await producer.start([runs_log, *(each.remote for each in work.partitions)], always=runs_log)
+            layouts = await read_committed(self._target, spec.layout_topic)
+            if read_layouts(layouts, spec).newest.layout != work.layout:
+                self._lease.ended = "newer layout"
+                return
+            for record in layouts:
+                self._lease.note(record)
+            added = self._lease.added
+            work = replace(
+                work,
+                partitions=[*work.partitions, *(each.copied for each in added)],
+                runs=[*work.runs, *(run for each in added for run in each.runs)],
+            )
+            syncs = None
+            if spec.syncs_topic and not spec.syncs_on_target:
+                syncs = SyncProducer(producer_settings(Side.SOURCE, spec.props))
+                stack.push_async_callback(syncs.close)
+            records = await read_committed(self._target, spec.runs_topic) if retried else work.runs
+            copier = Copier(
+                work,
+                self._source,
+                self._target,
+                producer,
+                syncs,
+                read_runs(records),
+                self._refusals,
+                self._seen,
+                self._transforms,
+                self._lease.bucket,
+                joining=lambda: self._lease.added,
+                retried=retried,
+                tally=self._tally,
+            )
+            await copier.run(self._lease.over, self._settled)
+
+    async def _settled(self) -> None:
+        """Copying goes well: an error that was reported counts no longer."""
+        await self._report(self._slice_report())
+
+    async def _report_at_last(self, report: SliceReport) -> None:
+        """Writes the last report, again and again until it is written, or the lease is over."""
+        while not self._lease.over() and not await self._report(report):
+            await self._sleep(_FIRST_PAUSE)
+
+    async def _report(self, report: SliceReport) -> bool:
+        """Into the layout topic, if it is news. Best effort: a target that is away is seen by the driver itself."""
+        if report == self._reported:
+            return True
+        try:
+            async with asyncio.timeout(_REPORT_SECONDS + _REPORT_ROUND_TRIPS * self._target.round_trip):
+                producer = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
+                try:
+                    await producer.write(
+                        self._work.spec.layout_topic,
+                        [(report_key(self._work.spec, self._work.slot), report.value())],
+                    )
+                finally:
+                    await producer.close()
+        except (KafkaFailure, TimeoutError):
+            return False
+        self._reported = report
+        return True
+
+    async def _sleep(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._lease.gone.wait(), seconds)

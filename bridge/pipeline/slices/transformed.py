@@ -1,0 +1,40 @@
+"""How a copier sees what transforms make of the records of a fetch: step by step, in the order of the log.
+
+What does that work takes pyarrow, and is imported only where transforms are configured (see transforming).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from bridge.kafka.record.batch import Chunk, RawBatch
+from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.model.copying import Copied, Gap
+
+
+class Step(NamedTuple):
+    """The result of transforms for the records up to `end`. `made`: by target topic, the batches of those that go on,
+    from an offset on. Or the `gap` that a record leaves which transforms fail with; `failure` then says so to whoever
+    has to mend it."""
+
+    end: int
+    made: Mapping[str, Callable[[int], Iterator[Chunk]]]
+    gap: Gap | None = None
+    failure: str = ""
+
+
+class Transforms(Protocol):
+    reading: BatchPolicy
+    """By which a fetch is read for them."""
+
+    def steps(
+        self,
+        copied: Copied,
+        batches: Sequence[RawBatch],
+        policy: BatchPolicy,
+        largest: Mapping[str, int],
+        position: int,
+    ) -> AsyncIterator[Step]:
+        """Transforms the records from `position` on. `policy` of the copy's own topic; `largest`: max.message.bytes by
+        target topic. Raises PolicySaysFail where transforms can not be called at all."""

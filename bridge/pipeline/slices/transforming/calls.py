@@ -1,0 +1,204 @@
+"""Calls the transforms of a slice, which run in a child process: one batch at a time, each with a timeout.
+
+A batch with which a transform fails is halved until single records are left: those with which it still fails are
+refused. A batch that is only too slow or too large as a whole succeeds in parts, and later batches are as small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from bridge.child_process import ending, with_socket
+from bridge.kafka.record.arrow_columns import BrokenRecord
+from bridge.kafka.record.columns import Records
+from bridge.model.copying import Copied, PipelineSpec, Transform
+from bridge.pipeline.slices.transforming.arrow import as_batch, by_topic
+from bridge.pipeline.slices.transforming.child import HEAD, pack
+from bridge.pipeline.slices.transforming.native import Native, native, through
+from bridge.transforms.contract import SCHEMA
+
+TIMEOUT, MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
+_START = 60.0
+"""Seconds in which the process has to load its transforms."""
+_MOST, _MOST_BYTES = 16_384, 4 * 1024 * 1024
+"""Most records of a batch, and most bytes of their keys, values and headers."""
+
+
+class TransformUnusable(Exception):
+    """A transform that fails with every batch: it can't be loaded, or fails with an empty batch."""
+
+
+class TransformFailed(Exception):
+    """A transform that fails with these records; `limit`: it took too long, or too much memory."""
+
+    def __init__(self, message: str, *, limit: bool = False) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class Outcome(NamedTuple):
+    """The result for the records at offsets [first, end): the records to write, by target topic, or in `failed` why
+    they can't be transformed."""
+
+    first: int
+    end: int
+    records: Mapping[str, Records]
+    failed: str = ""
+
+
+class Calls:
+    """The transforms of one slice. For use in one event loop."""
+
+    def __init__(self, spec: PipelineSpec) -> None:
+        self._transforms = spec.transforms
+        self._timeout, self._memory = spec.transform_timeout, spec.transform_memory
+        self._native = [native(each) for each in spec.transforms]
+        self._process: _Process | None = None
+        self._most = _MOST
+
+    async def start(self) -> None:
+        """Starts the process, unless no transform needs it. Raises TransformUnusable."""
+        if not all(self._native):
+            await self._started()
+
+    async def _started(self) -> None:
+        """Starts the process if there is none. Raises TransformUnusable."""
+        if self._process is None:
+            self._process = await _Process.started(self._transforms, self._memory)
+
+    async def close(self) -> None:
+        if self._process is not None:
+            await self._process.end()
+            self._process = None
+
+    async def through(self, copied: Copied, records: Records) -> AsyncIterator[Outcome]:
+        """Passes records through the partition's transforms; yields the outcomes of parts in order. Raises
+        TransformUnusable."""
+        waiting, chain = [records], self._chain(copied)
+        while waiting:
+            part = waiting.pop()
+            if part.count > 1 and (part.count > self._most or part.size > _MOST_BYTES):
+                waiting += reversed(part.halves())
+                continue
+            first, end = part.first, part.last + 1
+            transformed = through(part, chain) if chain is not None else None
+            if transformed is not None:
+                yield Outcome(first, end, {copied.target_topic: transformed})
+                continue
+            try:
+                yield Outcome(first, end, await self._call(copied, part))
+                self._most = min(_MOST, self._most + self._most // 8 + 1)
+            except TransformFailed as failed:
+                if part.count > 1:
+                    waiting += reversed(part.halves())
+                    self._most = max(1, part.count // 2) if failed.limit else self._most
+                else:
+                    yield Outcome(first, end, {}, str(failed))
+
+    def _chain(self, copied: Copied) -> list[Native] | None:
+        """The partition's transforms if all of them are native, which need no process; else None."""
+        chain = [self._native[number] for number in copied.transforms]
+        native_ones = [each for each in chain if each is not None]
+        return native_ones if len(native_ones) == len(chain) else None
+
+    async def _call(self, copied: Copied, records: Records) -> Mapping[str, Records]:
+        await self._started()
+        assert self._process is not None
+        try:
+            batch = as_batch(records, copied.target_topic, copied.source.partition)
+        except BrokenRecord as broken:
+            raise TransformFailed(f"it can't be decoded: {broken}") from None
+        number = 0
+        try:
+            await self._process.send({"chain": copied.transforms}, batch.serialize())
+            while True:
+                async with asyncio.timeout(self._timeout):
+                    header, body = await self._process.receive()
+                if "begin" in header:
+                    number = header["begin"]
+                elif "failed" in header:
+                    raise self._failed(number, header)
+                else:
+                    return by_topic(pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMA))
+        except TimeoutError:
+            await self.close()
+            error = f"it took longer than {TIMEOUT} ({self._timeout * 1000:.0f}) allows"
+            raise TransformFailed(self._named(number, error), limit=True) from None
+        except (EOFError, ConnectionError):
+            error = f"its process ended ({await self._process.end()})"
+            self._process = None
+            raise TransformFailed(self._named(number, error), limit=True) from None
+
+    def _failed(self, number: int, header: dict[str, Any]) -> TransformFailed:
+        error = header["failed"]
+        if header["memory"]:
+            error = f"it took more memory than {MEMORY} ({self._memory}) allows"
+        return TransformFailed(self._named(number, error), limit=header["memory"])
+
+    def _named(self, number: int, error: str) -> str:
+        return f"transform {self._transforms[number].name}: {error}"
+
+
+class _Process:
+    """The process of the transforms, and the socket to it (see transforming.child)."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        self._process, self._channel = process, channel
+
+    @classmethod
+    async def started(cls, transforms: Sequence[Transform], memory: int) -> _Process:
+        """Starts a process and has it load the transforms. Raises TransformUnusable."""
+        # What a transform prints goes to the log of the executor. Other allocators reserve memory that is not used, and
+        # that would count against the limit.
+        arrow = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+        process = cls(*with_socket("bridge.pipeline.slices.transforming.child", logged=True, more=arrow))
+        process._channel.setblocking(False)
+        try:
+            await process.send({"transforms": transforms, "memory": memory})
+            async with asyncio.timeout(_START):
+                header, _ = await process.receive()
+        except (EOFError, ConnectionError, TimeoutError):
+            names = ", ".join(each.name for each in transforms)
+            how = await process.end()
+            raise TransformUnusable(
+                f"bridge.transforms: the process for {names} did not start within {_START:.0f} s ({how}); its log, on "
+                "the executor, may say why"
+            ) from None
+        if "unusable" in header:
+            await process.end()
+            unusable = transforms[header["transform"]]
+            name = f"{unusable.name} (python:{unusable.function})"
+            raise TransformUnusable(f"bridge.transforms: {name}: {header['unusable']}")
+        return process
+
+    async def send(self, header: dict[str, object], body: Any = b"") -> None:
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(self._channel, pack(header, len(body)))
+        if len(body):
+            await loop.sock_sendall(self._channel, body)
+
+    async def receive(self) -> tuple[dict[str, Any], bytearray]:
+        header, body = HEAD.unpack(await self._exactly(HEAD.size))
+        return json.loads(await self._exactly(header)), await self._exactly(body)
+
+    async def _exactly(self, size: int) -> bytearray:
+        loop, data, at = asyncio.get_running_loop(), bytearray(size), 0
+        while at < size:
+            got = await loop.sock_recv_into(self._channel, memoryview(data)[at:])
+            if not got:
+                raise EOFError
+            at += got
+        return data
+
+    async def end(self) -> str:
+        """Kills the process; returns how it ended, which may be from before."""
+        self._channel.close()
+        self._process.kill()
+        return ending(await asyncio.to_thread(self._process.wait))

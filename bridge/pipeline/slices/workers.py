@@ -1,0 +1,38 @@
+"""The daemon that Spark forks its Python workers from (spark.python.daemon.module): its own, with all imported that a
+slice needs. So that is imported once for all workers of a machine, and their memory for it is the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bridge.logs.setup import WORKER, set_up_logs
+from bridge.pipeline.slices import tasks
+
+__all__ = ["tasks", "without_zips"]
+
+
+def without_zips(path: Sequence[str]) -> list[str]:
+    """A search path without the zips of a pyspark that lies on it as it is, too: Spark puts them in front, and from a
+    zip modules are compiled at each start, for half a second more of processor time. Elsewhere Spark has them in zips
+    only, or its package is not for the Python that an executor has."""
+    return [each for each in path if not _beside_package(Path(each), path)]
+
+
+def _beside_package(zipped: Path, path: Sequence[str]) -> bool:
+    """Whether it is such as site-packages/pyspark/python/lib/pyspark.zip, with site-packages on the path."""
+    if zipped.suffix != ".zip" or len(zipped.parents) < 4:
+        return False
+    package, site = zipped.parents[2], zipped.parents[3]
+    complete = package.name == "pyspark" and (site / "py4j").is_dir() and (package / "__init__.py").is_file()
+    return complete and str(site) in path
+
+
+if __name__ == "__main__":
+    sys.path[:] = without_zips(sys.path)
+    # What slices meet with they report through the layout topic, and the driver logs it once for all of them.
+    set_up_logs(WORKER, "warning", "json")
+    from pyspark.daemon import manager
+
+    manager()

@@ -1,0 +1,157 @@
+"""Which connector owns a copy, and what the other one is told."""
+
+from __future__ import annotations
+
+from bridge.model.copy_owners import OtherCopy, mixture_refusals, opposite_refusals, refusals
+from bridge.model.values import CopyId, LogRecord, TopicPartition
+from bridge.pipeline.layouts.claims import claims, lost_runs, ownership, withdrawn
+from bridge.pipeline.layouts.elsewhere import before, is_layout_topic, loops, mixtures
+from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, read_layouts
+from tests.unit.pipeline.values import spec
+
+T, U, V = ("t", "A.t"), ("u", "A.u"), ("v", "A.v")
+
+
+def topic(*changes: list[tuple[bytes, bytes | None]]) -> LayoutTopic:
+    records = [pair for some in changes for pair in some]
+    return read_layouts([LogRecord(offset, 0, *pair) for offset, pair in enumerate(records)], spec())
+
+
+def test_copies_are_owned_free_or_taken() -> None:
+    result = ownership(topic(claims([T], "one"), claims([U], "two")), [T, U, V], "one")
+    assert (result.owned, result.free, result.taken) == ([T], [V], {U: "two"})
+
+
+def test_of_two_that_claim_at_once_both_see_the_same_owner() -> None:
+    there = topic(claims([T], "two"), claims([T], "one"))
+    assert ownership(there, [T], "one").taken == {T: "two"}
+    assert ownership(there, [T], "two").owned == [T]
+
+
+def test_a_claim_that_is_not_settled_is_free_for_its_connector_and_taken_for_others() -> None:
+    there = topic(claims([T], "one", settled=False), claims([T], "two", settled=False))
+    assert ownership(there, [T], "one").free == [T]
+    assert ownership(there, [T], "two").taken == {T: "one"}
+
+
+def test_a_claim_that_is_settled_stays_before_those_that_came_after_it() -> None:
+    there = topic(*(claims([T], name, settled=False) for name in ("one", "two")), claims([T], "one"))
+    assert ownership(there, [T], "one").owned == [T]
+    assert ownership(there, [T], "two").taken == {T: "one"}
+
+
+def test_the_same_topic_under_another_name_is_another_copy() -> None:
+    assert ownership(topic(claims([T], "one")), [("t", "t")], "two").free == [("t", "t")]
+
+
+def test_a_take_over_leaves_one_owner() -> None:
+    there = topic(claims([T], "one"), [*claims([T], "two"), *withdrawn([T], "one")])
+    assert ownership(there, [T], "one").taken == {T: "two"}
+    assert ownership(there, [T], "two").owned == [T]
+
+
+def runs(*pairs: tuple[str, str]) -> dict[CopyId, list[str]]:
+    """Of two partitions each."""
+    return {CopyId(TopicPartition(pair[0], number), pair[1]): [] for pair in pairs for number in range(2)}
+
+
+def layout(*, copied: bool) -> list[tuple[bytes, bytes | None]]:
+    return [(layout_key(spec()), LayoutRecord(3, 1, copied=copied).value())]
+
+
+def test_topics_without_any_run_have_lost_them_where_the_connector_has_copied_them() -> None:
+    name = spec().name
+    there = topic(layout(copied=True), claims([T, U], name), claims([V], "two"))
+    result = runs(T, U, V, ("new", "A.new"))
+    result[CopyId(TopicPartition("u", 1), "A.u")] = ["a run"]
+    assert lost_runs(there, result, name) == {T}, (
+        "a new partition, a topic of another one and a new one have not"
+    )
+    assert not lost_runs(topic(layout(copied=False), claims([T], name)), runs(T), name), "it came to nothing"
+
+
+def test_a_refusal_names_the_owner_and_what_to_do() -> None:
+    (message,) = refusals({T: "one"}, "two")
+    assert message == (
+        "connector one copies t to A.t already, and two would write each record a second time. Exclude what it copies "
+        "with topics.exclude, or go on under the name one, or stop one and hand its copies back (mirror-bridge "
+        "hand-back one), or set bridge.take.over.from=one, which shuts one out"
+    )
+
+
+def others(name: str, *pairs: tuple[str, str]) -> list[LogRecord]:
+    return [LogRecord(offset, 0, *pair) for offset, pair in enumerate(claims(pairs, name))]
+
+
+def test_a_topic_that_another_source_is_copied_to_is_found() -> None:
+    elsewhere = {
+        "mm2-layout.B.internal": others("two", ("t", "A.t"), ("x", "y")),
+        "mm2-layout.C.internal": others("three", ("u", "A.u")),
+    }
+    copies = mixtures(spec(), elsewhere, [T, U, V])
+    assert copies == {
+        T: OtherCopy("two", "t", "mm2-layout.B.internal"),
+        U: OtherCopy("three", "u", "mm2-layout.C.internal"),
+    }
+    assert mixtures(spec(merge_with=("two",)), elsewhere, [T, U, V]).keys() == {U}
+    ended = {"mm2-layout.B.internal": [*others("two", T), LogRecord(9, 0, *withdrawn([T], "two")[0])]}
+    assert mixtures(spec(), ended, [T]) == {}
+
+
+def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
+    open_claim = LogRecord(0, 0, *claims([T], "two", settled=False)[0])
+    elsewhere = {
+        "mm2-layout.D.internal": others("four", T),
+        "mm2-layout.B.internal": [open_claim],
+        "mm2-layout.C.internal": others("three", T),
+    }
+    assert mixtures(spec(), elsewhere, [T])[T] == OtherCopy("three", "t", "mm2-layout.C.internal")
+    last = mixtures(spec(merge_with=("three", "four")), elsewhere, [T])[T]
+    assert last == OtherCopy("two", "t", "mm2-layout.B.internal", settled=False)
+    assert not before(spec(layout_topic="mm2-layout.A.internal"), last)
+    assert before(spec(layout_topic="mm2-layout.C.internal"), last)
+
+
+def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
+    assert all(map(is_layout_topic, ("mm2-layout.A.internal", "mm2-layout-us.west-internal")))
+    assert not any(map(is_layout_topic, ("mm2-offset-runs.A.internal", "layout.A.internal", "mm2-layout.A")))
+
+
+def test_a_refusal_to_mix_names_the_owner_and_what_to_do() -> None:
+    (text,) = mixture_refusals({T: OtherCopy("one", "t", "mm2-layout.B.internal")}, "two")
+    assert text == (
+        "connector one copies another source to A.t already (its claim is in mm2-layout.B.internal), and two would mix "
+        "the records of both. Give one of them another replication.policy.class, exclude the topics with "
+        "topics.exclude, or stop one and hand its copies back (mirror-bridge hand-back one); where one topic is to "
+        "hold the records of both sources, set bridge.merge.with=one"
+    )
+
+
+def opposite_layout(name: str, *, stop: bool) -> LogRecord:
+    return LogRecord(50, 0, layout_key(spec(name=name)), LayoutRecord(3, 1, stop=stop).value())
+
+
+def test_a_running_connector_in_the_opposite_direction_is_found() -> None:
+    there = others("back", ("A.t", "t"), ("u", "A.u"))
+    this = spec(opposite_layouts="mm2-layout.B.internal")
+    back = {T: OtherCopy("back", "A.t", "mm2-layout.B.internal")}
+    assert loops(this, there, [T, U, V]) == back
+    assert loops(this, [*there, opposite_layout("back", stop=False)], [T, U]) == back
+    assert loops(this, [*there, opposite_layout("back", stop=True)], [T, U]) == {}
+    assert loops(this, [*there, opposite_layout("another", stop=True)], [T]) == back
+
+
+def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:
+    (text,) = opposite_refusals({("t", "t"): "back"}, "there")
+    assert text.startswith(
+        "connector back copies t to t in the opposite direction, and there would send each record"
+    )
+    assert "stop back (in good order" in text
+
+
+def test_there_is_a_refusal_for_each_owner_and_it_names_a_few_topics() -> None:
+    many = {(f"t{number}", f"A.t{number}"): "one" for number in range(5)}
+    messages = refusals({**many, U: "three"}, "two")
+    assert len(messages) == 2
+    assert "connector one copies t0 to A.t0, t1 to A.t1, t2 to A.t2 and 2 more already" in messages[0]
+    assert "connector three copies u to A.u already" in messages[1]

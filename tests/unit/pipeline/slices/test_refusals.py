@@ -1,0 +1,95 @@
+"""Records that can't be copied: what is known of them from one transaction to the next."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
+from bridge.model.copying import Gap, GapKind
+from bridge.model.values import TopicPartition
+from bridge.pipeline.slices.refusals import Refusals, Refused, as_gap
+from tests.support.raw_batches import GZIP, batch, legacy, sealed
+from tests.unit.pipeline.values import copied
+
+PLACE = TopicPartition("orders", 0)
+POLICY = BatchPolicy(1_000_000, 16_384, coalesced=CodecSizes.all(4096))
+
+
+def unreadable(base: int) -> bytes:
+    """Three offsets, one of them a hole, so that it can't pass as it is."""
+    data = bytearray(batch(base, 3, codec=GZIP, without=(1,)))
+    data[61:] = b"\xff" * (len(data) - 61)
+    return sealed(data)
+
+
+LOG = batch(0, 4) + unreadable(4) + batch(7, 2, codec=GZIP) + unreadable(9) + batch(12, 1)
+
+
+def pieces(refusals: Refusals, log: bytes, position: int = 0) -> list[tuple[int, int] | Gap]:
+    """[first, end) of what is sent, and what is left out."""
+    batches = DataBatches.committed(log, position, ()).batches
+    result = refusals.chunks(PLACE, batches, POLICY, position)
+    return [
+        each if isinstance(each, Gap) else (each.segments[0][0], sum(each.segments[-1])) for each in result
+    ]
+
+
+def refused(refusals: Refusals, log: bytes, position: int = 0) -> Refused:
+    with pytest.raises(Refused) as caught:
+        pieces(refusals, log, position)
+    return caught.value
+
+
+def leave_out(refusals: Refusals, log: bytes, position: int = 0) -> Gap:
+    result = refused(refusals, log, position)
+    assert refusals.learn(result), "nothing is to be looked for among its records"
+    refusals.leave_out(gap := as_gap(result, copied(), 7))
+    return gap
+
+
+def test_what_nobody_can_decode_is_named_with_its_offsets() -> None:
+    result = refused(Refusals(), LOG)
+    assert (result.source, result.first, result.end) == (PLACE, 4, 7)
+    message = result.failure(copied())
+    for words in (
+        "orders-0 at offsets 4 to 6",
+        "A.orders",
+        "can't be decoded",
+        "source.record.policy to report",
+    ):
+        assert words in message
+
+
+def test_each_is_left_out_and_its_neighbours_are_not() -> None:
+    refusals = Refusals()
+    gaps = [leave_out(refusals, LOG), leave_out(refusals, LOG)]
+    assert [each.upstream_from for each in gaps] == [4, 9]
+    assert [each.upstream_to for each in gaps] == [7, 12]
+    assert {each.kind for each in gaps} == {GapKind.RECORD_REFUSED}
+    expected = [(0, 4), gaps[0], (7, 9), gaps[1], (12, 13)]
+    assert pieces(refusals, LOG) == expected
+    assert pieces(refusals, LOG, 7) == expected[2:]
+    assert pieces(Refusals(), batch(0, 4)) == [(0, 4)]
+
+
+def test_where_copying_begins_inside_of_it_the_rest_is_left_out() -> None:
+    refusals = Refusals()
+    gap = leave_out(refusals, LOG, 5)
+    assert (gap.upstream_from, gap.upstream_to) == (5, 7)
+
+
+def test_from_before_0_11_it_begins_where_the_last_batch_ended() -> None:
+    """Its header tells the last offset only."""
+    broken = bytearray(legacy(1, GZIP, 4))
+    broken[-8:] = b"\xff" * 8
+    struct.pack_into(">I", broken, 12, zlib.crc32(broken[16:]))
+    log = batch(0, 4) + bytes(broken) + batch(7, 1)
+    refusals = Refusals()
+    gap = leave_out(refusals, log)
+    assert gap.detail.startswith("The batch that ends at offset 6 can't be decoded: ")
+    assert (gap.upstream_from, gap.upstream_to) == (4, 7)
+    assert pieces(refusals, log) == [(0, 4), gap, (7, 8)]
