@@ -1,7 +1,7 @@
 """Parses record batches, tells data from markers, and writes the headers of a producer of ours. Decompresses nothing.
 
 Format v2: https://kafka.apache.org/documentation/#recordbatch. What a broker makes of a rewritten batch was found by
-sending it: tests/integration/test_raw_batches.py.
+sending it: tests/integration/test_batch.py.
 """
 
 from __future__ import annotations

@@ -241,3 +241,15 @@ def test_a_forbidden_import_is_seen(module: str, source: str) -> None:
 )
 def test_an_allowed_import_is_left_alone(module: str, source: str) -> None:
     assert violations(module, source) == []
+
+
+def test_tests_stand_where_the_modules_do() -> None:
+    """A folder of unit tests is a package of the source, under its name; tests/unit/repository is of the files."""
+    tests = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    astray = [
+        each
+        for each in sorted(folders - {Path("repository"), Path()})
+        if not any((top / each / "__init__.py").is_file() for top in (ROOT / "bridge", ROOT))
+    ]
+    assert astray == []
