@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+LAST_PARTITION = (1 << 31) - 1
+"""The highest number that a partition can have in Kafka's protocol."""
+
 
 class TopicPartition(NamedTuple):
     topic: str

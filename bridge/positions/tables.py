@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bridge.model.values import LAST_PARTITION
 from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS
 from bridge.positions.translator import PositionColumns, TranslatedPositions
 
@@ -27,7 +28,7 @@ OUTPUT = pa.schema(
 """Columns that answers add."""
 NAMED = 20
 """Rows that an error names; of more it says how many."""
-_LAST_PARTITION, _LAST_OFFSET = 2**31 - 1, 2**63 - 1
+_LAST_OFFSET = 2**63 - 1
 _FLAG_LISTS = [[flag for bit, flag in enumerate(FLAGS) if bits >> bit & 1] for bits in range(1 << len(FLAGS))]
 
 
@@ -57,7 +58,7 @@ def positions_of(table: pa.Table, where: Callable[[int], str]) -> PositionColumn
     topic = table.column("topic").combine_chunks()
     numbers = [
         _whole_numbers(table.column(name).combine_chunks(), most)
-        for name, most in (("partition", _LAST_PARTITION), ("offset", _LAST_OFFSET))
+        for name, most in (("partition", LAST_PARTITION), ("offset", _LAST_OFFSET))
     ]
     if not (pa.types.is_string(topic.type) or pa.types.is_large_string(topic.type)):
         raise PositionsRejected(f"column topic has the type {topic.type}: it must be text")
@@ -99,7 +100,7 @@ def _row_errors(
     table: pa.Table, sound: Sequence[npt.NDArray[np.bool_]], where: Callable[[int], str]
 ) -> Iterator[str]:
     rows = np.flatnonzero(~np.logical_and.reduce(sound))
-    whats = ("must not be empty", f"must be 0 to {_LAST_PARTITION}", f"must be 0 to {_LAST_OFFSET}")
+    whats = ("must not be empty", f"must be 0 to {LAST_PARTITION}", f"must be 0 to {_LAST_OFFSET}")
     for row in rows[:NAMED]:
         for name, what, good in zip(INPUT, whats, sound, strict=True):
             if not good[row]:

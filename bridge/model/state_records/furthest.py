@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from bridge.model.state_records.fields import LAST_OFFSET
-from bridge.model.state_records.json_records import LAST_MS, MOST_PARTITION, number, numbers, objects, text
+from bridge.model.state_records.json_records import LAST_MS, number, numbers, objects, text
 from bridge.model.state_records.state_value import Value
-from bridge.model.values import TopicPartition
+from bridge.model.values import LAST_PARTITION, TopicPartition
 
 _OFFSETS = 0, LAST_OFFSET + 1
-_ROW = (0, MOST_PARTITION), _OFFSETS, _OFFSETS, _OFFSETS
+_ROW = (0, LAST_PARTITION), _OFFSETS, _OFFSETS, _OFFSETS
 
 
 class Furthest(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
 from bridge.model.state_records.json_records import (
     LAST_MS,
-    MOST_PARTITION,
     number,
     number_or_none,
     objects,
@@ -19,6 +18,7 @@ from bridge.model.state_records.json_records import (
     texts,
 )
 from bridge.model.state_records.state_value import MOST_TASKS, Value
+from bridge.model.values import LAST_PARTITION
 
 _MOST_COUNT = (1 << 63) - 1
 _JUDGEMENTS = ("exact", "bounded", "pending")
@@ -78,7 +78,7 @@ class GroupRow(NamedTuple):
             raise SchemaError(f"targetOffset is missing: verdict {verdict} has one")
         return cls(
             topic=text(obj, "topic", 1),
-            partition=number(obj, "partition", 0, MOST_PARTITION),
+            partition=number(obj, "partition", 0, LAST_PARTITION),
             offset=number(obj, "offset", 0, LAST_OFFSET + 1),
             metadata=text_or_none(obj, "metadata") or "",
             target_topic=text(obj, "targetTopic", 1),

@@ -14,7 +14,6 @@ from bridge.model.state_records.fields import SchemaError
 
 LAST_MS = 253_402_300_799_999
 """Ms since the epoch at the end of the year 9999: no calendar shows what is later."""
-MOST_PARTITION = 2**31 - 1
 _LONGEST = 2**15 - 1
 _SHOWN = 60
 _NUMBERS = -(2**63), 2**63 - 1

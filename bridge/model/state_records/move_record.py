@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
 from bridge.model.state_records.json_records import (
     LAST_MS,
-    MOST_PARTITION,
     flag,
     number,
     number_or_none,
@@ -19,6 +18,7 @@ from bridge.model.state_records.json_records import (
     text_or_none,
 )
 from bridge.model.state_records.state_value import Value
+from bridge.model.values import LAST_PARTITION
 
 MOVED, RETURNED = "moved", "returned"
 _STATES = (MOVED, RETURNED)
@@ -59,7 +59,7 @@ class MoveRow(NamedTuple):
             raise SchemaError(f"verdict is {verdict[:60]!a}: one of {', '.join(_VERDICTS)} is needed")
         return cls(
             text(obj, "topic", 1),
-            number(obj, "partition", 0, MOST_PARTITION),
+            number(obj, "partition", 0, LAST_PARTITION),
             number(obj, "offset", 0, LAST_OFFSET + 1),
             text(obj, "targetTopic", 1),
             number(obj, "targetOffset", 0, LAST_OFFSET + 1),
@@ -91,10 +91,10 @@ class Standing(NamedTuple):
     def read(cls, obj: Mapping[str, Any]) -> Standing:
         return cls(
             text(obj, "topic", 1),
-            number(obj, "partition", 0, MOST_PARTITION),
+            number(obj, "partition", 0, LAST_PARTITION),
             number(obj, "offset", 0, LAST_OFFSET + 1),
             text_or_none(obj, "metadata") or "",
-            number(obj, "leaderEpoch", -1, MOST_PARTITION),
+            number(obj, "leaderEpoch", -1, LAST_PARTITION),
         )
 
 

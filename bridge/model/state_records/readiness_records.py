@@ -23,7 +23,6 @@ from bridge.model.state_records.furthest import FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.json_records import (
     LAST_MS,
-    MOST_PARTITION,
     number,
     numbers,
     read_object,
@@ -31,6 +30,7 @@ from bridge.model.state_records.json_records import (
 )
 from bridge.model.state_records.move_record import MoveRecord
 from bridge.model.state_records.state_value import MOST_TASKS, VERSION, Value
+from bridge.model.values import LAST_PARTITION
 
 _MOST_MS = 1 << 53
 _MOST_COUNT = (1 << 63) - 1
@@ -99,7 +99,7 @@ class MissingRecord(Value):
 
     @classmethod
     def read(cls, obj: Mapping[str, Any]) -> MissingRecord:
-        ranges = ((0, MOST_PARTITION), (-1, _MOST_COUNT), (-1, LAST_MS))
+        ranges = ((0, LAST_PARTITION), (-1, _MOST_COUNT), (-1, LAST_MS))
         rows = [(row[0], row[1], row[2]) for row in numbers(obj, "partitions", ranges)]
         return cls(number(obj, "asOfMs", 0, LAST_MS), tuple(rows))
 

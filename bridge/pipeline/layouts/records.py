@@ -20,14 +20,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from bridge.model.copying import PipelineSpec
-from bridge.model.values import LogRecord, TopicPartition
+from bridge.model.values import LAST_PARTITION, LogRecord, TopicPartition
 
 VERSION = 1
 MOST_SLOTS = 4096
 """Spark runs so many slices at a time at most; a record that tells of more is nonsense."""
 _MOST_LAYOUTS = 1 << 53
 _MOST_RATE = 1 << 63
-_MOST_PARTITION = (1 << 31) - 1
 
 
 class LayoutRecord(NamedTuple):
@@ -262,5 +261,5 @@ def _partition(fields: object) -> bool:
         isinstance(fields, list)
         and len(fields) == 2
         and _text(fields[0])
-        and _number(fields[1], _MOST_PARTITION)
+        and _number(fields[1], LAST_PARTITION)
     )

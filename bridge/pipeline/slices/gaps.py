@@ -12,17 +12,14 @@ from typing import NamedTuple
 
 from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
-from bridge.model.state_records.json_records import number, read_object, text
-from bridge.model.values import Bounds, TopicPartition
+from bridge.model.state_records.json_records import LAST_MS, number, read_object, text
+from bridge.model.values import LAST_PARTITION, Bounds, TopicPartition
 from bridge.pipeline.slices.doubts import reach
 from bridge.translation.runs.runs import OffsetRun
 
 _VERSION = 1
 """Of ledger entries; those of version 0 do not name the target topic."""
 _KINDS = frozenset(GapKind)
-_LAST_PARTITION = 2**31 - 1
-_LATEST = 253_402_300_799_999
-"""Ms since the epoch at the end of the year 9999: no calendar shows what is later."""
 
 
 class Resume(NamedTuple):
@@ -225,12 +222,12 @@ def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
     if kind not in _KINDS:
         raise SchemaError(f"kind is {kind!r}: none that this version knows")
     return Gap(
-        TopicPartition(text(where, "topic", 1), number(where, "partition", 0, _LAST_PARTITION)),
+        TopicPartition(text(where, "topic", 1), number(where, "partition", 0, LAST_PARTITION)),
         GapKind(kind),
         text(where, "topicId"),
         number(where, "from", -1, LAST_OFFSET),
         number(what, "to", -1, LAST_OFFSET),
-        number(what, "seenAtMs", 0, _LATEST),
+        number(what, "seenAtMs", 0, LAST_MS),
         text(what, "detail"),
         text(where, "targetTopic") if names_target else "",
         text(what, "connector") if names_connector else "",
