@@ -66,15 +66,22 @@ class SinkRights:
         self.scenario.until(lambda: self.scenario.well(SINK), f"healed: {case.label}")
 
     def each_of_connects_is_named(self) -> set[Right]:
-        """Takes away those of Connect's clients: the task or the change of offsets fails, and goes on when it is given
-        back. Returns the rights that were taken."""
+        """Takes away those of Connect's clients: the task, or the change of offsets, fails, and goes on when it has the
+        right again. Returns the rights that were taken."""
         ours = [each for each in self.cases if each.right.by_connect and each.name in (FIRST, self._group)]
         for case in ours:
             if case.right.by is By.CONSUMER:
                 self._fails_the_task(case)
-            else:
+        self.runs()
+        rest, name = self.scenario.rest(SINK), NAME[SINK]
+        rest.stop(name)
+        rest.wait_state(name, "STOPPED", tasks=0)
+        for case in ours:
+            if case.right.by is By.ADMIN:
                 self._refuses_a_change(case)
-            self.runs()
+        rest.resume(name)
+        rest.wait_running(name)
+        self.runs()
         return {case.right for case in ours}
 
     @property
@@ -83,18 +90,16 @@ class SinkRights:
         return group
 
     def _fails_the_task(self, case: Case) -> None:
-        rest = self.scenario.sinks_worker.rest
+        rest, name = self.scenario.rest(SINK), NAME[SINK]
         self.scenario.take(case)
         self.scenario.until(lambda: self.scenario.failed(case), case.label)
         self.scenario.grant([case])
-        rest.restart_task(NAME[SINK], 0)
-        rest.wait_running(NAME[SINK])
+        rest.restart_task(name, 0)
+        rest.wait_running(name)
 
     def _refuses_a_change(self, case: Case) -> None:
         worker = self.scenario.sinks_worker
         name, log = NAME[SINK], worker.process.log
-        worker.rest.stop(name)
-        worker.rest.wait_state(name, "STOPPED", tasks=0)
 
         def change() -> None:
             if case.right.operation == "DELETE":
@@ -113,5 +118,3 @@ class SinkRights:
         assert cause in log.read_bytes()[begun:].decode(), case.label
         self.scenario.grant([case])
         change()
-        worker.rest.resume(name)
-        worker.rest.wait_running(name)

@@ -145,6 +145,7 @@ class RightsScenario:
     service: BridgeService
     tls: TlsFiles
     _stack: LocalStack
+    _workers: set[ConnectWorker] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _granted: set[Case] = field(default_factory=set)
 
@@ -161,13 +162,16 @@ class RightsScenario:
     @property
     def sinks_worker(self) -> ConnectWorker:
         """At the source. It is started when it is first asked for."""
-        return self._stack.worker("rights-sinks", on="rights-a")
+        worker = self._stack.worker("rights-sinks", on="rights-a")
+        self._workers.add(worker)
+        return worker
 
     def end(self) -> None:
-        for worker in (self.worker, self.sinks_worker):
+        workers = [self.worker, *self._workers]
+        for worker in workers:
             for name in worker.rest.connectors():
                 worker.rest.delete(name)
-        for ended in (self.worker, self.sinks_worker, self.service, self.source, self.target):
+        for ended in (*workers, self.service, self.source, self.target):
             ended.close()
 
     @property

@@ -119,6 +119,8 @@ FORMS = (
         "secrets: dedicated mode, spark-submit, Spark Connect",
         "tests/soak/test_planted_elsewhere.py",
     ),
+    Form("rights taken from dedicated mode, and a take-over", "tests/soak/test_rights_of_nodes.py"),
+    Form("a copy by pyspark-client", "tests/soak/test_pyspark_client.py"),
     Form("services an hour off", "tests/soak/test_wrong_service_clocks.py"),
     Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
 )
