@@ -199,7 +199,7 @@ class DedicatedScenario:
             assert at == {(COPY, 0): there}, (at, there, self._report(node))
             after = self._beats(), bounds(target, "near.checkpoints.internal")[0][1]
             assert after[0] > before[0], "no heartbeat"
-            assert after[1] > before[1], "no checkpoint"
+            assert after[1] > before[1], ("no checkpoint", self._report(node), health(node))
 
         eventually(goes_on, WAIT, what=f"the flow goes on, on {node.name}", watched=[node.process])
         self._well(node)
