@@ -126,4 +126,5 @@ def test_nothing_is_lost_and_nothing_is_there_twice(source: Cluster, target: Clu
     for partition in range(PARTITIONS):
         written = read(target.bootstrap, topic, partition, committed_only=True)
         expected = [each for each in records if each.partition == partition]
-        assert [each.content for each in written] == [each.content for each in expected], seed
+        # A partition that is read in several parts has no order between them (docs/spark.md).
+        assert Counter(each.content for each in written) == Counter(each.content for each in expected), seed

@@ -293,7 +293,7 @@ def wait_indexed(source: Cluster, target: Cluster, topic: str, follow: ManagedPr
     def indexed() -> None:
         assert last_run(source, target, topic).upstream_end == end, follow.log_tail()
 
-    eventually(indexed, 60.0, what=f"{topic} is indexed to {end}", watched=[follow])
+    eventually(indexed, 180.0, what=f"{topic} is indexed to {end}", watched=[follow])
 
 
 def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
