@@ -37,7 +37,10 @@ def client(tmp_path: Path) -> Path:
         str(folder),
         package,
     ]
-    subprocess.run(command, check=True)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "No matching distribution" in ran.stderr:
+        pytest.skip(f"the index has no {package}")
+    assert ran.returncode == 0, ran.stderr
     assert not (folder / "pyspark" / "jars").exists()
     return folder
 
