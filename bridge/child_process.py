@@ -61,7 +61,7 @@ def with_socket(
 
 
 def how_ended(process: subprocess.Popen[bytes]) -> str:
-    """How a process ended that has closed its socket."""
+    """How a process ended that has closed its socket; it may run on without it."""
     try:
         return ending(process.wait(1))
     except subprocess.TimeoutExpired:

@@ -94,8 +94,8 @@ class Listener(socket.socket):
         self._left = self._at_once
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection that is not refused. After some it says that there is none: asyncio takes as many as
-        wait, up to thousands, before it does anything else, and asks again at once."""
+        """The next connection that is not refused. After AT_ONCE, or AT_ONCE_TLS, it says that there is none: asyncio
+        takes as many as wait, up to thousands, before it does anything else, and asks again at once."""
         while self._left:
             self._left -= 1
             try:

@@ -135,10 +135,10 @@ def _check_parsed(data: bytes) -> None:
     """Checks what is parsed in one go. Raises TooLarge."""
     if len(data) <= MOST_TEXTS:
         return
-    if b"\\" in data:  # a quote behind one ends no text
-        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     if data.count(b'"') > 2 * MOST_TEXTS:
         raise TooLarge(f"The request body has more than {MOST_TEXTS} names and texts")
+    if b"\\" in data:  # a quote behind one ends no text
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     outside = b"".join(data.split(b'"')[::2])
     if len(outside) > MOST_OUTSIDE:
         raise TooLarge(f"The request body has more than {MOST_OUTSIDE} bytes outside of names and texts")

@@ -12,7 +12,7 @@ import pytest
 from bridge.errors import BodyErrors, TooLarge
 from bridge.protocol.messages import AckRequest, AlterOffsets, Message, PollRequest, ValidateRequest
 from bridge.service.http import request_bodies
-from bridge.service.http.request_bodies import MOST_OUTSIDE, MOST_VALUES, SMALL, read
+from bridge.service.http.request_bodies import MOST_OUTSIDE, MOST_TEXTS, MOST_VALUES, SMALL, read
 from tests.unit.service.http.test_long_lists import altering, request
 
 M = TypeVar("M", bound=Message)
@@ -29,6 +29,7 @@ def body(value: str) -> bytes:
     return f'{{"config":{{"topics":{value}}}}}'.encode()
 
 
+TEXTS = f"more than {MOST_TEXTS} names and texts"
 VALUES = f"more than {MOST_VALUES} values"
 OUTSIDE = f"more than {MOST_OUTSIDE} bytes outside of names and texts"
 
@@ -42,6 +43,8 @@ OUTSIDE = f"more than {MOST_OUTSIDE} bytes outside of names and texts"
         (f'"a\\\\\\"\\\\",[{",".join(["1"] * 50_000)}]', VALUES),
         (f"[{','.join(['1' * 4_000] * 100)}]", OUTSIDE),
         (" " * 300_000 + '""', OUTSIDE),
+        # Counted before escapes are looked at: to take a megabyte of them out takes longer than to refuse it.
+        ('"' + r"\"" * 490_000 + '"', TEXTS),
     ],
 )
 def test_what_takes_long_to_parse_is_not_parsed(value: str, why: str) -> None:
