@@ -150,6 +150,7 @@ class _Process:
     """The process of the transforms, and the socket to it (see transforming.child)."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        channel.setblocking(False)
         self._process, self._channel = process, channel
 
     @classmethod
@@ -159,7 +160,6 @@ class _Process:
         # that would count against the limit.
         arrow = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
         process = cls(*with_socket("bridge.pipeline.slices.transforming.child", logged=True, more=arrow))
-        process._channel.setblocking(False)
         try:
             await process.send({"transforms": transforms, "memory": memory})
             async with asyncio.timeout(_START):
