@@ -15,10 +15,9 @@ from bridge.local.ports import ReservedPort, listening
 from bridge.local.processes import ManagedProcess
 from bridge.local.properties import write_properties
 from bridge.local.security import Security
-from bridge.local.server import Server
+from bridge.local.server import START_SECONDS, Server
 from bridge.local.waiting import Watched
 
-START_SECONDS = 120.0
 _FIRST_ANSWER_SECONDS = 5.0
 
 _DEFAULTS = {

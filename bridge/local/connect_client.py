@@ -10,6 +10,7 @@ import httpx
 
 from bridge.local.errors import ConnectFailed
 from bridge.local.plain_http import NO_AUTHORITIES
+from bridge.local.server import START_SECONDS
 from bridge.local.waiting import Watched, eventually
 
 Json = Any
@@ -19,7 +20,7 @@ _CONFLICT = 409
 _RETRIABLE = ("rebalance", "momentarily")
 """Words in the message of a conflict that a retry resolves: a rebalance, or "due to stale configuration"
 (RebalanceNeededException, StaleConfigException). "Connector … already exists" is one that it does not."""
-_RETRY_SECONDS = 60.0
+_RETRY_SECONDS = 120.0
 
 
 class ConnectClient:
@@ -121,7 +122,9 @@ class ConnectClient:
     def delete(self, name: str) -> None:
         self.call("DELETE", _of(name))
 
-    def wait_state(self, name: str, state: str, *, tasks: int | None = None, timeout: float = 120.0) -> Json:
+    def wait_state(
+        self, name: str, state: str, *, tasks: int | None = None, timeout: float = START_SECONDS
+    ) -> Json:
         """Waits until the connector and all its tasks (`tasks` of them if given) are in the state."""
 
         def reached() -> Json:
@@ -133,7 +136,7 @@ class ConnectClient:
 
         return eventually(reached, timeout, what=f"{name} is {state}", watched=self._watched)
 
-    def wait_running(self, name: str, *, tasks: int | None = 1, timeout: float = 120.0) -> Json:
+    def wait_running(self, name: str, *, tasks: int | None = 1, timeout: float = START_SECONDS) -> Json:
         return self.wait_state(name, "RUNNING", tasks=tasks, timeout=timeout)
 
 

@@ -10,9 +10,7 @@ import httpx
 
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
-from bridge.local.server import Server
-
-START_SECONDS = 120.0
+from bridge.local.server import START_SECONDS, Server
 
 
 class MirrorNode(Server):

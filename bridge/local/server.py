@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 
 from bridge.local.processes import ManagedProcess
 
+START_SECONDS = 240.0
+"""How long a server may take to start, and a connector to reach a state: on a busy machine several begin at once."""
+
 
 class Server(ABC):
     """A server in a process of its own, on ports that it keeps until it is closed."""

@@ -12,9 +12,7 @@ import httpx
 from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
-from bridge.local.server import Server
-
-START_SECONDS = 120.0
+from bridge.local.server import START_SECONDS, Server
 
 
 class BridgeService(Server):

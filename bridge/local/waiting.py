@@ -10,7 +10,7 @@ from bridge.local.errors import ProcessDied, WaitTimedOut
 
 T = TypeVar("T")
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 0.25
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _OF_THE_WAIT = 0.05
 """A pause is a twentieth of the wait so far: who polls takes processor time from what is waited for."""
 

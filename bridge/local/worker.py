@@ -13,10 +13,9 @@ from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
 from bridge.local.properties import write_properties
-from bridge.local.server import Server
+from bridge.local.server import START_SECONDS, Server
 from bridge.local.waiting import Watched
 
-START_SECONDS = 120.0
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 _DEFAULTS = {

@@ -9,8 +9,9 @@ from dataclasses import replace
 from bridge.local import Cluster, GivenCluster
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
-from tests.e2e.flow import LEASE_MS, WAIT, Flow
+from tests.e2e.flow import LEASE_MS, Flow
 from tests.support import Record, connector, eventually, exists, read, stock_config, unique
+from tests.support.waits import WAIT
 
 
 def aliased(flow: Flow, *, source: Cluster | None = None, target: Cluster | None = None) -> Flow:

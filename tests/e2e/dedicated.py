@@ -14,9 +14,8 @@ import httpx
 from bridge.client import heartbeat_consumer
 from bridge.local import Broker, Cluster, LocalStack, MirrorNode
 from tests.support import Record, eventually, numbered, read, unique
+from tests.support.waits import WAIT
 
-WAIT = 120.0
-"""Several Spark drivers start at once, on a busy machine."""
 SESSION_MS, HEARTBEAT_MS = 6_000, 1_000
 _LOOK_SECONDS = 10.0
 """For heartbeats, before they are looked for again from the beginning."""

@@ -17,8 +17,9 @@ from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.e2e.control import checkpoints_topic, our_control, syncs_topic
 from tests.e2e.faults import PARTITIONS, RECORDS, Committers, Member, Watch
-from tests.e2e.flow import SHIFT, WAIT, Flow, stays
+from tests.e2e.flow import SHIFT, Flow, stays
 from tests.support import Record, admin, connector, create_topic, eventually, produce, unique
+from tests.support.waits import WAIT
 
 INTERVAL = 3
 """Of checkpoints and of group sync, in seconds; heartbeats come every second."""

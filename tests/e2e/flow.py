@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from bridge.local import NO_AUTHORITIES, BridgeService, Cluster, ConnectWorker
 from tests.support import Record, connector, create_topic, eventually, numbered, produce, unique
+from tests.support.waits import WAIT
 
 Json = Any
 """Whatever the service answers; tests know the form."""
@@ -35,8 +36,6 @@ LEASE_MS = 5000
 LONG_LEASE_MS = 60_000
 """Of connectors whose end is seen before their lease ends, on a busy machine too."""
 SHIFT = 7
-WAIT = 60.0
-"""Far above what anything here takes on an idle machine: the machine may be busy, a time that counts is measured."""
 
 
 def group_config(

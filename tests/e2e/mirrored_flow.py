@@ -21,7 +21,7 @@ from bridge.local import Broker, Cluster
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import beats, checkpoints, our_control
-from tests.e2e.flow import WAIT, Flow, committed_offsets
+from tests.e2e.flow import Flow, committed_offsets
 from tests.support import (
     Record,
     bounds,
@@ -36,6 +36,7 @@ from tests.support import (
 )
 from tests.support.readers import reader
 from tests.support.records import as_record
+from tests.support.waits import WAIT
 
 PARTITIONS = 10
 RECORDS = 10

@@ -23,10 +23,11 @@ from bridge.mm2.records import Heartbeat
 from bridge.spark.auditing.options import read_options
 from bridge.spark.auditing.running import audited
 from connectors.registry import KINDS
-from tests.e2e.dedicated import FAST, WAIT, health, mm2, running, runs, some, wait_values
+from tests.e2e.dedicated import FAST, health, mm2, running, runs, some, wait_values
 from tests.e2e.flow import committed_offsets
 from tests.e2e.rights_scenario import A, B, Case, RightsScenario
 from tests.support import bounds, commit, create_topic, eventually, numbered, produce, read
+from tests.support.waits import WAIT
 
 NODE, INDEXER, AUDITOR = "node", "indexer", "auditor"
 FLOW, TOPIC, COPY, GROUP = "near->far", "node-orders", "near.node-orders", "node-readers"

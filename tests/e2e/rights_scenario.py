@@ -27,8 +27,8 @@ from tests.e2e.flow import LEASE_MS, ServiceClient
 from tests.support import admin, allow, bounds, commit, create_topic, eventually, produce, stock_config
 from tests.support.records import Record, last
 from tests.support.topics import drop_rule, has_rule
+from tests.support.waits import WAIT
 
-WAIT = 120.0
 PASSWORD = "wonder-4c1e"
 A, B = Side.SOURCE, Side.TARGET
 

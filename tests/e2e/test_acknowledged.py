@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.e2e.control import checkpointing, wait_checkpoint
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly
+from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import commit, eventually, unique
+from tests.support.waits import WAIT
 
 
 def test_b40_written_checkpoints_are_counted_with_the_latency_of_their_own_group(flow: Flow) -> None:

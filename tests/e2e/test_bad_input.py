@@ -11,8 +11,9 @@ import pytest
 
 from bridge.local import Broker, ConnectFailed, LocalStack, Security
 from bridge.local.ports import ReservedPort
-from tests.e2e.flow import CLASS, SHIFT, WAIT, Flow, exactly
+from tests.e2e.flow import CLASS, SHIFT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique
+from tests.support.waits import WAIT
 
 USER, PASSWORD, WRONG_PASSWORD = "alice", "wonderland-5521", "looking-glass-7743"
 MEGABYTES = 10 << 20
@@ -106,7 +107,7 @@ def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
             assert task["state"] == "FAILED", task
             return str(task["trace"])
 
-        trace = eventually(failed, 60, what="the task fails", watched=unique_flow.watched)
+        trace = eventually(failed, WAIT, what="the task fails", watched=unique_flow.watched)
         assert "uthentication" in trace
         assert side in trace
         status = unique_flow.service.status(name)

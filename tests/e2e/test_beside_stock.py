@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, stays
+from tests.e2e.flow import SHIFT, Flow, exactly, stays
 from tests.support import (
     admin,
     commit,
@@ -21,6 +21,7 @@ from tests.support import (
     unique,
     wait_mirrored,
 )
+from tests.support.waits import WAIT
 
 INTERVALS = 3.0
 
@@ -60,7 +61,7 @@ def test_ours_never_regresses_what_stock_wrote(flow: Flow, stock_copy: str) -> N
             for group in offsets:
                 (answers[group],) = flow.there(group).values()
 
-        eventually(stock_wrote, 60, what="stock has synced every group", watched=flow.watched)
+        eventually(stock_wrote, WAIT, what="stock has synced every group", watched=flow.watched)
         assert all(answers[group] < offset + SHIFT for group, offset in offsets.items()), answers
         seen = {group: [answers[group]] for group in offsets}
         with flow.connector(f"{mark}.*") as name:
@@ -142,7 +143,7 @@ def test_what_stock_overwrites_is_repaired_within_one_interval(
             with ExitStack() as flapping:
                 for group in victims:
                     flapping.enter_context(Flapping(flow.target.bootstrap, group, flow.remote(stock_copy)))
-                eventually(moved_back, 90, what="stock moves a group back", watched=flow.watched)
+                eventually(moved_back, WAIT, what="stock moves a group back", watched=flow.watched)
             record_property("stock moved back", str(back))
         # With stock gone nothing else moves them on: what stands there now, or soon, is ours.
         flow.wait_rounds(name, 1)

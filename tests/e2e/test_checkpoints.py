@@ -5,8 +5,9 @@ from __future__ import annotations
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import checkpointing, heartbeats, our_control, wait_checkpoint
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly
+from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import commit, connector, eventually, unique
+from tests.support.waits import WAIT
 
 
 def test_a_checkpoint_is_exact_and_follows_the_group(flow: Flow) -> None:

@@ -26,7 +26,7 @@ from tests.e2e.control import (
     syncs_topic,
     wait_checkpoint,
 )
-from tests.e2e.flow import SHIFT, WAIT, Flow
+from tests.e2e.flow import SHIFT, Flow
 from tests.support import (
     Record,
     commit,
@@ -38,6 +38,7 @@ from tests.support import (
     unique,
 )
 from tests.support.java import Ask, Field, asking, compiled, kafka_class
+from tests.support.waits import WAIT
 
 SIDE_INTERVAL = 2
 HARNESS = Path(__file__).parents[1] / "integration" / "JavaMirrorClient.java"
@@ -71,7 +72,7 @@ def written(unique_flow: Flow, mirrored: str) -> dict[str, int]:
             assert len(beats(unique_flow)) >= 2
             assert read(unique_flow.target.bootstrap, copy), f"nothing in {copy}"
 
-        eventually(arrived, 60, what=f"heartbeats, and their copies in {copy}", watched=unique_flow.watched)
+        eventually(arrived, WAIT, what=f"heartbeats, and their copies in {copy}", watched=unique_flow.watched)
     return {group: offset + SHIFT for group, offset in groups.items()}
 
 
@@ -232,7 +233,9 @@ def test_with_both_at_once_ours_lowers_nothing_and_comes_back_where_stock_does(
                 seen[group].extend(unique_flow.there(group).values())
                 assert seen[group]
 
-        eventually(stock_wrote, 60, what="stock's checkpoints and group offsets", watched=unique_flow.watched)
+        eventually(
+            stock_wrote, WAIT, what="stock's checkpoints and group offsets", watched=unique_flow.watched
+        )
         with connector(unique_flow.worker, our_control("Checkpoint", unique_flow, **both)):
             wait_exact()
             # Forward: each of the two answers first at times.

@@ -10,8 +10,9 @@ import pytest
 from bridge.local import ConnectFailed
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_checkpoint
-from tests.e2e.flow import LONG_LEASE_MS, SHIFT, WAIT, Flow, exactly, stays
+from tests.e2e.flow import LONG_LEASE_MS, SHIFT, Flow, exactly, stays
 from tests.support import commit, connector, delete_group, eventually, unique
+from tests.support.waits import WAIT
 
 INTERVALS = 3.0
 """Three intervals of connectors that emit every second."""

@@ -12,18 +12,10 @@ import pytest
 from bridge.client import heartbeat_topics, translate_offsets, upstream_clusters
 from bridge.local import Cluster, MirrorNode
 from bridge.model.values import TopicPartition
-from tests.e2e.dedicated import (
-    WAIT,
-    dedicated_stack,
-    health,
-    mm2,
-    running,
-    some,
-    wait_heartbeats,
-    wait_values,
-)
+from tests.e2e.dedicated import dedicated_stack, health, mm2, running, some, wait_heartbeats, wait_values
 from tests.e2e.flow import committed_offsets
 from tests.support import admin, commit, create_topic, eventually, produce, unique
+from tests.support.waits import WAIT
 
 COUNT = 100
 

@@ -11,8 +11,9 @@ import pytest
 from bridge.client import checkpoint_consumer, translate_offsets
 from bridge.local import Cluster, MirrorNode
 from bridge.model.values import TopicPartition
-from tests.e2e.dedicated import WAIT, dedicated_stack, health, running, some, wait_heartbeats, wait_values
+from tests.e2e.dedicated import dedicated_stack, health, running, some, wait_heartbeats, wait_values
 from tests.support import admin, commit, create_topic, eventually, produce, unique
+from tests.support.waits import WAIT
 
 COUNT = 50
 STOCKS = """\

@@ -12,7 +12,6 @@ from bridge.local import Cluster, MirrorNode
 from tests.e2e.dedicated import (
     HEARTBEAT_MS,
     SESSION_MS,
-    WAIT,
     dedicated_stack,
     health,
     mm2,
@@ -24,6 +23,7 @@ from tests.e2e.dedicated import (
     wait_values,
 )
 from tests.support import create_topic, eventually, produce, unique
+from tests.support.waits import WAIT
 
 FLOWS = ("A->B", "B->A")
 TAKEN_OVER = (SESSION_MS + 2 * HEARTBEAT_MS) / 1000 + 3.0

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import Cluster, MirrorNode
-from tests.e2e.dedicated import WAIT, dedicated_stack, health, mm2, running, runs, some, wait_values
+from tests.e2e.dedicated import dedicated_stack, health, mm2, running, runs, some, wait_values
 from tests.support import admin, create_topic, eventually, produce, unique
+from tests.support.waits import WAIT
 
 MESSAGES = 10
 CONVOLUTED = "B- ._~:/?#[]@!$&'()*+;=\"<>%{}|\\^`618"

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import DEFAULT_KAFKA, ManagedProcess, MirrorNode, kafka_jars
-from tests.e2e.dedicated import WAIT, dedicated_stack, health, mm2, running, runs, wait_values
+from tests.e2e.dedicated import dedicated_stack, health, mm2, running, runs, wait_values
 from tests.support import admin, create_topic, eventually, numbered, produce, unique
+from tests.support.waits import WAIT
 
 
 @contextmanager

@@ -7,8 +7,9 @@ import json
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from tests.e2e.flow import WAIT, Flow
+from tests.e2e.flow import Flow
 from tests.support import connector, eventually, unique
+from tests.support.waits import WAIT
 
 Findings = list[dict[str, str]]
 

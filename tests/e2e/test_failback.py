@@ -14,7 +14,7 @@ import pytest
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, checkpoints, latest, wait_checkpoint
-from tests.e2e.flow import SHIFT, WAIT, Flow, committed_offsets, exactly, stays
+from tests.e2e.flow import SHIFT, Flow, committed_offsets, exactly, stays
 from tests.support import (
     commit,
     create_topic,
@@ -24,6 +24,7 @@ from tests.support import (
     unique,
     wait_mirrored,
 )
+from tests.support.waits import WAIT
 
 INTERVALS = 3.0
 """Three intervals of connectors that sync every second."""

@@ -27,8 +27,9 @@ from tests.e2e.faults import (
     no_traceback,
     spread_over,
 )
-from tests.e2e.flow import CLASS, WAIT, Flow
+from tests.e2e.flow import CLASS, Flow
 from tests.support import eventually, unique
+from tests.support.waits import WAIT
 
 AWAY_SECONDS = 30.0
 """How long the service is gone; what else is killed is as long away as its restart takes, and a little more."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, stays
+from tests.e2e.flow import SHIFT, Flow, exactly, stays
 from tests.support import (
     active_member,
     admin,
@@ -16,6 +16,7 @@ from tests.support import (
     resume,
     unique,
 )
+from tests.support.waits import WAIT
 
 INTERVALS = 3.0
 ODD = {

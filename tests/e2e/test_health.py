@@ -11,9 +11,10 @@ import pytest
 from bridge.local import LocalStack
 from bridge.local.ports import ReservedPort
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, Json
+from tests.e2e.flow import Flow, Json
 from tests.e2e.mirrored_flow import MIRRORED, OurFlow
 from tests.support import eventually
+from tests.support.waits import WAIT
 
 
 def condition(flow: Flow, name: str, which: str) -> Json:

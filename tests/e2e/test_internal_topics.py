@@ -27,7 +27,7 @@ from tests.e2e.control import (
     syncs_topic,
     wait_checkpoint,
 )
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, stays
+from tests.e2e.flow import SHIFT, Flow, exactly, stays
 from tests.support import (
     Record,
     admin,
@@ -44,6 +44,7 @@ from tests.support import (
     set_topic_config,
     unique,
 )
+from tests.support.waits import WAIT
 
 USER, PASSWORD = "alice", "wonderland-8812"
 COMPACTED = {"cleanup.policy": "compact"}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, latest, syncs_topic, wait_checkpoint
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, stays
+from tests.e2e.flow import SHIFT, Flow, exactly, stays
 from tests.support import (
     Record,
     commit,
@@ -21,6 +21,7 @@ from tests.support import (
     stock_config,
     unique,
 )
+from tests.support.waits import WAIT
 
 OFFSET = 42
 

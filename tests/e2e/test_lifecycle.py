@@ -11,8 +11,8 @@ import pytest
 from bridge.local import ConnectFailed
 from tests.e2e.flow import LONG_LEASE_MS, SHIFT, Flow, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
+from tests.support.waits import WAIT
 
-WAIT = 60.0
 IDLE_MS = 800
 """A task reports that it is not polled after five checks, 200 ms apart; the first may follow a poll at once."""
 INTERVALS = 3.0

@@ -15,9 +15,10 @@ import pytest
 
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, Json, forget_clients
+from tests.e2e.flow import Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, OurFlow
 from tests.support import eventually
+from tests.support.waits import WAIT
 
 OUTAGE = float(os.environ.get("MIRROR_BRIDGE_OUTAGE_SECONDS", "25"))
 MOST = 10

@@ -15,7 +15,7 @@ from bridge.cli import app
 from bridge.local import ConnectFailed, ConnectWorker, LocalStack
 from bridge.local.stack import SOURCE
 from tests.e2e.control import aliased, our_control
-from tests.e2e.flow import WAIT, Flow, committed_offsets, stays
+from tests.e2e.flow import Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.e2e.test_copy_again import wait_copies
 from tests.e2e.test_source import COPIED, fill, wait_copied
@@ -32,6 +32,7 @@ from tests.support import (
 )
 from tests.support.mbeans import MBeanReader
 from tests.support.traffic import Writer
+from tests.support.waits import WAIT
 
 GROUP = "connect-sinks"
 

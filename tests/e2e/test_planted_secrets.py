@@ -29,11 +29,12 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
 from bridge.pipeline.driver.spark_settings import JAVA_OPTIONS
-from tests.e2e.flow import LEASE_MS, WAIT
+from tests.e2e.flow import LEASE_MS
 from tests.support import Record, commit, create_topic, eventually, numbered, produce, read, unique
 from tests.support.jwts import unsigned
 from tests.support.planted import Place, Planted, control, listening, processes
 from tests.support.topics import admin
+from tests.support.waits import WAIT
 
 MODULE = "org.apache.kafka.common.security"
 STARTED = 400.0

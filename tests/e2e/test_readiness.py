@@ -18,9 +18,10 @@ from bridge.local import NO_AUTHORITIES, Broker, LocalStack
 from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, Json, committed_offsets, forget_clients
+from tests.e2e.flow import Flow, Json, committed_offsets, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
 from tests.support import bounds, eventually, read, unique
+from tests.support.waits import WAIT
 
 BUSY = 20.0
 """Seconds that a busy machine may add."""

@@ -18,9 +18,10 @@ from bridge.local import NO_AUTHORITIES, Broker, LocalStack
 from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, Json, forget_clients
+from tests.e2e.flow import Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read
+from tests.support.waits import WAIT
 
 _LONG = 2 * MIRRORED
 

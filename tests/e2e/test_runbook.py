@@ -20,9 +20,10 @@ from bridge.local import Broker, LocalStack
 from bridge.model.state_records.move_record import MoveRecord
 from bridge.model.state_records.readiness_records import decode
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, committed_offsets, exactly
+from tests.e2e.flow import Flow, committed_offsets, exactly
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
+from tests.support.waits import WAIT
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "failover.md"

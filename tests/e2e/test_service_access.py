@@ -11,8 +11,9 @@ import httpx
 
 from bridge.local import LocalStack
 from bridge.local.security import TlsFiles, make_tls
-from tests.e2e.flow import SHIFT, WAIT, Flow, ServiceClient
+from tests.e2e.flow import SHIFT, Flow, ServiceClient
 from tests.support import commit, eventually, unique
+from tests.support.waits import WAIT
 
 OLD_TOKEN, NEW_TOKEN = "old-t0ken-4711", "new-t0ken-0815"
 IN_USE = "changed and is in use"

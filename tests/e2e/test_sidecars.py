@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.local import LocalStack
-from tests.e2e.flow import WAIT, Flow, Json, exactly
+from tests.e2e.flow import Flow, Json, exactly
 from tests.support import connector, eventually, unique
+from tests.support.waits import WAIT
 
 PAUSED = 20.0
 """Seconds in which a pause is seen: two, and what a busy machine takes. Leases hold for longer."""

@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from tests.e2e.control import aliased, our_control
-from tests.e2e.flow import LEASE_MS, WAIT, Flow, committed_offsets, stays
+from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.support import bounds, commit, connector, create_topic, eventually, numbered, produce, unique
+from tests.support.waits import WAIT
 
 COPIED = 120.0
 """Seconds in which a driver has started and copied what is there, on a busy machine too."""

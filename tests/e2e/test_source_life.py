@@ -17,11 +17,12 @@ from bridge.local import Broker, LocalStack, Security
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, latest
-from tests.e2e.flow import LEASE_MS, WAIT, Flow, committed_offsets, stays
+from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, OurFlow, every, read_all
 from tests.perf.processes import tree
 from tests.support import allow, create_topic, eventually, numbered, produce, read
 from tests.support.traffic import Reader, Writer
+from tests.support.waits import WAIT
 
 PASSWORD, WRONG_PASSWORD = "wonder-5e1f", "wander-9b2c"
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from bridge.local import ConnectFailed
 from tests.e2e.control import aliased, syncs_topic
-from tests.e2e.flow import WAIT, Flow, committed_offsets
+from tests.e2e.flow import Flow, committed_offsets
 from tests.e2e.mirrored_flow import (
     IDENTITY,
     MIRRORED,
@@ -28,6 +28,7 @@ from tests.e2e.mirrored_flow import (
     read_all,
 )
 from tests.support import admin, create_topic, eventually, exists, read, resume, set_topic_config
+from tests.support.waits import WAIT
 
 RISING = {partition: partition + 1 for partition in range(PARTITIONS)}
 """Processed records by partition: from one to all."""

@@ -23,7 +23,7 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
-from tests.e2e.flow import WAIT, Flow
+from tests.e2e.flow import Flow
 from tests.support import (
     bounds,
     create_topic,
@@ -37,6 +37,7 @@ from tests.support import (
 )
 from tests.support.indexing import InProcess
 from tests.support.records import producer
+from tests.support.waits import WAIT
 
 PARTITIONS = 3
 COPIED = 120.0

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.e2e.control import aliased, checkpoints_topic, syncs_topic
-from tests.e2e.flow import WAIT, Flow, committed_offsets
+from tests.e2e.flow import Flow, committed_offsets
 from tests.e2e.mirrored_flow import IDENTITY, PARTITIONS, RECORDS, MirroredFlow, TlsBackup, every, read_all
 from tests.support import (
     Record,
@@ -22,6 +22,7 @@ from tests.support import (
     produce,
     resume,
 )
+from tests.support.waits import WAIT
 
 RISING = {partition: partition + 1 for partition in range(PARTITIONS)}
 """Processed records by partition: from one to all."""

@@ -11,8 +11,9 @@ from bridge.local import ConnectFailed
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, latest, our_control, wait_checkpoint
-from tests.e2e.flow import SHIFT, WAIT, Flow, stays
+from tests.e2e.flow import SHIFT, Flow, stays
 from tests.support import bounds, commit, connector, eventually, read, stock_config, unique
+from tests.support.waits import WAIT
 
 INTERVALS = 3.0
 """Seconds; the intervals here have one."""
@@ -117,7 +118,9 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
 
     try:
         pair.stock()
-        eventually(lambda: all(committed_offsets(group) for group in offsets), 60, what="stock's checkpoints")
+        eventually(
+            lambda: all(committed_offsets(group) for group in offsets), WAIT, what="stock's checkpoints"
+        )
         eventually(lambda: len(pair.offsets()["Checkpoint"]) == 3, WAIT, what="stock's offsets in Connect")
         eventually(lambda: len(pair.offsets()["Heartbeat"]) == 1, WAIT, what="stock's offsets in Connect")
         by_stock, kept = {group: committed_offsets(group) for group in offsets}, ended()
@@ -157,7 +160,7 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
         def moved() -> None:
             assert committed_offsets(f"{mark}-far").upstream_offset == 700
 
-        eventually(moved, 60, what="stock's checkpoint for a group that moved", watched=unique_flow.watched)
+        eventually(moved, WAIT, what="stock's checkpoint for a group that moved", watched=unique_flow.watched)
         assert committed_offsets(f"{mark}-far").downstream_offset > 300 + SHIFT
         eventually(
             lambda: len(beats(unique_flow)) >= beaten + 2,

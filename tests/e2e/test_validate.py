@@ -13,8 +13,9 @@ import pytest
 from bridge.local import BridgeService, ConnectFailed, LocalStack
 from connectors.export import definition_json
 from tests.e2e.control import our_control
-from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, WAIT, Flow, exactly
+from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, Flow, exactly
 from tests.support import commit, connector, eventually, unique
+from tests.support.waits import WAIT
 
 STOCK = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 SECRET = "wonderland-9137"

@@ -13,10 +13,10 @@ from bridge.local import ConnectWorker, LocalStack
 from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import bounds, commit, eventually, unique
 from tests.support.records import last
+from tests.support.waits import WAIT
 from tests.support.wrong_clock import COMPILER, clock_library, shifted
 
 HOUR = 3600
-WAIT = 90.0
 CLASSES = ("MirrorGroupOffsetConnector", "BridgeMirrorCheckpointConnector")
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="a clock is made wrong by a library in C: needs cc")

@@ -21,6 +21,7 @@ from tests.support import create_topic
 from tests.support.admin_calls import CALLS, TOPIC
 from tests.support.bad_api_versions import BadApiVersionsProxy
 from tests.support.far import FarBroker
+from tests.support.waits import WAIT
 
 CUTS = int(os.environ.get("MIRROR_BRIDGE_ADMIN_CUTS", "30"))
 _AWAY = {"UNREACHABLE", "TIMEOUT"}
@@ -152,7 +153,7 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
                 text = service.process.log.read_text()
                 return text.count("the rounds process ended (signal SIGABRT) and is restarted in") >= 2
 
-            eventually(ended, 60.0, what="the library ends its process twice", watched=watched)
+            eventually(ended, WAIT, what="the library ends its process twice", watched=watched)
             text = service.process.log.read_text()
             assert f"librdkafka admin client created for {proxied.address}" in text
             assert "rd_malloc" in text
@@ -169,7 +170,7 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
                 response = client.post(f"{task}/poll", json={**session, "wait_ms": 1000})
                 return bool(response.is_success and response.json()["records"])
 
-            eventually(beats, 60.0, what="heartbeats are handed out", watched=watched)
+            eventually(beats, WAIT, what="heartbeats are handed out", watched=watched)
             (rounds,) = _children(service.process.pid)
             assert _library_threads(rounds), "the check finds them where they are"
             assert _library_threads(service.process.pid) == []

@@ -20,10 +20,10 @@ from tests.perf.group_rounds import DirectTasks
 from tests.support import commit, committed, eventually, numbered, read, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.records import producer
+from tests.support.waits import WAIT
 
 FIRST, RECORDS, TRANSACTION = 10, 2500, 5
 GROUPS = 40
-WAIT = 60.0
 Reports = dict[str, Any]
 
 

@@ -51,6 +51,7 @@ from tests.support.raw_batches import (
     plain_records,
     sealed,
 )
+from tests.support.waits import WAIT
 
 T = TypeVar("T")
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -96,7 +97,7 @@ class Wire:
             return isinstance((await bounds(self._client, [place], committed_only=False))[place], Bounds)
 
         create_topic(self.bootstrap, name, 1, dict(configs or {}))
-        eventually(lambda: self.run(created()), 60.0, what=f"topic {name} is served")
+        eventually(lambda: self.run(created()), WAIT, what=f"topic {name} is served")
         return name
 
     def send(self, topic: str, data: BytesLike) -> Produced:
@@ -148,7 +149,7 @@ class Wire:
             at = result.next_offset
             return at >= end
 
-        eventually(all_there, 60.0, what=f"{topic} is read to its end")
+        eventually(all_there, WAIT, what=f"{topic} is read to its end")
         return batches
 
     def id_and_epoch(self) -> ProducerIdAndEpoch:

@@ -11,6 +11,7 @@ from bridge.pipeline.layouts.records import LayoutRecord, read_layouts
 from tests.integration.test_copying import varied
 from tests.support import create_topic, produce, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
 
 @dataclass
@@ -57,7 +58,7 @@ def test_the_opposite_direction_is_refused_while_the_first_runs_and_not_after(
         def returned() -> None:
             assert returning.status.progress[TopicPartition(topic, 0)].position >= 50, returning.status
 
-        eventually(returned, 60.0, what="what the other side has is copied back")
+        eventually(returned, WAIT, what="what the other side has is copied back")
         before = newest(there)
         assert there.copy().failure_code == "copy_taken"
         assert newest(there) == before, "who is refused leaves all that it knew of its layouts"
@@ -68,7 +69,7 @@ def test_the_opposite_direction_is_refused_while_the_first_runs_and_not_after(
             states = [one.status.state, other.status.state]
             assert sorted(states) == [PipelineState.COPYING, PipelineState.FAILED], (one.status, other.status)
 
-        eventually(refused, 60.0, what="exactly one of them copies")
+        eventually(refused, WAIT, what="exactly one of them copies")
 
 
 def newest(flow: Legacy) -> LayoutRecord:

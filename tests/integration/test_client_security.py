@@ -30,6 +30,7 @@ from bridge.model.values import Side, TopicPartition
 from tests.support import unique
 from tests.support.brokers import secured_broker
 from tests.support.raw_batches import Plain, batch_of
+from tests.support.waits import WAIT
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -82,7 +83,7 @@ def brokers_seen(settings_: ClientSettings) -> tuple[int, int]:
 
 def let_in(settings_: ClientSettings) -> None:
     """A busy machine may take longer to let them in than they wait."""
-    eventually(lambda: brokers_seen(settings_) == (1, 1), 60, what="both clients are let in")
+    eventually(lambda: brokers_seen(settings_) == (1, 1), WAIT, what="both clients are let in")
 
 
 def jaas(mechanism: str, password: str) -> str:

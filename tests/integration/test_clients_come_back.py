@@ -23,8 +23,7 @@ from bridge.local.jars import kafka_jars
 from bridge.model.values import Side
 from bridge.protocol.messages import Record
 from tests.support import create_topic, unique
-
-WAIT = 60.0
+from tests.support.waits import WAIT
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from bridge.translation.runs.runs import RunKey
 from tests.integration.test_copying import varied
 from tests.support import Record, create_topic, eventually, produce
 from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support.waits import WAIT
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_of_two_that_start_at_once_one_copies(flow: CopyFlow) -> None:
             states = [each.status.state for each in (one, two)]
             assert PipelineState.FAILED in states, (one.status, two.status)
 
-        eventually(settled, 60.0, what="one of the two is refused")
+        eventually(settled, WAIT, what="one of the two is refused")
         first, second = (one, two) if two.status.state is PipelineState.FAILED else (two, one)
         failed(second.status, flow.spec.name if first is one else "two")
         first.wait_position({TopicPartition(topic, 0): 100})
@@ -144,7 +145,7 @@ def test_a_topic_of_another_connector_that_comes_later_is_left_out_and_said(flow
         running.wait_position({TopicPartition(ours, 0): 50})
         flow.topics.append(theirs)
         running.assign(flow.partitions())
-        eventually(lambda: bool(running.status.errors), 60.0, what="the topic is refused")
+        eventually(lambda: bool(running.status.errors), WAIT, what="the topic is refused")
         assert "connector two copies" in running.status.errors[0]
         produce(flow.source.bootstrap, ours, varied(50, 50))
         running.wait_position({TopicPartition(ours, 0): 100})
@@ -231,7 +232,7 @@ def test_slots_that_could_not_be_fenced_are_fenced_by_the_next_driver(
 
     monkeypatch.setattr(fencing, "fence", unreachable)
     with flow.pipeline(slots=2) as running:
-        eventually(lambda: "out of reach" in str(running.status.errors), 60.0, what="fencing fails")
+        eventually(lambda: "out of reach" in str(running.status.errors), WAIT, what="fencing fails")
 
     async def recording(settings: RawSettings, ids: Sequence[str], within: float = 30.0) -> None:
         fenced.extend(ids)

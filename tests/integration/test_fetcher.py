@@ -28,9 +28,9 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.waits import WAIT
 
 T = TypeVar("T")
-WAIT = 60.0
 
 
 class Reading:

@@ -27,7 +27,8 @@ from tests.support import (
     set_topic_config,
     unique,
 )
-from tests.support.pipeline import WAIT, CopyFlow
+from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
 
 class Handing(CopyFlow):

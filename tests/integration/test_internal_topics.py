@@ -43,6 +43,7 @@ from tests.support import (
 )
 from tests.support.brokers import secured_broker
 from tests.support.records import producer
+from tests.support.waits import WAIT
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -137,7 +138,9 @@ def test_what_is_open_or_aborted_is_read_and_control_records_are_not(source: Clu
     produce_transaction(source.bootstrap, topic, numbered(2))
     produce_transaction(source.bootstrap, topic, numbered(2, start=2), commit=False)
     # Brokers answer the end of a transaction before its control record is in each partition.
-    eventually(lambda: bounds(source.bootstrap, topic)[0] == (0, 6), 60, what="both transactions have ended")
+    eventually(
+        lambda: bounds(source.bootstrap, topic)[0] == (0, 6), WAIT, what="both transactions have ended"
+    )
     with producer(source.bootstrap, transactional_id=unique("tx")) as sink:
         sink.init_transactions(30)
         sink.begin_transaction()
@@ -317,7 +320,7 @@ def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: 
         lone.stop()
         shutil.rmtree(lone.data / f"{topic}-0")
         lone.start()
-        eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), 60, what="it is written")
+        eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), WAIT, what="it is written")
 
     result = under_a_tail(lone.bootstrap, topic, lone.restart, lose, lambda: None, props=HASTY)
     assert result == [(list(range(5)), False), ([], False), (list(range(9)), True), ([], False)]

@@ -18,6 +18,7 @@ from bridge.pipeline.layouts.slots import transactional_id
 from bridge.pipeline.slices.copier import Copier
 from tests.support import Record, numbered, produce
 from tests.support.pipeline import CopyFlow, InProcess
+from tests.support.waits import WAIT
 
 SEED = 7
 
@@ -55,7 +56,7 @@ def test_new_topics_join_the_layout_and_a_lost_one_makes_another(flow: CopyFlow)
         running.wait_position({TopicPartition(third, number): 50 for number in range(3)})
         assert (running.status.layout, running.status.restarts) == (layout, 0), running.status
         running.assign([each for each in flow.partitions() if each.source != TopicPartition(third, 1)])
-        eventually(lambda: running.status.layout > layout, 60.0, what="a layout without a partition")
+        eventually(lambda: running.status.layout > layout, WAIT, what="a layout without a partition")
         for topic in (first, second, third):
             produce(flow.source.bootstrap, topic, numbered(5, start=100))
         running.wait_position({TopicPartition(second, 0): 55, TopicPartition(third, 0): 55})

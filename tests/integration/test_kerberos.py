@@ -18,13 +18,13 @@ from bridge.kafka.network.client import NetworkClient
 from tests.integration.test_client_security import brokers_seen, settings
 from tests.support import Record, create_topic, produce, read, unique
 from tests.support.kerberos import KRB5, KerberosBroker, Realm, programs_lacking, realm
+from tests.support.waits import WAIT
 
 LACKING = "; ".join(filter(None, (kerberos_lacking(), programs_lacking())))
 pytestmark = [
     pytest.mark.skipif(bool(LACKING), reason=f"Kerberos can't be used here: {LACKING}"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-WAIT = 240.0
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from pathlib import Path
 from bridge.local import Cluster, eventually
 from tests.support import Record, create_topic, produce, read, unique
 from tests.support.groups import commit, committed
+from tests.support.waits import WAIT
 
-WAIT = 240.0
 HANDLER = """
 import pyarrow as pa
 

@@ -15,6 +15,7 @@ import pytest
 
 from bridge.local import LocalStack, LocalStackError, ManagedProcess, ProcessDied, WaitTimedOut, kafka_jars
 from tests.support import eventually
+from tests.support.waits import WAIT
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +86,7 @@ def test_nothing_outlives_its_parent(tmp_path: Path, ending: str, sent: signal.S
             assert all(exists(pid) for pid in pids)
             os.kill(parent.pid, sent)
         parent.communicate(timeout=60)
-    eventually(lambda: not any(exists(pid) for pid in pids), 60, what=f"processes {pids} are gone")
+    eventually(lambda: not any(exists(pid) for pid in pids), WAIT, what=f"processes {pids} are gone")
 
 
 def test_a_wait_fails_at_once_with_the_log_of_what_died(tmp_path: Path) -> None:

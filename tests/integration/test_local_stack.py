@@ -41,6 +41,7 @@ from tests.support import (
     state,
     unique,
 )
+from tests.support.waits import WAIT
 
 ROOT = Path(__file__).parents[2]
 STOCK = ["MirrorCheckpointConnector", "MirrorHeartbeatConnector", "MirrorSourceConnector"]
@@ -150,7 +151,7 @@ def test_a_secured_broker_wants_credentials_and_acls(
     for principal in ("User:alice", "User:CN=client"):
         allow(broker.bootstrap, principal, topic, "DESCRIBE")
     for listener, client in clients.items():
-        eventually(partial(known, client), 60, what=f"{listener} gets in")
+        eventually(partial(known, client), WAIT, what=f"{listener} gets in")
 
 
 def test_stock_mirror_copies_topics(stock_worker: ConnectWorker, source: Cluster, target: Cluster) -> None:
@@ -190,7 +191,7 @@ def test_two_workers_share_a_group(stack: LocalStack, source: Cluster, target: C
     second.rest.restart(name)
     first.rest.wait_running(name)
     first.rest.delete(name)
-    eventually(lambda: name not in second.rest.connectors(), 60, what=f"the other worker has let {name} go")
+    eventually(lambda: name not in second.rest.connectors(), WAIT, what=f"the other worker has let {name} go")
 
 
 def test_the_worker_image_has_properties_that_a_worker_takes(

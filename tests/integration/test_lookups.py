@@ -42,6 +42,7 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.waits import WAIT
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -366,7 +367,7 @@ def coordinators(target: Cluster) -> None:
         tries = (cluster.alter(unique("first"), {place: Committed(0)}) for _ in range(100))
         assert all(result == {place: None} for result in await asyncio.gather(*tries))
 
-    eventually(lambda: using(target.bootstrap, work), 60, what="all coordinators answer")
+    eventually(lambda: using(target.bootstrap, work), WAIT, what="all coordinators answer")
 
 
 @pytest.mark.usefixtures("coordinators")
@@ -489,7 +490,7 @@ def test_groups_of_the_new_protocol(target: Cluster) -> None:
     consumer = Consumer(settings)
     try:
         consumer.subscribe([topic])
-        eventually(lambda: consumer.poll(0.5) is not None, 60, what="the member reads")
+        eventually(lambda: consumer.poll(0.5) is not None, WAIT, what="the member reads")
         result = using(target.bootstrap, listed)
         assert result is not None
         assert (result.type, result.state) == ("consumer", GroupState.STABLE)

@@ -12,6 +12,7 @@ from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
 from tests.support import Record, bounds, create_topic, eventually, produce, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
 
 @dataclass
@@ -77,7 +78,7 @@ def test_of_two_that_start_at_once_exactly_one_copies(flows: tuple[Merged, Merge
             states = [each.status.state for each in (first, second)]
             assert PipelineState.FAILED in states, (first.status, second.status)
 
-        eventually(settled, 60.0, what="one of the two is refused")
+        eventually(settled, WAIT, what="one of the two is refused")
         copying = [each for each in both if each[1].status.state is not PipelineState.FAILED]
         assert len(copying) == 1, (first.status, second.status)
         ((owner, running, other),) = copying
@@ -99,7 +100,7 @@ def test_a_later_topic_of_another_source_is_left_out_and_said(flows: tuple[Merge
         two.topics.append(create_topic(two.source.bootstrap, unique("copied"), 1))
         two.to = merged
         running.assign([*partitions, *two.partitions()[1:]])
-        eventually(lambda: bool(running.status.errors), 60.0, what="the topic is refused")
+        eventually(lambda: bool(running.status.errors), WAIT, what="the topic is refused")
         assert (
             f"connector {one.spec.name} copies another source to {merged} already" in running.status.errors[0]
         )

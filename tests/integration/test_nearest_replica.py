@@ -18,6 +18,7 @@ from bridge.model.values import TopicPartition
 from tests.integration.test_copying import varied
 from tests.support import admin, create_topic, eventually, produce, produce_transaction, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
 T = TypeVar("T")
 LEADER, NEAR = 1, 2
@@ -77,7 +78,7 @@ def replicated(flow: CopyFlow, far: Broker, near: Broker) -> str:
         (partition,) = admin(near.bootstrap).list_topics(topic, timeout=60).topics[topic].partitions.values()
         assert (partition.leader, sorted(partition.isrs)) == (LEADER, [LEADER, NEAR])
 
-    eventually(in_sync, 60, what="both replicas are in sync", watched=(*far.watched, *near.watched))
+    eventually(in_sync, WAIT, what="both replicas are in sync", watched=(*far.watched, *near.watched))
     flow.topics.append(topic)
     return topic
 
@@ -130,7 +131,7 @@ def test_a_replica_that_dies_and_comes_back_costs_neither_a_record_nor_a_positio
             )
             assert sorted(partition.isrs) == [LEADER, NEAR]
 
-        eventually(back, 60, what="the replica is in sync again", watched=far.watched)
+        eventually(back, WAIT, what="the replica is in sync again", watched=far.watched)
         position, before = 200, received[NEAR, "r2"]
 
         def near_again() -> None:
@@ -140,7 +141,7 @@ def test_a_replica_that_dies_and_comes_back_costs_neither_a_record_nor_a_positio
             running.wait_position({place: position})
             assert received[NEAR, "r2"] > before
 
-        eventually(near_again, 60, what="records come from the replica again", watched=far.watched)
+        eventually(near_again, WAIT, what="records come from the replica again", watched=far.watched)
         assert running.status.gaps == ()
     flow.assert_copied()
     flow.assert_runs_true()

@@ -32,11 +32,11 @@ from tests.integration.test_pipeline_records import open_transaction
 from tests.support import Record, allow, bounds, denied, numbered, produce
 from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, fetch_by_name
 from tests.support.traffic import Reader, Writer
+from tests.support.waits import WAIT
 
 STALL = 45.0
 """Seconds that no reader may go without records, for as long as records are written: a broker and a layout begin anew
 meanwhile, on a busy machine too."""
-WAIT = 60.0
 SECONDS = float(os.environ.get("MIRROR_BRIDGE_FAULT_SECONDS", "20"))
 """Seconds of faults at random."""
 PARTITIONS = 3
@@ -125,7 +125,7 @@ def full(cluster: Cluster) -> None:
     """No file may grow, as on a full disk: the broker fails by itself. Then there is room, and it is started."""
     assert isinstance(cluster, Broker)
     resource.prlimit(cluster.process.pid, resource.RLIMIT_FSIZE, (1, 1))
-    eventually(lambda: not cluster.process.running, 60.0, what="the broker gives up")
+    eventually(lambda: not cluster.process.running, WAIT, what="the broker gives up")
     cluster.stop()
     cluster.start()
 
@@ -320,7 +320,7 @@ def test_an_open_transaction_hides_none_of_our_own_runs(flow: CopyFlow, slots: i
 
 
 def wait_copies(flow: CopyFlow, topic: str, count: int) -> None:
-    eventually(lambda: len(flow.copies(topic)) == count, 60.0, what=f"{count} copies")
+    eventually(lambda: len(flow.copies(topic)) == count, WAIT, what=f"{count} copies")
 
 
 def wait_copying(running: InProcess) -> None:
@@ -384,7 +384,7 @@ def cut_back(cluster: Cluster, topics: Sequence[str], offset: int) -> None:
         for topic in topics:
             assert bounds(cluster.bootstrap, topic)[0] == (0, offset)
 
-    eventually(cut, 60.0, what=f"{topics} are served")
+    eventually(cut, WAIT, what=f"{topics} are served")
 
 
 def values(records: Sequence[Record]) -> list[bytes | None]:

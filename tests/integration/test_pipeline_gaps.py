@@ -25,6 +25,7 @@ from tests.support import (
 )
 from tests.support.pipeline import CopyFlow, InProcess, fetch_by_name, gaps_of
 from tests.support.records import FLUSH_SECONDS
+from tests.support.waits import WAIT
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def wait_copies(flow: CopyFlow, running: InProcess, topic: str, expected: Sequen
     def there() -> None:
         assert values(flow.copies(topic)) == list(expected), running.status
 
-    eventually(there, 60.0, what=f"{topic} is copied")
+    eventually(there, WAIT, what=f"{topic} is copied")
 
 
 # -- the source ----------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def test_a_topic_that_is_gone_comes_back_when_it_is_wanted_again(flow: CopyFlow)
         delete_topic(flow.source.bootstrap, topic)
         produce(flow.source.bootstrap, other, numbered(20))
         wait_copies(flow, running, other, values(numbered(20)))
-        eventually(lambda: running.status.layout > 1, 60.0, what="a layout without the topic")
+        eventually(lambda: running.status.layout > 1, WAIT, what="a layout without the topic")
         create_topic(flow.source.bootstrap, topic)
         running.assign(flow.partitions())
         produce(flow.source.bootstrap, topic, numbered(10, start=1000))

@@ -14,6 +14,7 @@ from bridge.pipeline.slices.rate_limit import STALL
 from tests.integration.test_driver import driven, until
 from tests.support import Record, bounds, eventually, produce
 from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
 LIMIT = 400_000
 SECONDS = 10.0
@@ -111,7 +112,7 @@ def test_what_idle_slices_leave_goes_to_the_busy_one(source: Cluster, target: Cl
             assert max(newest.rates, default=0) > 0.9 * LIMIT, newest
             assert sum(newest.rates) <= LIMIT
 
-        eventually(shared, 60.0, what="the busy slice has the share of the others")
+        eventually(shared, WAIT, what="the busy slice has the share of the others")
         size = bytes_of_a_record(running.status)
         measured = asyncio.run(rates(flow, topics, size))
         print("bytes per second of one slice of four:", [round(each) for each in measured])
@@ -133,7 +134,7 @@ def test_a_limited_copy_ends_with_all_that_is_there(source: Cluster, target: Clu
     with flow.pipeline() as running:
         eventually(
             lambda: running.status.progress[TopicPartition(topic, 0)].position > 470,
-            60.0,
+            WAIT,
             what="some are copied",
         )
         began = time.monotonic()

@@ -18,9 +18,8 @@ from bridge.local import Cluster, eventually
 from tests.integration.test_copying import varied
 from tests.support import Record, create_topic, produce, read, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
-WAIT = 240.0
-"""Seconds for Spark to start and to copy, on a busy machine too."""
 COMMAND = (sys.executable, "-m", "bridge", "replicate")
 
 

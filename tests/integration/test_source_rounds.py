@@ -27,9 +27,9 @@ from connectors.source.task import SourceInstance
 from tests.support.brokers import secured_broker
 from tests.support.names import unique
 from tests.support.topics import add_partitions, admin, allow, bounds, create_topic, set_topic_config
+from tests.support.waits import WAIT
 from tests.unit.connectors.run_instance import ALONE, Published
 
-WAIT = 60.0
 ANYTHING: str = None  # type: ignore[assignment]  # what a filter takes for any, which its annotations leave out
 
 

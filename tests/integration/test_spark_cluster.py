@@ -22,10 +22,11 @@ from bridge.model.copying import Transform
 from bridge.pipeline.driver.archive import python
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, driven, until
-from tests.integration.test_replicate import WAIT, config
+from tests.integration.test_replicate import config
 from tests.integration.test_spark_submit import submitted
 from tests.support import create_topic, eventually, produce, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.waits import WAIT
 
 _HOME = Path(pyspark.__file__).parent
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")

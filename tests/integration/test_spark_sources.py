@@ -39,6 +39,7 @@ from tests.support import (
 )
 from tests.support.pages import blocks, run, tidied
 from tests.support.spark import spark_session
+from tests.support.waits import WAIT
 
 TIME = 1_700_000_000_000
 SECRET = "planted-s3cr3t"
@@ -379,7 +380,7 @@ def test_what_stock_has_written_are_tables_too(
             assert newest["upstream_offset"] == newest["downstream_offset"]
             assert newest["upstream_offset"] in range(10)
 
-        eventually(written, 120, what="stock's topics are read", watched=[stock_worker.process])
+        eventually(written, WAIT, what="stock's topics are read", watched=[stock_worker.process])
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ from bridge.local.processes import ManagedProcess
 from bridge.local.spark_classes import spark_environment
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import python_workers
-from tests.integration.test_replicate import WAIT, config
+from tests.integration.test_replicate import config
 from tests.support import create_topic, produce, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.waits import WAIT
 
 _SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 

@@ -30,6 +30,7 @@ from tests.support import (
     set_topic_config,
 )
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
+from tests.support.waits import WAIT
 
 FAR = 2**62
 LONG_AGO = 1_700_000_000_000
@@ -86,7 +87,7 @@ def test_poison_in_every_state_topic_costs_itself_and_no_other(
         def counted() -> None:
             assert running.status.unreadable == {state: len(records) for state, records in poison.items()}
 
-        eventually(counted, 60.0, what="each is counted")
+        eventually(counted, WAIT, what="each is counted")
         assert (running.status.state, list(running.status.errors)) == (PipelineState.COPYING, [])
     # A driver that begins among them, and one record less than all: nothing was copied yet behind them.
     produce(flow.source.bootstrap, topic, numbered(50, start=150))
@@ -273,7 +274,7 @@ def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) 
     flow.start = 40
     with flow.pipeline() as running:
         running.wait_position({TopicPartition(topic, 0): 100})
-        eventually(lambda: newest_layout(flow).copied, 60.0, what="that it has runs is noted at once")
+        eventually(lambda: newest_layout(flow).copied, WAIT, what="that it has runs is noted at once")
     assert list(flow.copy().gaps) == [], "what stock has filled is no gap"
     lose_runs(flow)
     status = flow.copy()
@@ -398,8 +399,8 @@ def layouts(flow: CopyFlow, count: int = 2) -> None:
         for number in range(count):
             before = running.status.layout
             running.assign([replace(each, start=number) for each in flow.partitions()])
-            eventually(partial(newer, before), 60.0, what="a layout")
-            eventually(lambda: running.status.state is PipelineState.COPYING, 60.0, what="it copies")
+            eventually(partial(newer, before), WAIT, what="a layout")
+            eventually(lambda: running.status.state is PipelineState.COPYING, WAIT, what="it copies")
 
 
 def pairs(flow: CopyFlow) -> tuple[set[str], set[str]]:
@@ -476,7 +477,7 @@ def test_a_source_that_is_away_drops_nothing(flow: CopyFlow, monkeypatch: pytest
     deleted(flow, gone)
     flow.props = {"source.cluster.bootstrap.servers": "127.0.0.1:1"}
     with flow.pipeline() as running:
-        eventually(lambda: running.status.layout > 1, 60.0, what="a layout")
+        eventually(lambda: running.status.layout > 1, WAIT, what="a layout")
     assert pairs(flow)[0] == {topic, gone}
 
 

@@ -39,6 +39,7 @@ from tests.support import (
 )
 from tests.support.failover import AnyClient
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
+from tests.support.waits import WAIT
 
 NOW = int(time.time() * 1000)
 ONE_BATCH = 5000
@@ -487,7 +488,7 @@ def test_what_a_slow_transform_has_made_is_committed_before_the_rest_is_there(fl
             assert progress is not None
             assert 0 < progress.position < 200
 
-        eventually(under_way, 60, what="a part is committed")
+        eventually(under_way, WAIT, what="a part is committed")
         running.wait_position({place: 200})
         assert running.status.restarts == 0
     flow.assert_copied()

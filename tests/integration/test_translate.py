@@ -49,6 +49,7 @@ from tests.support import (
 from tests.support.indexing import InProcess
 from tests.support.pipeline import CopyFlow
 from tests.support.spark import spark_session
+from tests.support.waits import WAIT
 
 TIME = 1_700_000_000_000
 RECORDS = 40
@@ -141,7 +142,7 @@ def test_the_command_answers_for_every_offset(flow: CopyFlow, tmp_path: Path) ->
     asked.write_text("\n".join(["topic,partition,offset", *lines, ""]))
 
     command = [*COMMAND, "--config", str(file), "--input", str(asked), "--output", str(answers)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
     rows = json.loads(answers.read_text())
     check(flow, [row | {"partition": int(row["partition"]), "offset": int(row["offset"])} for row in rows])
     exact = len(lines) - 1
@@ -162,7 +163,7 @@ def test_without_the_source_runs_answer_alone(flow: CopyFlow, tmp_path: Path, st
     ours, others = flow.topics
     asked.write_text(f"topic,partition,offset\n{ours},0,13\n{others},0,13\n")
     command = [*COMMAND, "--config", str(file), "--input", str(asked), "--output", str(answers)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
     assert done.returncode == 3, done.stderr
     assert "the source does not answer, runs alone count" in done.stderr
     one, other = json.loads(answers.read_text())
@@ -293,7 +294,7 @@ def wait_indexed(source: Cluster, target: Cluster, topic: str, follow: ManagedPr
     def indexed() -> None:
         assert last_run(source, target, topic).upstream_end == end, follow.log_tail()
 
-    eventually(indexed, 180.0, what=f"{topic} is indexed to {end}", watched=[follow])
+    eventually(indexed, WAIT, what=f"{topic} is indexed to {end}", watched=[follow])
 
 
 def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
@@ -331,7 +332,7 @@ def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
                     follow.wait_until(lambda: "waiting: " in follow.log_tail(), 60.0, "it says that it waits")
                     origin.start()
             os.kill(follow.pid, signal.SIGTERM)  # and not Spark's JVM
-            eventually(lambda: follow.exit_status == 0, 60.0, what="it ends in good order")
+            eventually(lambda: follow.exit_status == 0, WAIT, what="it ends in good order")
         said = log.read_text()
         assert "Traceback" not in said
         assert "mirror-bridge: ends after this pass" in said

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.local import Broker, MirrorNode, Security
-from tests.e2e.dedicated import WAIT, dedicated_stack, mm2, some, wait_values
+from tests.e2e.dedicated import dedicated_stack, mm2, some, wait_values
 from tests.e2e.flow import committed_offsets
 from tests.support import commit, create_topic, eventually, produce, unique
 from tests.support.jwts import Signer
+from tests.support.waits import WAIT
 
 LIFE = 15.0
 ENDS = int(os.environ.get("MIRROR_BRIDGE_LOGIN_ENDS", "2"))

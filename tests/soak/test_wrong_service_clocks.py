@@ -17,10 +17,10 @@ from tests.e2e.mirrored_flow import PARTITIONS
 from tests.e2e.test_source import fill, wait_copied
 from tests.support import commit, create_topic, read, unique
 from tests.support.planted import processes
+from tests.support.waits import WAIT
 from tests.support.wrong_clock import COMPILER, clock_library, shifted
 
 HOUR = 3600
-WAIT = 90.0
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="a clock is made wrong by a library in C: needs cc")
 

@@ -12,6 +12,7 @@ from bridge.local.broker import Broker
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
 from bridge.local.ports import ReservedPort, listening
 from bridge.local.processes import ManagedProcess
+from tests.support.waits import WAIT
 
 
 class FarBroker(Broker):
@@ -56,7 +57,7 @@ def far_cluster(
     try:
         broker.start()
         proxy.start()
-        eventually(lambda: listening(proxied.number), 60, what="the proxy listens", watched=[proxy])
+        eventually(lambda: listening(proxied.number), WAIT, what="the proxy listens", watched=[proxy])
         yield broker, GivenCluster("far", proxied.address)
     finally:
         proxy.stop()

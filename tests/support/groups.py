@@ -12,8 +12,8 @@ from bridge.local import eventually
 from tests.support.records import Record, as_record
 from tests.support.topics import admin
 from tests.support.waiting import once_back
+from tests.support.waits import WAIT
 
-WAIT = 60.0
 Offsets = Mapping[tuple[str, int], int]
 
 

@@ -14,6 +14,7 @@ from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
 from bridge.local.ports import LOOPBACK, ReservedPort, listening
 from bridge.local.processes import ManagedProcess
+from tests.support.waits import WAIT
 
 REALM = "EXAMPLE.ORG"
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit", "kdestroy")
@@ -37,7 +38,7 @@ class Realm:
     def start(self) -> None:
         """Starts the KDC, which listens then."""
         self.kdc.start()
-        eventually(lambda: listening(self.port), 60, what="the KDC listens", watched=[self.kdc])
+        eventually(lambda: listening(self.port), WAIT, what="the KDC listens", watched=[self.kdc])
 
     def keytab(self, principal: str) -> Path:
         """Creates a principal with a random key; returns its keytab."""

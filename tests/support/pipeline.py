@@ -38,9 +38,9 @@ from tests.support.names import unique
 from tests.support.pipeline_spec import SPEC
 from tests.support.records import Record, read
 from tests.support.topics import admin, bounds, create_topic
+from tests.support.waits import WAIT
 
 COMPACTED = {"cleanup.policy": "compact"}
-WAIT = 120.0
 T = TypeVar("T")
 
 

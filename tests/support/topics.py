@@ -18,8 +18,8 @@ from bridge.local import eventually
 from tests.support.names import unique
 from tests.support.records import Record, produce, read
 from tests.support.waiting import once_back
+from tests.support.waits import WAIT
 
-WAIT = 60.0
 _TRY = 15.0
 """Seconds of one try to create a topic."""
 
@@ -199,6 +199,6 @@ def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:
         keys = [record.key for record in left if record.value != b"filler"]
         return [record.offset for record in left] if len(keys) == len(set(keys)) else False
 
-    offsets = eventually(compacted, 60.0, what=f"{name}-{partition} is compacted")
+    offsets = eventually(compacted, WAIT, what=f"{name}-{partition} is compacted")
     assert isinstance(offsets, list)
     return offsets

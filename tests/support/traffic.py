@@ -13,8 +13,8 @@ from bridge.local import eventually
 from tests.support.names import unique
 from tests.support.records import FLUSH_SECONDS, position
 from tests.support.topics import bounds
+from tests.support.waits import WAIT
 
-WAIT = 120.0
 _CLIENT = {"reconnect.backoff.max.ms": 500, "log_level": 0}
 
 
