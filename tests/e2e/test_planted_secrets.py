@@ -181,6 +181,7 @@ class Plot:
             | ONE
             | {
                 "topics": topic,
+                "heartbeats.replication.enabled": "false",
                 "refresh.topics.interval.seconds": "1",
                 "sync.topic.acls.enabled": "false",
                 "spark.master": "local[2]",
@@ -200,6 +201,8 @@ class Plot:
             | ONE
             | {
                 "topics": f"{mark}.*",
+                # Of a cluster that is mirrored onto itself, under two aliases, every copy would have copies.
+                "heartbeats.replication.enabled": "false",
                 "refresh.topics.interval.seconds": "1",
                 "sync.topic.acls.enabled": "false",
                 "producer.override.sasl.jaas.config": self.login("producer login"),

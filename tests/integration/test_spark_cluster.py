@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +46,7 @@ class Standalone(NamedTuple):
     work: Path
     secrets: Path
     """The file with the settings that all of them share."""
+    processes: Sequence[ManagedProcess]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def master(tmp_path_factory: pytest.TempPathFactory, secret: str) -> Iterator[St
     workers: list[ManagedProcess] = []
     try:
         leader.start()
-        leader.wait_until(lambda: _MASTER.search(log.read_text()) is not None, 60, "the master listens")
+        leader.wait_until(lambda: _MASTER.search(log.read_text()) is not None, WAIT, "the master listens")
         match = _MASTER.search(log.read_text())
         assert match is not None
         for number in range(2):
@@ -91,9 +92,9 @@ def master(tmp_path_factory: pytest.TempPathFactory, secret: str) -> Iterator[St
             worker.start()
             workers.append(worker)
         leader.wait_until(
-            lambda: log.read_text().count("Registering worker") == 2, 60, "both workers are there", workers
+            lambda: log.read_text().count("Registering worker") == 2, WAIT, "both workers are there", workers
         )
-        yield Standalone(match[1], tmp_path / "work", own)
+        yield Standalone(match[1], tmp_path / "work", own, [leader, *workers])
     finally:
         for process in (*workers, leader):
             process.stop()
@@ -219,7 +220,7 @@ def test_spark_submit_copies_on_a_cluster(
     )
     try:
         process.start()
-        eventually(flow.assert_copied, WAIT, what="all is copied", watched=[process])
+        eventually(flow.assert_copied, WAIT, what="all is copied", watched=[process, *master.processes])
         assert not [each for each in command_lines() if secret in each]
     finally:
         process.stop()
