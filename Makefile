@@ -37,7 +37,7 @@ setup: $(VENV)/.installed ## Make .venv with the pinned dependencies and this pr
 
 test: shim jars ## Run everything but benchmarks: lint, the shim's tests, all of pytest
 	@$(MAKE) --no-print-directory $(BESIDE) lint $(STAMPS)/shim-tested test-unit
-	$(BIN)/pytest -m "integration or e2e" $(call without,unit contract perf) $(IN_LANES) $(PYTEST_ARGS)
+	$(BIN)/pytest -m "(integration or e2e) and not soak" $(call without,unit contract perf) $(IN_LANES) $(PYTEST_ARGS)
 
 test-unit: setup ## Run the tests that need no Kafka
 	$(BIN)/pytest -m "not integration and not e2e and not perf and not soak" $(call without,integration e2e perf) \

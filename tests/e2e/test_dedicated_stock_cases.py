@@ -82,6 +82,7 @@ def test_single_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) ->
         assert {each["flow"] for each in health(node)["flows"]} == {"A->B"}
 
 
+@pytest.mark.soak
 def test_cluster_with_emit_offset_disabled(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
     """DedicatedMirrorIntegrationTest.testClusterWithEmitOffsetDisabled: no offset syncs, and no checkpoints. Aliases of
     its own: the clusters are those of the other cases."""

@@ -75,7 +75,7 @@ def _lines(text: str) -> list[Json]:
     return collected
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", ["source", pytest.param("target", marks=pytest.mark.soak)])
 def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
     mirrored_flow: OurFlow, clusters: tuple[Broker, Broker], side: str
 ) -> None:

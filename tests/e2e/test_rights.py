@@ -22,8 +22,6 @@ from bridge.model.values import Side
 from tests.e2e.rights_of_others import (
     AUDITOR,
     INDEXER,
-    NODE,
-    DedicatedScenario,
     audit_cases,
     index_cases,
     run_audit,
@@ -66,7 +64,7 @@ _READING = RIGHTS[0]
 
 @pytest.fixture(scope="module")
 def scenario(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsScenario]:
-    made = RightsScenario.of(stack, tmp_path_factory.mktemp("tls"), [NODE, INDEXER, AUDITOR])
+    made = RightsScenario.of(stack, tmp_path_factory.mktemp("tls"), [INDEXER, AUDITOR])
     prepare(made)
     yield made
     made.end()
@@ -353,6 +351,7 @@ def test_a_take_over_waits_for_the_ids_of_the_connector_before_it(scenario: Righ
     assert scenario.doctor("heir") == []
 
 
+@pytest.mark.soak
 def test_a_sink_runs_with_exactly_its_rights(scenario: RightsScenario) -> None:
     """Those of Connect's clients are taken away; of the copy they are the source connector's, and are taken above."""
     rights = SinkRights.of(scenario)
@@ -361,15 +360,6 @@ def test_a_sink_runs_with_exactly_its_rights(scenario: RightsScenario) -> None:
     assert scenario.doctor("sink") == []
     rights.a_topic_that_is_not_there_needs_its_right()
     assert rights.each_of_connects_is_named() == {each for each in RIGHTS if each.kinds == ("sink",)}
-
-
-def test_dedicated_mode_runs_with_exactly_its_rights(scenario: RightsScenario, tmp_path: Path) -> None:
-    """Each of those that only dedicated mode needs is named before it is granted; `make soak` takes them away, too."""
-    dedicated = DedicatedScenario.of(scenario, tmp_path)
-    dedicated.stock_was_here()
-    with dedicated.node("first") as first:
-        dedicated.each_is_named_before_it_is_granted(first)
-        dedicated.runs_on(first)
 
 
 def test_an_index_needs_exactly_its_rights(

@@ -80,7 +80,10 @@ def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[OurFlo
 
 
 def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return pytest.mark.parametrize("mirrored_flow", names, indirect=True)
+    """SSL has the cases of Base again, on brokers with TLS: in `make soak`."""
+    marks = {"SSL": pytest.mark.soak}
+    flows = [pytest.param(name, marks=marks.get(name, ())) for name in names]
+    return pytest.mark.parametrize("mirrored_flow", flows, indirect=True)
 
 
 class Case:

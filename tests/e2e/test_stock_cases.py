@@ -73,9 +73,12 @@ def _assert_first_unprocessed(mirrored_flow: MirroredFlow, topic: str, group: st
         assert first == [b"%d-%d" % (partition, RISING[partition])][: RECORDS - RISING[partition]]
 
 
+SSL = pytest.param("SSL", False, marks=pytest.mark.soak)
+
+
 @pytest.mark.parametrize(
     ("mirrored_flow", "both_ways"),
-    [("Base", True), ("Identity", False), ("Transactions", False), ("SSL", False)],
+    [("Base", True), ("Identity", False), ("Transactions", False), SSL],
     indirect=["mirrored_flow"],
 )
 def test_replication(mirrored_flow: MirroredFlow, both_ways: bool) -> None:

@@ -130,7 +130,10 @@ def full(cluster: Cluster) -> None:
     cluster.start()
 
 
-@pytest.mark.parametrize("fault", [killed, hung])
+HUNG = pytest.param(hung, marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize("fault", [killed, HUNG])
 def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
     with traffic(flow) as scenario:
         scenario.pipeline()
@@ -139,7 +142,7 @@ def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> 
         scenario.reader.wait_more()
 
 
-@pytest.mark.parametrize("fault", [killed, hung, full])
+@pytest.mark.parametrize("fault", [killed, HUNG, full])
 def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
     with traffic(flow) as scenario:
         scenario.pipeline()

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
@@ -100,6 +102,7 @@ def test_slices_on_spark_copy_at_the_limit_before_and_after_a_layout_that_change
     asyncio.run(_over_layouts(flow, topics, flow.partitions()))
 
 
+@pytest.mark.soak
 def test_what_idle_slices_leave_goes_to_the_busy_one(source: Cluster, target: Cluster) -> None:
     flow = CopyFlow(source, target, SETTINGS)
     topics = [flow.topic() for _ in range(4)]

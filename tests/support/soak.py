@@ -34,6 +34,8 @@ class Form:
     tests: str
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the environment: what makes the form long."""
+    marked: bool = False
+    """Only what is marked `soak` in these folders."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ FORMS = (
     Form("rights taken from dedicated mode, and a take-over", "tests/soak/test_rights_of_nodes.py"),
     Form("a copy by pyspark-client", "tests/soak/test_pyspark_client.py"),
     Form("services an hour off", "tests/soak/test_wrong_service_clocks.py"),
+    Form("cases with Kafka that make test leaves out", "tests/e2e tests/integration", marked=True),
     Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
 )
 
@@ -139,7 +142,8 @@ def run(form: Form, report: Path) -> Ran:
         "-q",
         f"--timeout={_HOURS}",
         f"--junit-xml={report}",
-        form.tests,
+        *(("-m", "soak") if form.marked else ()),
+        *form.tests.split(),
     ]
     print(f"--- {form.name}", flush=True)
     began = time.monotonic()
