@@ -190,10 +190,11 @@ class DedicatedScenario:
         produce(source, TOPIC, some(5, start=start))
         self._values.extend(each.value for each in some(5, start=start))
         wait_values(self.scenario.target, COPY, self._values, node)
-        commit(source, GROUP, {(TOPIC, 0): start + 2})
         # A flow that starts again leaves a marker between the copies.
         there = read(target, COPY, committed_only=True)[start + 2].offset
+        # Before the group moves: its checkpoint may be written as soon as it has.
         before = self._beats(), bounds(target, "near.checkpoints.internal")[0][1]
+        commit(source, GROUP, {(TOPIC, 0): start + 2})
 
         def goes_on() -> None:
             at = committed_offsets(target, GROUP)
