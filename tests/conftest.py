@@ -29,7 +29,7 @@ from bridge.local import (
     GivenCluster,
     LocalStack,
 )
-from tests.support.durations import Clock, kept, longest_first
+from tests.support.durations import Clock, in_turn, kept
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -102,8 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in _MARKED:
             item.add_marker(folder)
     if hasattr(config, "workerinput"):  # one of several lanes
-        first = longest_first(kept())
-        items.sort(key=lambda item: first(item.nodeid))
+        place = in_turn(kept(), (item.nodeid for item in items))
+        items.sort(key=lambda item: place(item.nodeid))
 
 
 def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:

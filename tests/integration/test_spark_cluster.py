@@ -209,7 +209,12 @@ def test_spark_submit_copies_on_a_cluster(
     topic = create_topic(source.bootstrap, mark, 2)
     flow.topics.append(topic)
     produce(source.bootstrap, topic, [*varied(100), *(replace(each, partition=1) for each in varied(100))])
-    props = {**config(flow, mark, name=mark), "spark.executor.memory": "512m", "spark.executor.cores": "1"}
+    props = {
+        **config(flow, mark, name=mark),
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": short_lived(),
+    }
     del props["spark.master"]  # spark-submit has it
     file = str(master.secrets)
     process = submitted(

@@ -1,6 +1,7 @@
 """How long each test file takes: tests/durations.json, measured by `make durations`.
 
-Lanes begin with the files that take longest, so that at the end none is left alone with one of them.
+Lanes take a long file and short ones in turn: what takes long starts most processes, and three such files at once
+overload a slow machine. At the end come those in the middle, so that no lane is left alone with a long one.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import json
 import os
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ BUDGET_MINUTES = 35
 dedicated mode with the sink connector, and for Spark's sources, audits and translations. A new test that goes over it
 takes the place of another one, or goes to `make soak`; raising the budget is a choice that its commit explains."""
 _NEW_SECONDS = 60
-"""Of a file that was not measured yet: it may be a long one, so it comes early."""
+"""Of a file that was not measured yet: it may be a long one."""
 _LEFT_OUT = ("perf", "soak")
 """Folders that `make test` does not run."""
 
@@ -53,14 +54,17 @@ def keep(measured: Mapping[str, float]) -> None:
     KEPT.write_text(json.dumps(there, indent=2) + "\n", "utf-8")
 
 
-def longest_first(known: Mapping[str, int]) -> Callable[[str], tuple[int, str]]:
-    """Sorts ids of tests by their files; the tests of a file keep their order."""
-
-    def key(test: str) -> tuple[int, str]:
-        file = _file(test)
-        return -known.get(file, _NEW_SECONDS), file
-
-    return key
+def in_turn(known: Mapping[str, int], tests: Iterable[str]) -> Callable[[str], int]:
+    """Sorts ids of tests by their files: the longest, the shortest of all for the other lanes, the second longest, and
+    so on. The tests of a file keep their order."""
+    left = deque(
+        sorted({_file(test) for test in tests}, key=lambda file: (-known.get(file, _NEW_SECONDS), file))
+    )
+    order: list[str] = []
+    while left:
+        order.append(left.pop() if len(order) % LANES else left.popleft())
+    places = {file: place for place, file in enumerate(order)}
+    return lambda test: places[_file(test)]
 
 
 def _file(test: str) -> str:

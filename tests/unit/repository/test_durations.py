@@ -1,4 +1,4 @@
-"""tests/durations.json knows all test files, and lanes begin with the longest."""
+"""tests/durations.json knows all test files, and lanes take long and short ones in turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import durations
-from tests.support.durations import BUDGET_MINUTES, LANES, files, keep, kept, longest_first, minutes
+from tests.support.durations import BUDGET_MINUTES, LANES, files, in_turn, keep, kept, minutes
 
 
 def test_every_file_was_measured() -> None:
@@ -49,8 +49,12 @@ def test_what_is_measured_takes_the_place_of_what_was_known(elsewhere: Path) -> 
     assert kept() == {"tests/a.py": 7, "tests/b.py": 3, "tests/c.py": 0}
 
 
-def test_the_longest_file_comes_first_and_tests_of_a_file_in_their_order() -> None:
-    names = ["tests/a.py::z", "tests/a.py::y", "tests/b.py::one", "tests/new.py::two", "tests/b.py::three"]
-    assert sorted(names, key=longest_first({"tests/a.py": 7, "tests/b.py": 500})) == [
-        *("tests/b.py::one", "tests/b.py::three", "tests/new.py::two", "tests/a.py::z", "tests/a.py::y")
+def test_a_long_file_and_short_ones_come_in_turn_and_tests_of_a_file_in_their_order() -> None:
+    known = {"tests/a.py": 7, "tests/b.py": 500, "tests/c.py": 90, "tests/d.py": 1}
+    names = ["tests/a.py::z", "tests/a.py::y", "tests/b.py::one", "tests/c.py::c", "tests/d.py::d"]
+    names += ["tests/new.py::two", "tests/b.py::three"]
+    assert LANES == 3
+    assert sorted(names, key=in_turn(known, names)) == [
+        *("tests/b.py::one", "tests/b.py::three", "tests/d.py::d", "tests/a.py::z", "tests/a.py::y"),
+        *("tests/c.py::c", "tests/new.py::two"),
     ]
