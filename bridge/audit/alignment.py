@@ -19,25 +19,25 @@ _NONE = np.empty(0, np.int64)
 
 def aligned(left: Numbers, right: Numbers) -> Pairs:
     """The pairs of equal values of two sequences, in order on both sides."""
-    found: list[Pairs] = []
+    matches: list[Pairs] = []
     todo = [(0, len(left), 0, len(right))]
     while todo:
         a, b, c, d = todo.pop()
         before = _common(left[a:b], right[c:d])
-        found.append(_steps(a, c, before))
+        matches.append(_steps(a, c, before))
         a, c = a + before, c + before
         behind = _common(left[a:b][::-1], right[c:d][::-1])
         b, d = b - behind, d - behind
-        found.append(_steps(b, d, behind))
+        matches.append(_steps(b, d, behind))
         if a == b or c == d:
             continue
         one, other = _once(left[a:b], right[c:d])
         if not len(one):
             one, other = _without_unique(left[a:b], right[c:d])
-            found.append((one + a, other + c))
+            matches.append((one + a, other + c))
             continue
         one, other = one + a, other + c
-        found.append((one, other))
+        matches.append((one, other))
         edges = np.concatenate(([a - 1], one, [b])), np.concatenate(([c - 1], other, [d]))
         for gap in np.flatnonzero((np.diff(edges[0]) > 1) & (np.diff(edges[1]) > 1)).tolist():
             todo.append(
@@ -48,7 +48,10 @@ def aligned(left: Numbers, right: Numbers) -> Pairs:
                     int(edges[1][gap + 1]),
                 )
             )
-    ones, others = np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+    ones, others = (
+        np.concatenate([each[0] for each in matches]),
+        np.concatenate([each[1] for each in matches]),
+    )
     order = np.argsort(ones)
     return ones[order], others[order]
 

@@ -66,13 +66,13 @@ def put_together(
     """Adds what stretches have found to the reports of their partitions. A record that one stretch misses and another
     one has too much is out of order."""
     reports = {each.source: each for each in partitions}
-    found: defaultdict[TopicPartition, list[Findings]] = defaultdict(list)
+    by_partition: defaultdict[TopicPartition, list[Findings]] = defaultdict(list)
     for sides, outcome in outcomes:
         if isinstance(outcome, str):
             reports[sides.source].failures.append(outcome)
         else:
-            found[sides.source].append(outcome)
-    for tp, several in found.items():
+            by_partition[sides.source].append(outcome)
+    for tp, several in by_partition.items():
         findings = reports[tp].findings
         for each in several:
             _add(findings, each)

@@ -142,8 +142,8 @@ class _Collection:
             if places:
                 cuts.append(Cut(each, places, rule.timed))
         committed = self._options.source.committed_only
-        found = await pairs(self._source, self._target, cuts, committed_only=committed)
-        return [replace(each, pairs=found.get(each.sides.source, ())) for each in logs]
+        by_source = await pairs(self._source, self._target, cuts, committed_only=committed)
+        return [replace(each, pairs=by_source.get(each.sides.source, ())) for each in logs]
 
     @property
     def _stretch_bytes(self) -> int:

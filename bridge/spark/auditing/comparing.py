@@ -63,13 +63,13 @@ def find_all(work: Iterable[Task], access: ClusterAccess, digests: Collection[in
 
     def find(clients: _Clients, stretch: Stretch, rules: Rules) -> str:
         (source,) = _sequences(clients, stretch, rules, ("source",))
-        found = source[:, np.isin(source[DIGEST], wanted)]
-        _, first = np.unique(found[DIGEST], return_index=True)
-        found = found[:, first]
+        matching = source[:, np.isin(source[DIGEST], wanted)]
+        _, first = np.unique(matching[DIGEST], return_index=True)
+        matching = matching[:, first]
         rows = zip(
-            found[DIGEST].tolist(),
-            found[OFFSET].tolist(),
-            claimed(stretch.spans, found[OFFSET]).tolist(),
+            matching[DIGEST].tolist(),
+            matching[OFFSET].tolist(),
+            claimed(stretch.spans, matching[OFFSET]).tolist(),
             strict=True,
         )
         return json.dumps(list(rows))

@@ -43,14 +43,14 @@ async def pairs(
     source: NetworkClient, target: NetworkClient, cuts: Sequence[Cut], *, committed_only: bool
 ) -> dict[TopicPartition, list[tuple[int, int]]]:
     """Offsets that belong together, in order, near those that are wanted; perhaps none. Raises KafkaFailure."""
-    found: dict[TopicPartition, list[tuple[int, int]]] = {each.logs.sides.source: [] for each in cuts}
+    chosen: dict[TopicPartition, list[tuple[int, int]]] = {each.logs.sides.source: [] for each in cuts}
     for step in range(max((len(each.offsets) for each in cuts), default=0)):
         wanted = [each for each in cuts if step < len(each.offsets)]
         for tp, pair in (await _step(source, target, wanted, step, committed_only)).items():
-            before = found[tp][-1] if found[tp] else (-1, -1)
+            before = chosen[tp][-1] if chosen[tp] else (-1, -1)
             if pair[0] > before[0] and pair[1] > before[1]:
-                found[tp].append(pair)
-    return found
+                chosen[tp].append(pair)
+    return chosen
 
 
 async def _step(

@@ -71,14 +71,14 @@ def _name_copies(report: AuditReport, job: _Job, started: Callable[[int], None] 
     numbers = [number for number, each in enumerate(job.work) if each.stretch.sides.source in sought]
     if not numbers:
         return
-    found: dict[TopicPartition, dict[int, tuple[int, int]]] = {tp: {} for tp in sought}
+    copies: dict[TopicPartition, dict[int, tuple[int, int]]] = {tp: {} for tp in sought}
     for done in job.run(numbers, frozenset().union(*sought.values()), started):
         if not done.failure:
             tp = job.work[done.number].stretch.sides.source
             for digest, offset, claim in json.loads(done.text):
-                found[tp].setdefault(digest, (offset, claim))
+                copies[tp].setdefault(digest, (offset, claim))
     for part in report.partitions:
-        name_copies(part, found.get(part.source, {}), report.window_ms)
+        name_copies(part, copies.get(part.source, {}), report.window_ms)
 
 
 class JobFailed(BridgeError):

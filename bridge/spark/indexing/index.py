@@ -155,13 +155,13 @@ class Index:
         self.refused = chosen.refused
         # What a pass has added to the runs that failed may be in the topic or not: the topic tells.
         before = {each: row for each, row in self.rows.items() if not self.away}
-        found = {each: row.found for each, row in self.rows.items()}
+        counts = {each: row.found for each, row in self.rows.items()}
         self.rows, self.away = {}, ""
         for copied in chosen.copies:
             row = before.get(copied.id)
             if row is None or row.copied != copied:
                 row = IndexProgress(
-                    copied, runs.get(copied.id, PartitionRuns()), found=found.get(copied.id, 0)
+                    copied, runs.get(copied.id, PartitionRuns()), found=counts.get(copied.id, 0)
                 )
                 last = row.runs.last
                 if last is not None and last.upstream_count and _same_topics(copied, last.incarnation):
@@ -197,9 +197,9 @@ class Index:
             parts = await asyncio.to_thread(jobs.results, pair_part, tasks)
         except Exception as error:
             raise IndexJobFailed(f"the Spark job failed: {error_line(error)}") from None
-        found = list(zip(due, parts, strict=True))
-        await self._commit(found, client, leader)
-        for row, part in found:
+        results = list(zip(due, parts, strict=True))
+        await self._commit(results, client, leader)
+        for row, part in results:
             row.at, row.more, row.error = part.end, part.more and not part.error, part.error
             row.source_end, row.found = part.source_end, row.found + part.records
 
@@ -209,14 +209,14 @@ class Index:
 
     async def _commit(
         self,
-        found: Sequence[tuple[IndexProgress, PairedPart]],
+        results: Sequence[tuple[IndexProgress, PairedPart]],
         client: NetworkClient,
         leader: TransactionalProducer,
     ) -> None:
         """Commits what was found, unless a connector has come to own some of it. Raises KafkaFailure and
         OperationRefused."""
         changes: list[Change] = []
-        for row, part in found:
+        for row, part in results:
             if part.segments:
                 end = part.segments[-1].upstream_end
                 changes += row.runs.commit(part.segments, end, row.copied, part.target_start, found=True)
@@ -226,7 +226,7 @@ class Index:
         try:
             await leader.send_records(self.spec.runs_topic, changes)
             layouts = await self._layouts(client)
-            owned = {} if layouts is None else _owners(layouts, [row.copied for row, _ in found])
+            owned = {} if layouts is None else _owners(layouts, [row.copied for row, _ in results])
             if owned:
                 raise OperationRefused(
                     "nothing of this pass is written: "

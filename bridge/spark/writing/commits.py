@@ -54,7 +54,7 @@ class CommitRecord(NamedTuple):
         return self.task.key, _packed({"epoch": self.task.epoch, **self.written._asdict()})
 
 
-class Found(NamedTuple):
+class TaskCommits(NamedTuple):
     """The records of a commits topic that concern a task, as far as it was read. `own`: the newest commit record of the
     task's partition, at its epoch or later; `others`: of the other partitions of the epoch. `whole`: nothing older can
     say more."""
@@ -100,7 +100,7 @@ def committed(batches: Iterable[RawBatch]) -> list[KeyValue]:
     return done
 
 
-def found(records: Iterable[KeyValue], task: SinkTask) -> Found:
+def task_commits(records: Iterable[KeyValue], task: SinkTask) -> TaskCommits:
     """Finds what committed records, in the log's order, say to a task. An epoch begins when all tasks of the one before
     it have committed: with a record of an earlier epoch of the query, all of this epoch's have been seen."""
     own: CommitRecord | None = None
@@ -116,7 +116,7 @@ def found(records: Iterable[KeyValue], task: SinkTask) -> Found:
             own = record
         elif record.task.epoch == task.epoch:
             others.add(record.task.partition)
-    return Found(own, frozenset(others), whole or own is not None)
+    return TaskCommits(own, frozenset(others), whole or own is not None)
 
 
 def verify(record: CommitRecord, task: SinkTask, written: WrittenTotals) -> None:

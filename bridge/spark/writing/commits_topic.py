@@ -16,7 +16,7 @@ from bridge.kafka.state_topics import verify_compacted
 from bridge.model.topics import NewTopic
 from bridge.model.values import Bounds, TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import Found, SinkTask, committed, found
+from bridge.spark.writing.commits import SinkTask, TaskCommits, committed, task_commits
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _FIRST, _WIDER = 1024, 8
@@ -61,7 +61,7 @@ async def end_of(client: NetworkClient, topic: str) -> int:
     return (await _bounds(client, topic)).end
 
 
-async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int = 0) -> Found:
+async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int = 0) -> TaskCommits:
     """Reads what the topic says to a task, of which nothing stands before offset `since`. Call it after taking over the
     task's transactional id. Raises KafkaFailure."""
     bounds = await _bounds(client, topic)
@@ -70,7 +70,7 @@ async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int 
     width = _FIRST
     while True:
         start = max(first, bounds.end - width)
-        at_end = found(await _committed(client, topic, start, bounds.end), task)
+        at_end = task_commits(await _committed(client, topic, start, bounds.end), task)
         if at_end.whole or start <= first:
             return at_end
         width *= _WIDER

@@ -136,14 +136,14 @@ class Encoder:
         """The partitions that Kafka's default partitioner chooses. Records without key go to one partition until a
         batch is full, and then to the next."""
         rows = len(fields.offsets)
-        found = keyed_partitions(fields.keys, rows, partitions)
-        keyless = found == NO_KEY
+        chosen = keyed_partitions(fields.keys, rows, partitions)
+        keyless = chosen == NO_KEY
         if keyless.any():
             sizes = np.diff(fields.values.ends[: rows + 1].astype(np.int64)) + _OVERHEAD
             steps = np.cumsum(np.where(keyless, sizes, 0)) // self._options.batch_size
-            found[keyless] = (self._spread + steps[keyless]) % partitions
+            chosen[keyless] = (self._spread + steps[keyless]) % partitions
             self._spread += int(steps[-1]) + 1
-        return found
+        return chosen
 
 
 def _part(records: Records, begin: int, end: int) -> Records:

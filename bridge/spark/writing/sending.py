@@ -13,7 +13,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.values import TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import CommitRecord, Found, SinkTask, WrittenTotals
+from bridge.spark.writing.commits import CommitRecord, SinkTask, TaskCommits, WrittenTotals
 from bridge.spark.writing.commits_topic import ensure, look_up
 from bridge.spark.writing.connecting import network_client, partitions_of
 from bridge.spark.writing.encoding import EncodedBatch
@@ -41,7 +41,7 @@ class TaskTransaction:
         self._size = 0
         self._under_way: deque[asyncio.Future[int]] = deque()
 
-    async def open(self) -> Found:
+    async def open(self) -> TaskCommits:
         """Takes over the task's transactional id, and says what is committed. Raises KafkaFailure."""
         return await patiently(self._open, self._options.patience, HEAL)
 
@@ -84,8 +84,8 @@ class TaskTransaction:
                 self._under_way.clear()
             await asyncio.sleep(pause)
             await self._producer_again(until)
-            found = await patiently(self._look_up, self._options.patience, HEAL)
-            if found.own is not None:
+            commits = await patiently(self._look_up, self._options.patience, HEAL)
+            if commits.own is not None:
                 return  # it was only the answer that was lost
 
     async def abort(self) -> None:
@@ -98,12 +98,12 @@ class TaskTransaction:
         await self._producer.close()
         await self._client.close()
 
-    async def _open(self) -> Found:
+    async def _open(self) -> TaskCommits:
         await ensure(self._client, self._options)
         await self._producer.start(always=TopicPartition(self._options.commits_topic, 0))
         return await self._look_up()
 
-    async def _look_up(self) -> Found:
+    async def _look_up(self) -> TaskCommits:
         await self._client.metadata([self._options.commits_topic])
         return await look_up(self._client, self._options.commits_topic, self._task, self._since)
 

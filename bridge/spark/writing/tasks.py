@@ -11,7 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.spark.reading import event_loop
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import Found, SinkTask, WrittenTotals, verify
+from bridge.spark.writing.commits import SinkTask, TaskCommits, WrittenTotals, verify
 from bridge.spark.writing.encoding import Encoder
 from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions
@@ -80,7 +80,7 @@ def _written(
     batches: Iterator[pa.RecordBatch],
     run: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> Wrote:
-    found: Found = run(transaction.open())
+    commits: TaskCommits = run(transaction.open())
     topics: dict[str, int] = {}
 
     def partitions_of(topic: str) -> int:
@@ -89,19 +89,19 @@ def _written(
         return topics[topic]
 
     encoder = Encoder(options, partitions_of, task.partition)
-    if found.own is not None:
+    if commits.own is not None:
         # To the end in any case: what rows are made of, a state store say, is kept only by who reads all of them.
         encoder.count(first)
         for rows in batches:
             encoder.count(rows)
-        verify(found.own, task, encoder.written)
-        return Wrote(task, encoder.written, found.others, again=True)
+        verify(commits.own, task, encoder.written)
+        return Wrote(task, encoder.written, commits.others, again=True)
     run(transaction.add(list(encoder.add(first))))
     for rows in batches:
         run(transaction.add(list(encoder.add(rows))))
     run(transaction.add(list(encoder.last_batches())))
     run(transaction.commit(encoder.written))
-    return Wrote(task, encoder.written, found.others)
+    return Wrote(task, encoder.written, commits.others)
 
 
 def explained(error: KafkaFailure, options: SinkOptions, task: SinkTask) -> KafkaFailure:

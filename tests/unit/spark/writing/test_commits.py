@@ -12,12 +12,12 @@ from bridge.kafka.record.batch import CONTROL, TRANSACTIONAL, CorruptBatch, RawB
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import (
     CommitRecord,
-    Found,
     SinkTask,
+    TaskCommits,
     WrittenTotals,
     committed,
-    found,
     over,
+    task_commits,
     unpacked,
     verify,
     verify_partitions,
@@ -56,16 +56,18 @@ def test_a_record_is_read_as_it_was_written(given: CommitRecord) -> None:
 )
 def test_what_is_no_record_counts_for_nothing(key: bytes | None, value: bytes) -> None:
     assert unpacked(key, value) is None
-    assert found([(key, value)], TASK) == (None, frozenset(), False)
+    assert task_commits([(key, value)], TASK) == (None, frozenset(), False)
 
 
 def test_what_a_topic_says_to_a_task() -> None:
-    assert found([record(3, 7, "another")], TASK) == (None, frozenset(), False)
-    assert found([record(0, 6), record(3, 6)], TASK) == (None, frozenset(), True)
-    assert found([record(0, 7), record(5, 7), record(3, 6)], TASK) == Found(None, frozenset({0, 5}), True)
-    own = found([record(3, 6), record(3, 7)], TASK)
+    assert task_commits([record(3, 7, "another")], TASK) == (None, frozenset(), False)
+    assert task_commits([record(0, 6), record(3, 6)], TASK) == (None, frozenset(), True)
+    assert task_commits([record(0, 7), record(5, 7), record(3, 6)], TASK) == TaskCommits(
+        None, frozenset({0, 5}), True
+    )
+    own = task_commits([record(3, 6), record(3, 7)], TASK)
     assert own.own == CommitRecord(TASK, WRITTEN)
-    later = found([record(3, 8)], TASK).own
+    later = task_commits([record(3, 8)], TASK).own
     assert later is not None
     assert later.task.epoch == 8
 
