@@ -213,6 +213,8 @@ class Plot:
                 "spark.app.name": ODD,
                 "spark.log.level": "INFO",
                 "spark.logConf": "true",
+                # Each event is a slow one, as on a busy machine.
+                "spark.scheduler.listenerbus.logSlowEvent.threshold": "0ms",
                 "spark.ui.enabled": "true",
                 "spark.ui.port": str(self.ui),
                 "spark.local.dir": str(self.home),
@@ -345,7 +347,10 @@ def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[P
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         ui = free.getsockname()[1]
-    keys = "spark.hadoop.*,spark.eventLog.*,spark.local.dir,spark.driver.extraJavaOptions,spark.logConf"
+    keys = (
+        "spark.hadoop.*,spark.eventLog.*,spark.local.dir,spark.driver.extraJavaOptions,spark.logConf,"
+        "spark.scheduler.listenerbus.*"
+    )
     environment = {
         "TMPDIR": str(home),
         "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", ""))),

@@ -27,6 +27,8 @@ _DEFAULTS = {
     "spark.python.daemon.module": "bridge.pipeline.slices.workers",
     # What Spark hides, by name or value, in its UI, its event log and its own log lines.
     "spark.redaction.regex": _HIDDEN,
+    # On a slow machine Spark would log events whole at INFO, with all settings and nothing hidden.
+    "spark.scheduler.listenerbus.logSlowEvent": "false",
     # Slices carry the clients' passwords: without this PySpark hands them to the JVM by a file.
     "spark.io.encryption.enabled": "true",
 }

@@ -53,6 +53,10 @@ def test_spark_keys_go_through_and_no_others() -> None:
     assert not {"topics", "sparkle"} & set(settings)
 
 
+def test_spark_logs_no_event_with_all_settings() -> None:
+    assert spark_settings("mirror", {})["spark.scheduler.listenerbus.logSlowEvent"] == "false"
+
+
 def test_speculation_is_off_whatever_is_given() -> None:
     assert spark_settings("mirror", {"spark.speculation": "true"})["spark.speculation"] == "false"
 
