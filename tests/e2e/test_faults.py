@@ -35,9 +35,9 @@ AWAY_SECONDS = 30.0
 """How long the service is gone; what else is killed is as long away as its restart takes, and a little more."""
 HANG_SECONDS = 10.0
 """Past the lease and the worker's session timeout."""
-STOP_SECONDS = 20.0
+STOP_SECONDS = 30.0
 """In which a worker stops, and Connect answers, whatever the service does; on a busy machine too."""
-BUSY = 15.0
+BUSY = 45.0
 """Seconds that a busy machine may add to what is promised."""
 
 

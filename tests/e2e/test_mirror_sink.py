@@ -297,6 +297,7 @@ def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(sinks: Flow, wo
         assert {len(records) for records in copies.values()} == {60}
 
 
+@pytest.mark.soak
 def test_by_a_connector_at_the_target_it_is_handed_back_to_stock(sinks: Flow, flow: Flow) -> None:
     """As hand-back says when it is asked for a sink connector. Every record is on the target once, and in order."""
     mirror, rest = Mirror(replace(sinks, worker=flow.worker)), sinks.worker.rest

@@ -23,7 +23,7 @@ from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, ever
 from tests.support import bounds, eventually, read, unique
 from tests.support.waits import WAIT
 
-BUSY = 20.0
+BUSY = 45.0
 """Seconds that a busy machine may add."""
 PROMISED = 10.0 + BUSY
 """Seconds in which no surface is green any more."""

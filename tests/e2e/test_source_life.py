@@ -110,6 +110,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.soak
 def test_two_sources_are_aggregated_into_one_target(mirrored_flow: OurFlow, stack: LocalStack) -> None:
     """Topics of the same name on both; each copy holds its own source's records and is followed by its own runs."""
     other = replace(

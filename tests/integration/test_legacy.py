@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from bridge.local import Cluster, eventually
 from tests.support import Record, create_topic, produce, read, unique
 from tests.support.groups import commit, committed
@@ -201,6 +203,7 @@ def test_a_record_that_is_too_large_ends_the_command_or_is_left_out(
     assert "2 partitions in 2 slices" in going_on.log
 
 
+@pytest.mark.soak
 def test_of_two_commands_in_opposite_directions_exactly_one_copies(
     source: Cluster, target: Cluster, tmp_path: Path
 ) -> None:

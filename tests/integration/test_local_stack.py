@@ -164,12 +164,14 @@ def test_stock_mirror_copies_topics(stock_worker: ConnectWorker, source: Cluster
     ]
 
 
+@pytest.mark.soak
 def test_the_oldest_worker_comes_up(stack: LocalStack) -> None:
     worker = stack.worker("oldest", version=OLDEST_WORKER, shim=False)
     assert worker.rest.get("/")["version"] == OLDEST_WORKER
     assert [plugin["class"].rpartition(".")[2] for plugin in worker.rest.plugins()] == STOCK
 
 
+@pytest.mark.soak
 def test_two_workers_share_a_group(stack: LocalStack, source: Cluster, target: Cluster) -> None:
     first = stack.worker("first", shim=False, group_id="pair")
     second = stack.worker("second", shim=False, group_id="pair")

@@ -93,6 +93,7 @@ async def _over_layouts(flow: CopyFlow, topics: Sequence[str], partitions: Seque
         assert least <= copied <= most, said
 
 
+@pytest.mark.soak
 def test_slices_on_spark_copy_at_the_limit_before_and_after_a_layout_that_changes(
     source: Cluster, target: Cluster
 ) -> None:
