@@ -58,3 +58,5 @@ def test_spark_read(copy_stack: LocalStack, tmp_path: Path) -> None:
             rows.append(load.row() | row | {"sparks_version": theirs.version})
         delete_topic(bootstrap, topic)
     write("spark_read", ours=rates[0][0], other=rates[0][1], unit="records/s", better="more", rows=rows)
+    behind = [row for row, (ours, spark) in zip(rows, rates, strict=True) if ours <= spark]
+    assert not behind, f"behind Spark's own source: {behind}"
