@@ -18,9 +18,9 @@ from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import strategy_of
-from connectors.group_translation.partition_pairs import PartitionPairs
-from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import Strategy
+from connectors.group_translation.translating.partition_pairs import PartitionPairs
+from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import ClientCheck, Cluster
 from connectors.registry import KINDS, kind_of_class
 

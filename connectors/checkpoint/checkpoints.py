@@ -8,7 +8,7 @@ from bridge.mm2.checkpoints import CheckpointStore, emit
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import Translated
-from connectors.group_translation.followed_topic import TopicFollower
+from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Tail
 
 Key = tuple[str, TopicPartition]

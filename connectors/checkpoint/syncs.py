@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Side, TopicPartition
-from connectors.group_translation.followed_topic import TopicFollower
+from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Tail
 
 

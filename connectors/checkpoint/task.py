@@ -17,10 +17,10 @@ from connectors.checkpoint.checkpoints import Checkpoints
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.group_translation.instance import GroupsInstance
-from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.round import RoundOutcome
-from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import (
+from connectors.group_translation.translating.reverse_flow import ReverseFlow
+from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.strategies import (
     ByBoth,
     ByRecords,
     ByRuns,

@@ -8,9 +8,9 @@ from bridge.model.values import Side
 from connectors.base import Publisher
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.instance import GroupsInstance
-from connectors.group_translation.reverse_flow import ReverseFlow
-from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Runs, Strategy
+from connectors.group_translation.translating.reverse_flow import ReverseFlow
+from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Runs, Strategy
 from connectors.outages import Outages
 from connectors.ports import Clusters
 

@@ -21,7 +21,6 @@ from connectors.base import Arguments, Assignment, Publisher, Summary
 from connectors.cluster_away import ClusterAway, reason_of
 from connectors.failures import Failures
 from connectors.group_translation.around_moves import AroundMoves
-from connectors.group_translation.backlog import Backlog
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.listed_groups import FIRST_LOOK, ListedGroups
 from connectors.group_translation.move_plan import pairs_of
@@ -30,12 +29,13 @@ from connectors.group_translation.operating import GroupOperations
 from connectors.group_translation.readiness_topic import ReadinessTopic
 from connectors.group_translation.report import RoundTally
 from connectors.group_translation.reporting import Reports
-from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.round import GroupRounds, RoundOutcome
-from connectors.group_translation.runs import FollowedRuns
 from connectors.group_translation.source_probe import SourceProbe
 from connectors.group_translation.stored import StoredState
-from connectors.group_translation.strategies import Strategy
+from connectors.group_translation.translating.backlog import Backlog
+from connectors.group_translation.translating.reverse_flow import ReverseFlow
+from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.strategies import Strategy
 from connectors.outages import Outages
 from connectors.ports import Cluster, Clusters
 from connectors.requested import RequestedRounds, does_not_run

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from bridge.model.values import Reason
 from connectors.base import Assignment, Publisher, Summary
-from connectors.group_translation.backlog import Backlog
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.listed_groups import ListedGroups
@@ -16,6 +15,7 @@ from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.round_records import RoundRecords
 from connectors.group_translation.stored import StoredState
+from connectors.group_translation.translating.backlog import Backlog
 from connectors.ports import Cluster
 
 

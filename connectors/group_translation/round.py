@@ -20,15 +20,15 @@ from bridge.model.values import (
 )
 from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
 from connectors.cluster_away import ask, reason_of
-from connectors.group_translation.backlog import Behind
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
-from connectors.group_translation.last_commits import LastCommits
-from connectors.group_translation.partition_pairs import PartitionPair, PartitionPairs
-from connectors.group_translation.reverse_flow import ReverseFlow
-from connectors.group_translation.strategies import Strategy
-from connectors.group_translation.verdicts import GroupOffsets, GroupVerdicts, Verdicts
+from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.translating.last_commits import LastCommits
+from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
+from connectors.group_translation.translating.reverse_flow import ReverseFlow
+from connectors.group_translation.translating.strategies import Strategy
+from connectors.group_translation.translating.verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.ports import Cluster
 
 

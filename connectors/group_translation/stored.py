@@ -17,7 +17,7 @@ from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Side
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.followed_topic import TopicFollower
+from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.internal_topics import make
 from connectors.ports import Cluster, Tail
 

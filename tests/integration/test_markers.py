@@ -23,10 +23,10 @@ from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation import scanning
-from connectors.group_translation.driver import Job, translate_all
-from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Question
-from connectors.group_translation.verdict_cache import PairIdentity
+from connectors.group_translation.translating import scanning
+from connectors.group_translation.translating.driver import Job, translate_all
+from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Question
+from connectors.group_translation.translating.verdict_cache import PairIdentity
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
 
 SOURCE = TopicPartition("orders", 0)

@@ -20,8 +20,8 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.round import GroupRounds
-from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import ByRecords, ByRuns
+from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.strategies import ByRecords, ByRuns
 from tests.integration.test_copying import varied
 from tests.support import (
     Record,

@@ -18,7 +18,7 @@ from bridge.model.values import Judgement, Side, TopicPartition
 from bridge.translation.records.bracketing import bracket
 from bridge.translation.records.log_window import Caps, LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
-from connectors.group_translation.driver import Job, translate_all
+from connectors.group_translation.translating.driver import Job, translate_all
 from tests.perf.results import write
 from tests.support import create_topic, unique
 from tests.support.records import position

@@ -33,7 +33,7 @@ from bridge.positions.knowledge import Knowledge, LoadedRuns
 from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
 from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.verdicts import GroupVerdicts
+from connectors.group_translation.translating.verdicts import GroupVerdicts
 from tests.perf.loads import SCALE
 from tests.perf.results import write
 from tests.support import Record, produce

@@ -24,7 +24,12 @@ from connectors.group_translation import listed_groups, round_records
 from tests.support.waiting import until
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
-from tests.unit.connectors.group_translation.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
+from tests.unit.connectors.group_translation.translating.test_runs_followed import (
+    COPY,
+    ORIGINAL,
+    RUNS,
+    put_runs,
+)
 from tests.unit.connectors.run_instance import ALONE
 
 TOPIC = "mm2-group-readiness.A.internal"

@@ -17,12 +17,18 @@ from connectors import failures
 from connectors.base import Summary
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import instance, last_commits, scanning
-from connectors.group_translation.last_commits import LastCommits
+from connectors.group_translation import instance
+from connectors.group_translation.translating import last_commits, scanning
+from connectors.group_translation.translating.last_commits import LastCommits
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
-from tests.unit.connectors.group_translation.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
+from tests.unit.connectors.group_translation.translating.test_runs_followed import (
+    COPY,
+    ORIGINAL,
+    RUNS,
+    put_runs,
+)
 
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 AWAY = "source_unreachable"

@@ -23,9 +23,9 @@ from bridge.translation.records.timestamp_rule import by_timestamp
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns, disagrees, stronger
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation import scanning
-from connectors.group_translation.scanning import Scanning
-from connectors.group_translation.verdict_cache import PairIdentity
+from connectors.group_translation.translating import scanning
+from connectors.group_translation.translating.scanning import Scanning
+from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 
 class Syncs(Protocol):

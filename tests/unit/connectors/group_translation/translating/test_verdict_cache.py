@@ -15,7 +15,7 @@ from bridge.model.values import (
     Verdict,
 )
 from bridge.translation.records.partition_cache import Anchor
-from connectors.group_translation.verdict_cache import PairIdentity, VerdictCache
+from connectors.group_translation.translating.verdict_cache import PairIdentity, VerdictCache
 
 PAIR = (TopicPartition("orders", 0), TopicPartition("A.orders", 0))
 OTHER = (TopicPartition("orders", 1), TopicPartition("A.orders", 1))

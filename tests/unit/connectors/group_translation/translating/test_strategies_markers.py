@@ -18,9 +18,9 @@ from bridge.translation.records.log_window import LogBounds, Steps
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation import scanning
-from connectors.group_translation.strategies import ByRuns, Question
-from connectors.group_translation.verdict_cache import PairIdentity
+from connectors.group_translation.translating import scanning
+from connectors.group_translation.translating.strategies import ByRuns, Question
+from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 PLACE = TopicPartition("orders", 0)
 HERE = PairIdentity("s", 3, "t", 5)

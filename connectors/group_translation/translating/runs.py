@@ -9,7 +9,7 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable
 from bridge.translation.runs.runs import OffsetRun, RunKey, decode_change
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.followed_topic import TopicFollower
+from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Cluster
 
 

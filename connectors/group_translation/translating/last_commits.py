@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bridge.model.values import Committed
-from connectors.group_translation.partition_pairs import PartitionPair
+from connectors.group_translation.translating.partition_pairs import PartitionPair
 
 MOST = 200_000
 """Offsets that are kept at most, of some 150 bytes each. Groups beyond that are not ready while the source is away."""

@@ -17,7 +17,7 @@ from bridge.model.values import Bounds, TopicPartition
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.runs import OffsetRun
 from connectors.base import Missing
-from connectors.group_translation.verdict_cache import PairIdentity
+from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 _MOST_OBSERVATIONS = 64
 """Observations kept of a partition; of more every second one goes, which makes an age longer, never shorter."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from bridge.model.values import Bounds, TopicInfo, TopicPartition
-from connectors.group_translation.pair_states import both_sides
+from connectors.group_translation.translating.pair_states import both_sides
 from connectors.ports import Cluster
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)

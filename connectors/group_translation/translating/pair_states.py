@@ -10,8 +10,8 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure
 from bridge.model.values import Bounds, Reason, Side, TopicInfo, TopicPartition, Verdict
 from connectors.cluster_away import ask, reason_of
-from connectors.group_translation.partition_pairs import PartitionPair
-from connectors.group_translation.verdict_cache import PairIdentity
+from connectors.group_translation.translating.partition_pairs import PartitionPair
+from connectors.group_translation.translating.verdict_cache import PairIdentity
 from connectors.ports import Cluster
 
 

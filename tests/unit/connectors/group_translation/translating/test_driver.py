@@ -11,7 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.lookups import FindTime, LookupResult, Need, Read, Window
 from bridge.model.values import Judgement, Reason, Side, TopicPartition, Verdict
 from connectors.cluster_away import reason_of
-from connectors.group_translation.driver import Job, translate_all
+from connectors.group_translation.translating.driver import Job, translate_all
 from tests.unit.connectors.fake_clusters import FakeCluster, mirrored
 
 Steps = Generator[Need, LookupResult, Verdict]

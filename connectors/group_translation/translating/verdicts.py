@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from bridge.errors import KafkaFailure
 from bridge.model.values import Bounds, Committed, CopyId, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
-from connectors.group_translation.backlog import Behind, copied_to
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.driver import Job, translate_all
-from connectors.group_translation.pair_states import (
+from connectors.group_translation.translating.backlog import Behind, copied_to
+from connectors.group_translation.translating.driver import Job, translate_all
+from connectors.group_translation.translating.pair_states import (
     BothSides,
     PairState,
     TargetOnly,
     both_sides,
     target_only,
 )
-from connectors.group_translation.partition_pairs import PartitionPair
-from connectors.group_translation.strategies import ByRuns, Question, Strategy
-from connectors.group_translation.verdict_cache import VerdictCache
+from connectors.group_translation.translating.partition_pairs import PartitionPair
+from connectors.group_translation.translating.strategies import ByRuns, Question, Strategy
+from connectors.group_translation.translating.verdict_cache import VerdictCache
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)

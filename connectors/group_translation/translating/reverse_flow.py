@@ -12,7 +12,7 @@ from bridge.model.state_records.state_value import Value
 from bridge.model.values import Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import Translated
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.followed_topic import TopicFollower
+from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Cluster
 
 _NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)

@@ -1,0 +1,1 @@
+"""Where committed offsets stand on the other cluster: verdicts, what they rest on, and what is kept of them."""
