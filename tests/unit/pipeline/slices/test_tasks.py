@@ -48,14 +48,14 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_slices_of_one_partition_run_side_by_side_and_tell_what_they_commit(ended: list[str]) -> None:
     rows = list(tasks.progress(slices(2), retried=True, every=0.05))
     for slot in range(2):
-        own = [row for row in rows if row.slot == slot]
-        assert [(row.records, row.bytes, row.ended) for row in own] == [
-            (10, 100, None),
-            (0, 0, None),
-            (1, 10, "stopped True"),
-        ]
+        first, *more = (row for row in rows if row.slot == slot)
+        own = [first, *more]
+        assert (first.records, first.bytes) == (10, 100)
+        # A row may come between the last record and the end.
+        assert (sum(row.records for row in more), sum(row.bytes for row in more)) == (1, 10)
+        assert [row.ended for row in own] == [*[None] * len(more), "stopped True"]
         assert {(row.connector, row.layout) for row in own} == {(spec().name, 7)}
-        assert own[0].at <= own[1].at
+        assert first.at <= more[0].at
 
 
 def test_slices_end_when_nobody_asks_for_their_rows_any_more(ended: list[str]) -> None:
