@@ -1,7 +1,7 @@
 """How long each test file takes: tests/durations.json, measured by `make durations`.
 
-Lanes take a long file and short ones in turn: what takes long starts most processes, and three such files at once
-overload a slow machine. At the end come those in the middle, so that no lane is left alone with a long one.
+Lanes begin with the files that take longest, so that at the end none is left alone with one of them; but one lane at a
+time has a long one: it starts most processes, and three such files at once overload a slow machine.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import json
 import os
 import sys
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ BUDGET_MINUTES = 35
 dedicated mode with the sink connector, and for Spark's sources, audits and translations. A new test that goes over it
 takes the place of another one, or goes to `make soak`; raising the budget is a choice that its commit explains."""
 _NEW_SECONDS = 60
-"""Of a file that was not measured yet: it may be a long one."""
+"""Of a file that was not measured yet: it may take long, so it comes early."""
+_LONG_SECONDS = 100
+"""Of a long file: together they are about what one lane does."""
 _LEFT_OUT = ("perf", "soak")
 """Folders that `make test` does not run."""
 
@@ -55,14 +58,21 @@ def keep(measured: Mapping[str, float]) -> None:
 
 
 def in_turn(known: Mapping[str, int], tests: Iterable[str]) -> Callable[[str], int]:
-    """Sorts ids of tests by their files: the longest, the shortest of all for the other lanes, the second longest, and
-    so on. The tests of a file keep their order."""
-    left = deque(
-        sorted({_file(test) for test in tests}, key=lambda file: (-known.get(file, _NEW_SECONDS), file))
-    )
+    """Sorts ids of tests by their files: the longest first, but long ones one after the other, in one lane at a time.
+    The tests of a file keep their order."""
+    seconds = {file: known.get(file, _NEW_SECONDS) for file in map(_file, tests)}
+    left = sorted(seconds, key=lambda file: (-seconds[file], file))
+    lanes, long_until = [0.0] * LANES, 0.0
     order: list[str] = []
     while left:
-        order.append(left.pop() if len(order) % LANES else left.popleft())
+        now = heappop(lanes)
+        one_runs = now < long_until
+        file = next((each for each in left if not one_runs or seconds[each] < _LONG_SECONDS), left[0])
+        if seconds[file] >= _LONG_SECONDS:
+            long_until = now + seconds[file]
+        left.remove(file)
+        order.append(file)
+        heappush(lanes, now + seconds[file])
     places = {file: place for place, file in enumerate(order)}
     return lambda test: places[_file(test)]
 

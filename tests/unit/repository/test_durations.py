@@ -1,4 +1,4 @@
-"""tests/durations.json knows all test files, and lanes take long and short ones in turn."""
+"""tests/durations.json knows all test files, and lanes take long ones one after the other."""
 
 from __future__ import annotations
 
@@ -49,12 +49,15 @@ def test_what_is_measured_takes_the_place_of_what_was_known(elsewhere: Path) -> 
     assert kept() == {"tests/a.py": 7, "tests/b.py": 3, "tests/c.py": 0}
 
 
-def test_a_long_file_and_short_ones_come_in_turn_and_tests_of_a_file_in_their_order() -> None:
-    known = {"tests/a.py": 7, "tests/b.py": 500, "tests/c.py": 90, "tests/d.py": 1}
-    names = ["tests/a.py::z", "tests/a.py::y", "tests/b.py::one", "tests/c.py::c", "tests/d.py::d"]
-    names += ["tests/new.py::two", "tests/b.py::three"]
-    assert LANES == 3
-    assert sorted(names, key=in_turn(known, names)) == [
-        *("tests/b.py::one", "tests/b.py::three", "tests/d.py::d", "tests/a.py::z", "tests/a.py::y"),
-        *("tests/c.py::c", "tests/new.py::two"),
+def test_the_longest_files_come_first_and_tests_of_a_file_in_their_order() -> None:
+    names = ["tests/a.py::z", "tests/a.py::y", "tests/b.py::one", "tests/new.py::two", "tests/b.py::three"]
+    assert sorted(names, key=in_turn({"tests/a.py": 7, "tests/b.py": 500}, names)) == [
+        *("tests/b.py::one", "tests/b.py::three", "tests/new.py::two", "tests/a.py::z", "tests/a.py::y")
     ]
+
+
+def test_one_lane_at_a_time_has_a_long_file() -> None:
+    """The other two begin five files of 90 s each before the first long one ends."""
+    known = {"longest.py": 400, "long.py": 300, **{f"short{number:02}.py": 90 for number in range(14)}}
+    order = sorted(known, key=in_turn(known, known))
+    assert order == ["longest.py", *sorted(known)[2:12], "long.py", *sorted(known)[12:]]
