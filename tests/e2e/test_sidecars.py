@@ -12,7 +12,7 @@ from tests.e2e.flow import Flow, Json, exactly
 from tests.support import connector, eventually, unique
 from tests.support.waits import WAIT
 
-PAUSED = 20.0
+PAUSED = 60.0
 """Seconds in which a pause is seen: two, and what a busy machine takes. Leases hold for longer."""
 
 
@@ -56,7 +56,7 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
     flow = sides[0]
     config = flow.config(exactly(unique("nobody")), tasks_max=2) | {
         "bridge.url": "${env:BRIDGE_URL}",
-        "bridge.task.lease.ms": "30000",
+        "bridge.task.lease.ms": "120000",
     }
     with connector(flow.worker, config) as name:
 

@@ -30,6 +30,7 @@ from tests.support import Record, allow, create_topic, delete_topic, numbered, p
 from tests.support.brokers import secured_broker
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.spark import spark_session
+from tests.support.topics import wait_transactions_ended
 
 TIME = 1_700_000_000_000
 Load = Callable[..., DataFrame]
@@ -67,6 +68,7 @@ def write(options: SinkOptions, task: SinkTask, *batches: pa.RecordBatch) -> Wro
 
 
 def values(target: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
+    wait_transactions_ended(target.bootstrap, topic)
     return [each.value for each in read(target.bootstrap, topic, partition, committed_only=True)]
 
 

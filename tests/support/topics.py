@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -91,8 +91,10 @@ def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> N
     once_back(done, f"{name} has {configs}")
 
 
-def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
-    """Log start and end (high watermark) of every partition, as soon as all of them have a leader."""
+def bounds(bootstrap: str, name: str, *, committed_only: bool = False) -> dict[int, tuple[int, int]]:
+    """Log start and end of every partition, as soon as all of them have a leader. The end is the high watermark, or
+    with `committed_only` the last stable offset."""
+    isolation = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
     client = admin(bootstrap)
     # A broker that has just come back may not answer for a moment, or lead nothing.
     metadata = eventually(
@@ -105,12 +107,22 @@ def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
     def ask() -> dict[int, list[int]]:
         result: dict[int, list[int]] = {number: [] for number in metadata.partitions}
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-            for partition, future in client.list_offsets(dict.fromkeys(partitions, spec)).items():
+            asked = client.list_offsets(dict.fromkeys(partitions, spec), isolation_level=isolation)
+            for partition, future in asked.items():
                 result[partition.partition].append(future.result(WAIT).offset)
         return result
 
     outcome = eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
     return {number: (start, end) for number, (start, end) in outcome.items()}
+
+
+def wait_transactions_ended(bootstrap: str, name: str) -> None:
+    """Waits until no partition has an open transaction: a commit is answered before its markers are in all of them."""
+    eventually(
+        lambda: bounds(bootstrap, name) == bounds(bootstrap, name, committed_only=True),
+        WAIT,
+        what=f"all transactions in {name} have ended",
+    )
 
 
 def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None:
