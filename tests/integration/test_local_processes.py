@@ -39,8 +39,9 @@ with LocalStack(directory) as stack:
     family = ManagedProcess("family", ["/bin/sh", "-c", "sleep 600 & echo $! > grandchild; wait"],
                             directory / "family.log", directory=directory)
     family.start()
-    family.wait_until(lambda: (directory / "grandchild").exists(), 60, "the grandchild runs")
-    grandchild = (directory / "grandchild").read_text().strip()
+    said = directory / "grandchild"
+    family.wait_until(lambda: said.exists() and bool(said.read_text()), 60, "the grandchild runs")
+    grandchild = said.read_text().strip()
     print(broker.process.pid, family.pid, grandchild, flush=True)
     {ending}
 """
