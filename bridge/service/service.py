@@ -223,7 +223,7 @@ class Service:
             began = time.perf_counter()
             await self.long_polls.wait(name, body.wait_ms)
             held = round((time.perf_counter() - began) * 1000, 3)
-            batch = self._next_batch(name, index, body)
+            batch = self._next_batch(name, index, body, arrived=False)
         response = PollResponse(
             failure=self._failure(name),
             held_ms=held,
@@ -259,7 +259,7 @@ class Service:
         return await self.pools.queries.run(alter)
 
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
-        connector = self._renew_lease(name, index, session)
+        connector = self._renew_lease(name, index, session, arrived=False)
         await self.deliveries.acked(name, index, session, acked)
         return accepted(connector, index)
 
@@ -300,8 +300,8 @@ class Service:
             )
         self.checker.reachability.started(connector, self.checker.kind(connector.kind))
 
-    def _next_batch(self, name: str, index: int, body: PollRequest) -> Batch:
-        connector = self._renew_lease(name, index, body.session)
+    def _next_batch(self, name: str, index: int, body: PollRequest, *, arrived: bool = True) -> Batch:
+        connector = self._renew_lease(name, index, body.session, arrived=arrived)
         return self.deliveries.poll(connector, index, body.session, body.batch, body.max_records)
 
     def _forward_offsets(self, name: str, body: PollRequest) -> None:
@@ -313,9 +313,9 @@ class Service:
         """Source partitions whose stored offsets the shim is asked for; none of a shim that can't read them."""
         return [] if body.offsets is None else [dict(each) for each in self.offset_requests.next(name)]
 
-    def _renew_lease(self, name: str, index: int, session: str) -> Connector:
+    def _renew_lease(self, name: str, index: int, session: str, *, arrived: bool) -> Connector:
         before = self.table.version
-        connector = self.table.poll(name, index, session)
+        connector = self.table.poll(name, index, session, arrived=arrived)
         if self.table.version != before:
             log.info("task polls again", extra={"connector": name, "task": index})
             self._send_desired()

@@ -15,6 +15,8 @@ class Task:
     index: int
     session: str
     last_poll: float
+    """When a poll arrived, or was answered."""
+    last_arrival: float
     active_since: float
     active: bool = True
     stopped: bool = False

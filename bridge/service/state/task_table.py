@@ -98,10 +98,10 @@ class TaskTable:
             connector.task_count, connector.count_session = count, session
         fresh = task is None or session > task.session
         if task is None:
-            connector.tasks[index] = Task(index, session, now := self._clock(), now)
+            connector.tasks[index] = Task(index, session, now := self._clock(), now, now)
             self.version += 1
         else:
-            task.session, task.stopped = session, False
+            task.session, task.stopped, task.last_arrival = session, False, self._clock()
             self._renew_lease(task)
         self._note_idleness(connector)
         return fresh
@@ -122,15 +122,17 @@ class TaskTable:
         connector, task = self._connector_and_task(name, index, session)
         if session != task.session or task.stopped:
             raise _fenced(f"task {index} of {name}", session, task.session)
-        if not task.active or self.age_ms(task) + IDLE_SLACK_MS < idle_ms:
+        if not task.active or self._clock() - task.last_arrival + IDLE_SLACK_MS < idle_ms:
             return False
         task.active, task.idle = False, True
         self.version += 1
         self._note_idleness(connector)
         return True
 
-    def poll(self, name: str, index: int, session: str) -> Connector:
-        """Renews the lease of a task; called when a poll arrives and again when it is answered."""
+    def poll(self, name: str, index: int, session: str, *, arrived: bool = True) -> Connector:
+        """Renews the lease of a task, when a poll arrives; with `arrived` false when it is answered, or records are
+        acknowledged. That makes no task active that was idle: a busy machine answers late what arrived before Connect
+        paused the task, and nobody would report that it is idle again."""
         connector, task = self._connector_and_task(name, index, session)
         if session < task.session or (task.stopped and session == task.session):
             raise _fenced(f"task {index} of {name}", session, task.session)
@@ -142,7 +144,10 @@ class TaskTable:
         if index >= connector.task_count and connector.count_session > session:
             beyond = f"task {index} of {name}, which has {connector.task_count} tasks now,"
             raise _fenced(beyond, session, connector.count_session)
-        self._renew_lease(task)
+        if arrived:
+            task.last_arrival = self._clock()
+        if arrived or not task.idle:
+            self._renew_lease(task)
         self._note_idleness(connector)
         return connector
 

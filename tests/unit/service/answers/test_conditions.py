@@ -204,6 +204,29 @@ def test_a_poll_that_came_since_makes_an_idle_task_void_and_old_sessions_are_fen
     working(test)
 
 
+def test_a_poll_that_is_answered_late_does_not_hide_that_the_task_is_idle() -> None:
+    """A busy machine: the poll arrived before Connect paused the task."""
+
+    async def test(at: ServiceHarness) -> None:
+        idle = {"session": session(1), "idle_ms": 1_000}
+        at.service.table.poll("c", 0, session(1))
+        at.clock.ms += 1_700
+        at.service.table.poll("c", 0, session(1), arrived=False)
+        at.clock.ms += 100
+        assert (await at.client.post("/v1/connectors/c/tasks/0/idle", json=idle)).status_code == 200
+        status, ((name, _),) = await health(at)
+        assert (status, name) == ("degraded", "paused")
+        at.clock.ms += 1_000
+        at.service.table.poll("c", 0, session(1), arrived=False)
+        acked = {"session": session(1), "acked": []}
+        assert (await at.client.post("/v1/connectors/c/tasks/0/ack", json=acked)).status_code == 200
+        assert (await health(at))[0] == "degraded"
+        at.service.table.poll("c", 0, session(1))
+        assert await health(at) == ("ok", [])
+
+    working(test)
+
+
 def test_one_task_of_two_that_lapses_or_is_stopped() -> None:
     async def test(at: ServiceHarness) -> None:
         for task in (0, 1):
