@@ -37,8 +37,6 @@ from tests.support.topics import admin
 from tests.support.waits import WAIT
 
 MODULE = "org.apache.kafka.common.security"
-STARTED = 400.0
-"""Seconds in which a driver has started and copied, on a busy machine too."""
 ONE = {"replication.factor": "1", "offset-syncs.topic.replication.factor": "1"}
 """Broker."""
 ODD = "plänted 'app' =:#!\\ \N{MUSICAL SYMBOL G CLEF}"
@@ -458,7 +456,7 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
             copies = read_count(plot, f"{alias}.{topic}")
             assert copies == total, f"{copies}; {plot.worker.rest.status(by)}; {plot.status(by)}"
 
-        eventually(there, STARTED, what=f"{total} records are copied", watched=plot.watched)
+        eventually(there, WAIT, what=f"{total} records are copied", watched=plot.watched)
 
     find_controls(plot)
     with put(plot, plot.copying(mark), copy), put(plot, following, groups):

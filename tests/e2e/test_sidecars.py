@@ -64,7 +64,7 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
             states = _states(sides, name)
             assert [tasks for _, tasks in states] == [["active"], ["active"]], states
 
-        eventually(spread, 2 * WAIT, what="each service has one task", watched=flow.watched)
+        eventually(spread, WAIT, what="each service has one task", watched=flow.watched)
         flow.worker.rest.pause(name)
         began = time.monotonic()
 

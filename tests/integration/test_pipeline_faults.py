@@ -73,8 +73,9 @@ class CopyScenario:
     def start_again(self, jobs: ThreadJobs | None = None) -> InProcess | None:
         """Starts the youngest pipeline again where the broker has ended its driver's transaction, as it does on a
         machine that stands still for 15 s: the service starts drivers again that have ended."""
-        errors = self._running[-1].status.errors
-        return self.pipeline(jobs) if any("took too long" in error for error in errors) else None
+        youngest = self._running[-1]
+        ended = not youngest.alive and any("took too long" in error for error in youngest.status.errors)
+        return self.pipeline(jobs) if ended else None
 
     def log(self) -> str:
         """What there was to copy, and how far that has come."""

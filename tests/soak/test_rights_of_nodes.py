@@ -1,5 +1,5 @@
-"""Rights of dedicated mode that are taken from a running flow, and a node that takes over from another one with the
-same rights and no others. As tests/e2e/test_rights.py, which grants them one after the other."""
+"""Dedicated mode with exactly its rights: each that only it needs is named before it is granted, and when it is taken
+from the running flow; a node takes over from another one with the same rights. Connectors: tests/e2e/test_rights.py."""
 
 from __future__ import annotations
 

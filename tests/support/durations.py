@@ -30,7 +30,7 @@ that are variants of others (marked `soak`). A new test that goes over it takes 
 _NEW_SECONDS = 60
 """Of a file that was not measured yet: it may take long, so it comes early."""
 _LONG_SECONDS = 100
-"""Of a long file: together they are about what one lane does."""
+"""From here on a file is a long one: together they keep about one lane busy."""
 _LEFT_OUT = ("perf", "soak")
 """Folders that `make test` does not run."""
 

@@ -342,6 +342,11 @@ class InProcess:
     def status(self) -> PipelineStatus:
         return self.supervisor.status
 
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._thread.is_alive()
+
     def ended(self) -> PipelineStatus:
         """Once it has ended by itself."""
         self._thread.join(WAIT)

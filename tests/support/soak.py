@@ -134,8 +134,8 @@ def chosen(words: Sequence[str]) -> list[Form]:
     return [form for form in FORMS if not words or any(word in form.name for word in words)]
 
 
-def run(form: Form, report: Path) -> Ran:
-    command = [
+def command(form: Form, report: Path) -> list[str]:
+    return [
         sys.executable,
         "-m",
         "pytest",
@@ -145,9 +145,14 @@ def run(form: Form, report: Path) -> Ran:
         *(("-m", "soak") if form.marked else ()),
         *form.tests.split(),
     ]
+
+
+def run(form: Form, report: Path) -> Ran:
     print(f"--- {form.name}", flush=True)
     began = time.monotonic()
-    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **_NEW, **form.settings}, check=False)
+    ended = subprocess.run(
+        command(form, report), cwd=ROOT, env={**os.environ, **_NEW, **form.settings}, check=False
+    )
     return ran(
         form, report.read_text("utf-8") if report.exists() else "", ended.returncode, time.monotonic() - began
     )

@@ -15,8 +15,9 @@ class Task:
     index: int
     session: str
     last_poll: float
-    """When a poll arrived, or was answered."""
+    """When a poll arrived or was answered, or records were acknowledged."""
     last_arrival: float
+    """When a poll arrived: what the task reports of being idle is compared with it."""
     active_since: float
     active: bool = True
     stopped: bool = False

@@ -101,8 +101,8 @@ class TaskTable:
             connector.tasks[index] = Task(index, session, now := self._clock(), now, now)
             self.version += 1
         else:
-            task.session, task.stopped, task.last_arrival = session, False, self._clock()
-            self._renew_lease(task)
+            task.session, task.stopped = session, False
+            self._renew_lease(task, arrived=True)
         self._note_idleness(connector)
         return fresh
 
@@ -144,10 +144,8 @@ class TaskTable:
         if index >= connector.task_count and connector.count_session > session:
             beyond = f"task {index} of {name}, which has {connector.task_count} tasks now,"
             raise _fenced(beyond, session, connector.count_session)
-        if arrived:
-            task.last_arrival = self._clock()
         if arrived or not task.idle:
-            self._renew_lease(task)
+            self._renew_lease(task, arrived=arrived)
         self._note_idleness(connector)
         return connector
 
@@ -282,8 +280,10 @@ class TaskTable:
             )
         return task
 
-    def _renew_lease(self, task: Task) -> None:
+    def _renew_lease(self, task: Task, *, arrived: bool) -> None:
         task.last_poll, task.idle = self._clock(), False
+        if arrived:
+            task.last_arrival = task.last_poll
         if not task.active:
             task.active, task.active_since = True, task.last_poll
             self.version += 1

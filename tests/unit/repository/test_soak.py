@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.durations import ROOT
-from tests.support.soak import FORMS, Form, chosen, main, ran, summary
+from tests.support.soak import FORMS, Form, chosen, command, main, ran, summary
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="good">
@@ -28,6 +28,12 @@ def test_tests_of_a_long_form_read_what_makes_it_long(form: Form) -> None:
     for key in form.settings:
         assert f'os.environ.get("{key}"' in text
     assert f"def {form.tests.partition('::')[2]}" in text
+
+
+def test_what_make_test_leaves_out_is_a_form() -> None:
+    assert '-m "(integration or e2e) and not soak"' in (ROOT / "Makefile").read_text("utf-8")
+    (form,) = (each for each in FORMS if each.marked)
+    assert command(form, Path("report.xml"))[-4:] == ["-m", "soak", "tests/e2e", "tests/integration"]
 
 
 def test_words_choose() -> None:
