@@ -21,20 +21,25 @@ class Newest:
 
     def took_copy(self, index: int) -> bool:
         """Whether the target's compaction may have taken the copy of a record of the source: a later one of its key is
-        there, or it says that its key is deleted."""
+        there, or it says that its key is deleted, and nothing of the key is left: the cleaner takes a tombstone
+        last."""
         key = int(self._source[KEY, index])
         if not self._rules.target_compacted or not key:
             return False
-        return self._of_source[key] > index or bool(self._source[TOMBSTONE, index])
+        if self._of_source[key] > index:
+            return True
+        return bool(self._source[TOMBSTONE, index]) and key not in self._of_target
 
     def took_original(self, index: int) -> bool:
         """Whether the source's compaction may have taken the original of a record of the target: the target has a later
         one of its key, or the source may (`behind`: it has records that are not compared), or it says that its key is
-        deleted."""
+        deleted, and the source has nothing of the key."""
         key = int(self._target[KEY, index])
         if not self._rules.source_compacted or not key:
             return False
-        return self._behind or self._of_target[key] > index or bool(self._target[TOMBSTONE, index])
+        if self._behind or self._of_target[key] > index:
+            return True
+        return bool(self._target[TOMBSTONE, index]) and key not in self._of_source
 
 
 def _last(side: Numbers) -> dict[int, int]:

@@ -32,7 +32,7 @@ class _Comparison:
         self._mate = np.full(source.shape[1], -1, np.int64)
         self._original = np.full(target.shape[1], -1, np.int64)
         self._left_source = np.zeros(source.shape[1], bool)
-        """What is not compared."""
+        """Which records are not compared; `_left_target`: those of the target."""
         self._left_target = np.zeros(target.shape[1], bool)
         self._found = Findings()
         self._differences: list[Difference] = []
@@ -54,7 +54,7 @@ class _Comparison:
         return self._found
 
     def _pair_by_claims(self) -> None:
-        """Records that stand where a run claims."""
+        """Pairs records with the copies that stand where a run claims."""
         claims, offsets = self._claims, self._target[OFFSET]
         if not len(offsets):
             return
@@ -71,7 +71,7 @@ class _Comparison:
         self._original[others[two]] = ones[one]
 
     def _pair_elsewhere(self) -> None:
-        """Copies that are not where they are claimed to be, or out of order."""
+        """Pairs what is left by content, and reports copies that are out of order or not where a run claims."""
         ones, others = np.flatnonzero(self._mate < 0), np.flatnonzero(self._original < 0)
         one, two = by_count(self._source[DIGEST, ones], self._target[DIGEST, others])
         moved, places = ones[one], others[two]
@@ -84,7 +84,7 @@ class _Comparison:
         self._wrong_runs(moved[in_order])
 
     def _in_order(self, moved: Numbers, places: Numbers) -> Flags:
-        """Which of them stand in the order of the source with all others, and not in each other's places."""
+        """Tells which pairs are in the order of the source with all others, and have not exchanged places."""
         before = np.cumsum(self._mate >= 0)[moved]
         behind = np.cumsum(self._original >= 0)[places]
         fits = (before == behind) & ~self._exchanged(moved, places)
@@ -94,7 +94,7 @@ class _Comparison:
         return result
 
     def _exchanged(self, moved: Numbers, places: Numbers) -> Flags:
-        """Which of them stand in a ring: each where the next one is claimed to be."""
+        """Tells which copies have exchanged places, in a ring: each stands where another one of it is claimed to be."""
         holder = dict(zip(self._target[OFFSET, places].tolist(), range(len(moved)), strict=True))
         following = [holder.get(claim, -1) for claim in self._claims[moved].tolist()]
         state = [0] * len(moved)
@@ -113,7 +113,7 @@ class _Comparison:
         return np.array([each == 2 for each in state], np.bool_)
 
     def _wrong_runs(self, moved: Numbers) -> None:
-        """Copies that are in order, and not where a run says."""
+        """Reports copies that are in order but not where their run says, one difference for each run."""
         by_run: dict[int, list[int]] = {}
         for index in moved.tolist():
             run = self._run(index)
@@ -163,8 +163,8 @@ class _Comparison:
         self._found.leave(why, int(alone.sum()))
 
     def _pair_changed(self) -> None:
-        """Records whose copies have other contents: by what is claimed, else by key, else by their number between two
-        pairs."""
+        """Pairs records with copies that have other contents, and reports them as changed: by what is claimed, else by
+        key, else by their number between two pairs."""
         ones = np.flatnonzero((self._mate < 0) & ~self._left_source)
         others = np.flatnonzero((self._original < 0) & ~self._left_target)
         if not len(ones) or not len(others):
@@ -264,7 +264,7 @@ class _Comparison:
         return claim if claim >= 0 else None
 
     def _run(self, index: int) -> int | None:
-        """The run that says something of the record: where it stands, or that it has no copy."""
+        """Returns the run that says where the record's copy stands, or that it has none; None where no run does."""
         offset = int(self._source[OFFSET, index])
         if any(free.source.start <= offset < free.source.end for free in self._stretch.free):
             return run_of(self._stretch.spans, offset) if self._claims[index] >= 0 else None

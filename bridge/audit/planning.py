@@ -1,5 +1,5 @@
-"""Divides a partition and its copy into stretches: by offset runs where they tell what belongs together, else as one
-whole, or at offsets that are known to belong together.
+"""Divides a partition and its copy into stretches to be compared: by offset runs where there are any; else at pairs of
+offsets that are known to belong together, or, without such pairs, as one stretch.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ class Logs:
 
 @dataclass(slots=True)
 class AuditPlan:
-    """What an audit compares of one partition. `left`: offsets or records that are not compared, by reason."""
+    """What an audit compares of one partition. `not_compared`: offsets or records that it leaves
+    out, by reason."""
 
     stretches: list[Stretch] = field(default_factory=list)
-    left: dict[str, int] = field(default_factory=dict)
+    not_compared: dict[str, int] = field(default_factory=dict)
 
     def leave(self, why: NotCompared, count: int) -> None:
         if count > 0:
-            self.left[why] = self.left.get(why, 0) + count
+            self.not_compared[why] = self.not_compared.get(why, 0) + count
 
 
 def planned(logs: Logs, offsets_each: int, *, whole_partition: bool = False) -> AuditPlan:
-    """Plans stretches of about `offsets_each` source offsets, or one (`whole_partition`): where compaction counts, the
-    newest record of a key may be anywhere."""
+    """Plans stretches of about `offsets_each` source offsets, or, with `whole_partition`, as few as gaps allow: where a
+    topic is compacted, the newest record of a key may be anywhere."""
     plan = AuditPlan()
     parts = list(_by_runs(logs, plan) if logs.runs else _by_content(logs))
     groups: list[list[_Part]] = []
@@ -57,7 +58,7 @@ def planned(logs: Logs, offsets_each: int, *, whole_partition: bool = False) -> 
     for part in parts:
         size = max(part.source.size, part.target.size)
         fits = groups and (whole_partition or held + size <= offsets_each)
-        # What lies between is not compared.
+        # Parts that do not touch stay apart: what lies between them is not compared.
         if fits and (groups[-1][-1].source.end, groups[-1][-1].target.end) == (
             part.source.start,
             part.target.start,
@@ -100,7 +101,7 @@ def _stretch(logs: Logs, number: int, parts: Sequence[_Part]) -> Stretch:
 
 
 def _wanted(logs: Logs) -> tuple[bool, bool]:
-    """Whether the comparison is from where the logs begin, and to where they end."""
+    """Whether the comparison begins where the source's log begins, and whether it ends where that ends."""
     wanted = logs.wanted
     return (
         wanted is None or wanted.start <= logs.source.start,
@@ -164,12 +165,12 @@ def _uncovered(
 
 
 def _run(logs: Logs, plan: AuditPlan, run: OffsetRun, source: Offsets, target: Offsets) -> Iterator[_Part]:
-    claims = _spans(run)
+    copy_spans = _spans(run)
     kept_source = _clipped(logs, source)
     if run.transformed:
         plan.leave(NotCompared.TRANSFORMED, kept_source.size)
         return
-    if claims is None:
+    if copy_spans is None:
         # Only the ends are claimed. What is asked for is compared with the whole run around it.
         if not kept_source.size:
             plan.leave(NotCompared.BELOW_SOURCE_START, run.copies if source.end <= logs.source.start else 0)
@@ -189,11 +190,11 @@ def _run(logs: Logs, plan: AuditPlan, run: OffsetRun, source: Offsets, target: O
         free = Free(whole_source, Offsets(whole_target.start, min(whole_target.end, run.downstream_end)))
         yield _Part(whole_source, whole_target, ends, (free,))
         return
-    kept = _cut(claims, kept_source.start, kept_source.end)
+    kept = _cut(copy_spans, kept_source.start, kept_source.end)
     there = _cut_target(kept, logs.target.start)
     plan.leave(NotCompared.BELOW_TARGET_START, int(kept[COUNT].sum() - there[COUNT].sum()))
     if kept_source.start > source.start:
-        below = int(_cut(claims, 0, min(kept_source.start, logs.source.start))[COUNT].sum())
+        below = int(_cut(copy_spans, 0, min(kept_source.start, logs.source.start))[COUNT].sum())
         plan.leave(NotCompared.BELOW_SOURCE_START, below)
     if not kept_source.size:
         # Nothing of the run is compared; but what stands behind it on the target is, unless other offsets are wanted.
@@ -210,13 +211,13 @@ def _run(logs: Logs, plan: AuditPlan, run: OffsetRun, source: Offsets, target: O
         kept_source = Offsets(source_start, kept_source.end)
     end = target.end
     if kept_source.end < source.end:
-        behind_claims = _cut(claims, kept_source.end, source.end)
-        end = int(behind_claims[DOWNSTREAM, 0]) if behind_claims.shape[1] else target.end
+        spans_behind = _cut(copy_spans, kept_source.end, source.end)
+        end = int(spans_behind[DOWNSTREAM, 0]) if spans_behind.shape[1] else target.end
     yield _Part(kept_source, Offsets(max(begin, logs.target.start), max(end, logs.target.start)), there)
 
 
 def _clipped(logs: Logs, source: Offsets) -> Offsets:
-    """Returns what of these offsets is there, and wanted."""
+    """Returns those of these source offsets that the log has and that are to be compared."""
     wanted = logs.wanted or Offsets(logs.source.start, logs.source.end)
     start = max(source.start, wanted.start, logs.source.start)
     return Offsets(start, max(start, min(source.end, wanted.end, logs.source.end)))
@@ -239,20 +240,20 @@ def _spans(run: OffsetRun) -> Numbers | None:
     return np.ascontiguousarray(np.array(rows, np.int64).T)
 
 
-def _cut(claims: Numbers, start: int, end: int) -> Numbers:
+def _cut(copy_spans: Numbers, start: int, end: int) -> Numbers:
     """The part of spans with source offsets from `start` to before `end`."""
-    first = np.maximum(claims[UPSTREAM], start)
-    count = np.minimum(claims[UPSTREAM] + claims[COUNT], end) - first
-    cut = claims.copy()
-    cut[DOWNSTREAM] += first - claims[UPSTREAM]
+    first = np.maximum(copy_spans[UPSTREAM], start)
+    count = np.minimum(copy_spans[UPSTREAM] + copy_spans[COUNT], end) - first
+    cut = copy_spans.copy()
+    cut[DOWNSTREAM] += first - copy_spans[UPSTREAM]
     cut[UPSTREAM], cut[COUNT] = first, count
     return cut[:, count > 0]
 
 
-def _cut_target(claims: Numbers, start: int) -> Numbers:
+def _cut_target(copy_spans: Numbers, start: int) -> Numbers:
     """The part of spans with target offsets from `start` on."""
-    skip = np.maximum(0, start - claims[DOWNSTREAM])
-    cut = claims.copy()
+    skip = np.maximum(0, start - copy_spans[DOWNSTREAM])
+    cut = copy_spans.copy()
     cut[UPSTREAM] += skip
     cut[DOWNSTREAM] += skip
     cut[COUNT] -= skip

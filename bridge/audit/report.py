@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.audit.differences import NO_WINDOW, Difference, DifferenceKind, Findings
+from bridge.audit.differences import NO_WINDOW, Difference, DifferenceKind, Findings, NotCompared
 from bridge.audit.stretches import LogPair
 from bridge.model.values import TopicPartition
 
@@ -22,19 +22,23 @@ class AuditVerdict(StrEnum):
 @dataclass(slots=True)
 class PartitionResult:
     """The result for one partition. `by_runs`: whether runs told which records belong together. `failures`: why
-    something could not be compared."""
+    something could not be compared. `offsets`: how many both logs have, together."""
 
     source: TopicPartition
     target: TopicPartition
     by_runs: bool
     findings: Findings = field(default_factory=Findings)
     failures: list[str] = field(default_factory=list)
+    offsets: int = 0
 
     @property
     def verdict(self) -> AuditVerdict:
+        """Returns DIFFERENT with any difference. What retention took and the mirror's lag are none; that copies which
+        went through transforms are right, nobody knows."""
         if self.findings.found:
             return AuditVerdict.DIFFERENT
-        return AuditVerdict.NOT_KNOWN if self.failures else AuditVerdict.EQUAL
+        unknown = self.failures or NotCompared.TRANSFORMED in self.findings.not_compared
+        return AuditVerdict.NOT_KNOWN if unknown else AuditVerdict.EQUAL
 
 
 @dataclass(slots=True)
@@ -52,8 +56,17 @@ class AuditReport:
         verdicts = {each.verdict for each in self.partitions}
         if AuditVerdict.DIFFERENT in verdicts:
             return AuditVerdict.DIFFERENT
-        unknown = self.failures or AuditVerdict.NOT_KNOWN in verdicts or not self.partitions
+        unknown = self.failures or AuditVerdict.NOT_KNOWN in verdicts or self.compared_nothing
         return AuditVerdict.NOT_KNOWN if unknown else AuditVerdict.EQUAL
+
+    @property
+    def compared_nothing(self) -> bool:
+        """Whether no record was compared, though the logs have some: all of it may be outside of the times that were
+        asked for, or not copied yet."""
+        windows = (window for part in self.partitions for window in part.findings.windows.values())
+        if any(each.source_records or each.target_records for each in windows):
+            return False
+        return not self.partitions or any(part.offsets for part in self.partitions)
 
 
 Outcome = tuple[LogPair, Findings | str]

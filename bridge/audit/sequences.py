@@ -1,8 +1,8 @@
-"""The records of one side of a stretch, in the order of their log, as columns of numbers."""
+"""The records of one side of a stretch, in the order of their log: five rows of numbers, a column for each record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Several
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ OFFSET, TIMESTAMP, DIGEST, KEY, TOMBSTONE = range(5)
 ROWS = 5
 
 
-def joined(parts: Several[Numbers]) -> Numbers:
+def joined(parts: Sequence[Numbers]) -> Numbers:
     """One sequence of several, in their order."""
     if len(parts) == 1:
         return parts[0]
@@ -28,7 +28,7 @@ def between(sequence: Numbers, start: int, end: int) -> slice:
 
 
 class RecordPlace(NamedTuple):
-    """Where a record stands, and when it says that it was made (ms, -1 for unknown)."""
+    """One record of a sequence: its offset, its timestamp (ms, -1 for unknown) and its digests."""
 
     offset: int
     timestamp: int

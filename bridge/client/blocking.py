@@ -1,6 +1,7 @@
-"""RemoteClusterUtils, and `remote_topics` which that lacks: functions for code without an event loop. Each connects,
-calls one method of MirrorClient, and closes the connections; arguments, results and errors are those of that method.
-The consumers are generators: they connect at the first record, and close the connections when they end or are closed.
+"""Functions for code without an event loop: those of RemoteClusterUtils, and `remote_topics`, which stock lacks there.
+Each connects, calls one method of MirrorClient, and closes the connections; arguments, results and errors are those of
+that method. The consumers are generators: they connect at the first record, and close the connections when they end or
+are closed.
 """
 
 from __future__ import annotations

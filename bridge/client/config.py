@@ -62,7 +62,7 @@ def _definition(prefixes: KeyPrefixes) -> ConfigDef:
         Type.LIST,
         REQUIRED,
         Importance.HIGH,
-        "Brokers to begin with, host:port.",
+        "Brokers for the first connection, as host:port.",
         _GROUP,
         validator=ListOf(allow_empty=False),
     )

@@ -41,7 +41,9 @@ def audit(
     ],
     topics: Annotated[
         str | None,
-        typer.Option(help="Names and patterns, as in the key topics; default: all topics of the connector."),
+        typer.Option(
+            help="Names and patterns, as in the setting `topics`; default: all topics of the connector."
+        ),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--from", help="Records from this time on, such as 2026-11-22T21:00:00Z.")
@@ -53,14 +55,16 @@ def audit(
     window: Annotated[str, typer.Option(help="Length of the time windows: 15m, 1h, 1d.")] = "1d",
     output: Annotated[
         Path | None,
-        typer.Option(help="File for all differences: .json, or a folder .parquet with them and the summary."),
+        typer.Option(
+            help="Where differences and summary are written: FILE.json, or a folder FOLDER.parquet."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all as JSON.")] = False,
 ) -> None:
     """Compare source and target of a mirror record by record: what is missing, extra, changed, twice or out of order on
     the target, and which offset runs are not true.
 
-    It changes nothing. What retention or compaction took, and what is not copied yet, is counted and no difference.
+    It changes nothing. What retention or compaction took, and what is not copied yet, is counted, not as a difference.
 
     Exit status 0: all that was compared is equal; 1: there are differences; 2: something is wrong with the
     configuration, or not all could be compared.
@@ -72,7 +76,7 @@ def audit(
     options = _options(config, topics=topics or (), since=since, until=until, sample=sample, window=window)
     try:
         with _quiet():
-            report = _audited(options)
+            report = run_audit(options)
     except (BridgeError, SparkProblem) as failure:
         end(str(failure), NOT_KNOWN)
     except KeyboardInterrupt:
@@ -117,12 +121,12 @@ def _options(path: Path, **asked: Any) -> AuditOptions:
     return options
 
 
-def _audited(options: AuditOptions) -> AuditReport:
+def run_audit(options: AuditOptions) -> AuditReport:
     """Raises BridgeError and SparkProblem."""
     from bridge.spark.auditing.running import audited
     from bridge.spark.auditing.session import session
 
-    with session(options.props) as spark, _progress(spark.sparkContext) as started:
+    with session(options.props) as spark, progress_bar(spark.sparkContext) as started:
         return audited(spark, options, started)
 
 
@@ -139,8 +143,8 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(context: Any) -> Iterator[Any]:
-    """Shows how many tasks are done, on a terminal; what it yields is told how many there are."""
+def progress_bar(context: Any) -> Iterator[Any]:
+    """Shows on a terminal how many Spark tasks are done. Yields a function to be called with their total number."""
     if not sys.stderr.isatty():
         yield lambda total: None
         return
@@ -210,12 +214,17 @@ def _show(report: AuditReport) -> None:
     found = sum(sum(part.findings.found.values()) for part in report.partitions)
     if found > min(len(differences), SHOWN):
         note(
-            f"{found - min(len(differences), SHOWN):,} more difference(s); --output FOLDER.parquet lists all"
+            f"{found - min(len(differences), SHOWN):,} more difference(s) are not shown; --output FILE.json or "
+            "FOLDER.parquet lists them, 10,000 of each stretch at most"
         )
     for why, number in not_compared(report).items():
         sys.stdout.write(f"not compared: {number:,} {why}\n")
     for text in [*report.failures, *(text for part in report.partitions for text in part.failures)]:
         sys.stdout.write(f"could not be compared: {printable(text)}\n")
+    if report.compared_nothing and report.partitions:
+        sys.stdout.write(
+            "no record was compared: all of them are outside of --from and --to, or not copied yet\n"
+        )
     of = f" of the sample ({report.sample:g})" if report.sample is not None else ""
     compared = sum(totals(part)["source_records"] for part in report.partitions)
     verdict = {0: "equal", DIFFERENT: "different", NOT_KNOWN: "not known"}[_status(report)]

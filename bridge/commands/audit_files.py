@@ -33,8 +33,10 @@ class CannotWrite(Exception):
 
 
 class ReportFile:
+    """The file or folder that an audit's report is written to."""
+
     def __init__(self, path: Path) -> None:
-        """Raises CannotWrite for a name of another kind."""
+        """Raises CannotWrite unless the name ends with .json or .parquet."""
         self._path, self._kind = path, path.suffix.lower()
         if self._kind not in (_PARQUET, _JSON):
             raise CannotWrite(f" must end with {_PARQUET} or {_JSON}")
@@ -67,7 +69,9 @@ class ReportFile:
             )
         more = sorted(each.name for each in self._path.iterdir() if each.name not in _PARTS)
         if more:
-            raise CannotWrite(f" holds more than an audit ({more[0]}): give another name, or remove it")
+            raise CannotWrite(
+                f" holds more than an audit ({more[0]}), and is not replaced: give another name, or move {more[0]} away"
+            )
 
     def write(self, report: AuditReport) -> None:
         """Raises OSError."""

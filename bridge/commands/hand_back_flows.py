@@ -20,7 +20,7 @@ HandedBack = list[tuple[str, PartitionHandBack]]
 
 
 def hand_back_flows(file: Path, flow: str | None, *, force: bool) -> HandedBack:
-    """Hands back one flow of the file, or all that copy. Nothing is written before no node of any of them is left.
+    """Hands back one flow of the file, or all that copy. Nothing is written while a node still runs any of them.
 
     Raises ConfigRejected, PropertiesProblem and KafkaFailure; ends the command where that is refused."""
     from bridge.dedicated.config.reading import read_plan
@@ -30,6 +30,11 @@ def hand_back_flows(file: Path, flow: str | None, *, force: bool) -> HandedBack:
     plan = read_plan(file, clients=StaticClientCheck())
     copying = [each for each in plan.flows if each.copies]
     chosen = [each for each in copying if flow in (None, each.name)]
+    if not copying:
+        end(
+            f"{file} has no flow that copies (A->B.enabled = true): there is nothing to hand back",
+            BAD_SETTINGS,
+        )
     if not chosen:
         known = ", ".join(each.name for each in copying)
         end(f"{file} has no flow {flow} that copies: its flows are {known}", BAD_SETTINGS)
@@ -68,7 +73,11 @@ async def _check_left(flow: FlowPlan, worker: WorkerSettings) -> None:
         return
     group = f"flow {flow.name}: group {worker.group} on {flow.target}"
     if state is GroupState.UNKNOWN:
-        end(f"{group} can't be described: whether a node still runs is not known", CANNOT_START)
+        end(
+            f"{group} can't be described, so a node may still run: grant DESCRIBE on the group, or try again when its "
+            "coordinator answers",
+            CANNOT_START,
+        )
     end(
         f"{group} has members (it is {state}). Stop mirror-bridge mirror on all machines, and wait for "
         f"{worker.session_ms / 1000:.0f} s where one was killed. Where connect-mirror-maker.sh runs already, stop it "

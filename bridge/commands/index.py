@@ -72,7 +72,7 @@ def index(
 
 
 def _index(path: Path, interval: float | None) -> Index:
-    """Raises ConfigRejected, KafkaFailure, OperationRefused, JobFailed and SparkProblem."""
+    """Raises ConfigRejected, KafkaFailure, OperationRefused, IndexJobFailed and SparkProblem."""
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.driver.java import java_problem
     from bridge.pipeline.driver.jobs import SparkJobs
@@ -100,7 +100,7 @@ def _index(path: Path, interval: float | None) -> Index:
 
 async def _run(made: Index, jobs: PairJobs, interval: float | None) -> None:
     """Indexes once, or at an interval until the first SIGINT or SIGTERM. Raises KafkaFailure, OperationRefused
-    and JobFailed."""
+    and IndexJobFailed."""
     from bridge.spark.indexing.index import Pace
 
     lines = _Lines()

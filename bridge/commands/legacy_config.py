@@ -16,8 +16,8 @@ _CONNECTION = re.compile(
     r"bootstrap\.servers|security\.(protocol|providers)|(ssl|sasl)\..*|client\.dns\.lookup"
 )
 _OLD_PROPERTIES = {
-    "zookeeper.connect": "give bootstrap.servers: the consumer of ZooKeeper's time is gone since Kafka 2",
-    "zk.connect": "give bootstrap.servers: the consumer of ZooKeeper's time is gone since Kafka 2",
+    "zookeeper.connect": "give bootstrap.servers: Kafka 2 removed the consumer that used ZooKeeper",
+    "zk.connect": "give bootstrap.servers: Kafka 2 removed the consumer that used ZooKeeper",
     "groupid": "its name is group.id",
     "metadata.broker.list": "its name is bootstrap.servers",
     "broker.list": "its name is bootstrap.servers",
@@ -33,19 +33,19 @@ _WORDS = {
         "leave the topics out of --include"
     ),
 }
-"""What a connector would have to be given, and what the command."""
+"""Advice in errors of the connector, and the same advice in the command's options."""
 _REFRESH = "metadata.max.age.ms"
 """By which MirrorMaker 1 finds new topics."""
 _REFRESH_MS = "300000"
 """Java's default of it."""
 _OF_CONSUMER = ("group.id", "enable.auto.commit", _REFRESH)
 _OF_PRODUCER = ("producer.type", _REFRESH)
-"""Properties that reach no client: they say something else here, or are named."""
+"""Properties that are not passed to a client: the command uses them itself, or says that they do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyOptions:
-    """As they were given; None for those that were not."""
+    """The options of the command line, as given; None for those that were not."""
 
     include: str | None
     whitelist: str | None
@@ -61,7 +61,7 @@ class LegacyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The two files."""
+    """The properties of --consumer.config and --producer.config."""
 
     consumer: Mapping[str, str]
     producer: Mapping[str, str]
@@ -121,7 +121,8 @@ def _refresh_problem(text: str) -> str | None:
 
 
 def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
-    """Yields what of the options does nothing, or does it under another name."""
+    """Yields a line for each option or property that does nothing, has a new name, or has a default that may
+    surprise."""
     if options.new_consumer:
         yield "--new.consumer does nothing: there is no other consumer"
     if options.whitelist is not None:
@@ -148,8 +149,8 @@ def _foreign(clients: Clients, key: str) -> bool:
 def connector_config(
     options: LegacyOptions, clients: Clients, source_id: str, target_id: str
 ) -> dict[str, str]:
-    """Returns the configuration for options without problems. The clusters' ids are their aliases: MirrorMaker 1 has
-    none, and two of it that mirror in opposite directions see by them that they do."""
+    """Returns the configuration for options without problems. The clusters' ids serve as aliases, which MirrorMaker 1
+    does not have: by them two commands that mirror in opposite directions recognise each other."""
     refresh_ms = int(clients.consumer.get(_REFRESH, _REFRESH_MS))
     abort = options.abort_on_send_failure.lower() == "true"
     config = {

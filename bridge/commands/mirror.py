@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 
 
 def mirror(
-    config: Annotated[Path, typer.Argument(help="The file, as of connect-mirror-maker.sh: mm2.properties.")],
+    config: Annotated[
+        Path, typer.Argument(help="The file, as connect-mirror-maker.sh takes it: mm2.properties.")
+    ],
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     clusters: Annotated[
         list[str] | None,
@@ -38,14 +40,14 @@ def mirror(
     """Mirror all flows of one file, in one command and without Connect: records, topics, checkpoints, group offsets,
     heartbeats.
 
-    Health, metrics and groups are served as by `mirror-bridge serve`, of which every setting counts here
-    (MIRROR_BRIDGE_PORT and so on). Run the same file on several machines: they share the flows, and those of a
+    Serves health, metrics and groups as `mirror-bridge serve` does, and takes all of its settings (MIRROR_BRIDGE_PORT
+    and so on). Run the same file on several machines: they share the flows, and those of a
     machine that goes away continue on the others. SIGTERM and SIGINT end it after a last commit.
 
     Exit status 0: it was ended by a signal; 1: it can't listen; 2: something is wrong with the file or the settings.
     """
     flags = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
-    named = _named(clusters, more)
+    named = named_clusters(clusters, more)
     from bridge.settings import SettingsRejected, load_settings
 
     try:
@@ -56,7 +58,7 @@ def mirror(
     _serve(plan, workers, settings)
 
 
-def _named(clusters: Sequence[str] | None, more: Sequence[str] | None) -> list[str] | None:
+def named_clusters(clusters: Sequence[str] | None, more: Sequence[str] | None) -> list[str] | None:
     """The clusters as stock's flag takes them, one word after the other, or with commas."""
     if clusters is None:
         if more:
@@ -84,12 +86,12 @@ def _planned(
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
     except ConfigRejected as rejected:
-        _all(path, rejected.errors)
+        _print_errors(path, rejected.errors)
         raise typer.Exit(BAD_SETTINGS) from None
 
 
-def _all(path: Path, errors: Sequence[ConfigError]) -> None:
-    note(f"{path} has {len(errors)} error(s):")
+def _print_errors(path: Path, errors: Sequence[ConfigError]) -> None:
+    note(f"can't mirror {path}: {len(errors)} error(s) in the file or the flags:")
     for number, error in enumerate(errors, 1):
         _print(f"  {number}. {error.message}")
 
@@ -107,8 +109,8 @@ def _serve(plan: MirrorPlan, workers: Mapping[str, WorkerSettings], settings: Se
         for unused in plan.unused:
             keys = ", ".join(unused.keys)
             log.warning("ignored in dedicated mode: %s (%s)", keys, unused.reason)
-        for doubt in plan.doubts:
-            log.warning("%s: %s", doubt.key, doubt.message)
+        for warning in plan.warnings:
+            log.warning("%s: %s", warning.key, warning.message)
         return Node(service, url, plan, workers)
 
     try:

@@ -1,6 +1,7 @@
 """`mirror-bridge readiness`, `groups` and `explain`: whether consumer groups can fail over now, by a service's answer.
 
-Exit status 0: all groups are ready; 1: some are not; 3: it is not known, or the service does not answer.
+Exit status 0: all groups are ready, or moved; 1: some are not ready; 3: it is not known (cannot_tell, ready_as_of), or
+the service does not answer.
 """
 
 from __future__ import annotations

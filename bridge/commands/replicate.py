@@ -63,7 +63,9 @@ def replicate(
     ],
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the connector, where the file has none: state is kept under it."),
+        typer.Option(
+            help="Name of the connector, under which state is kept; it takes the place of the file's."
+        ),
     ] = None,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Copy what is there now, and end.")
@@ -94,12 +96,12 @@ def replicate(
 
 
 def view_of() -> View:
-    """The view for what standard output is."""
+    """Returns a live table where standard output is a terminal, else a view that writes lines."""
     return LiveTable(Console(highlight=False)) if sys.stdout.isatty() else LineView()
 
 
 def _checked(path: Path, name: str | None) -> dict[str, str]:
-    """The configuration, with a name and without an error."""
+    """Reads the configuration, names it and validates it; ends the command where something is wrong."""
     try:
         config = load_connector(path)
     except PropertiesProblem as problem:
@@ -111,7 +113,10 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
         end(f"{path} has no name for the connector: give --name", BAD_SETTINGS)
     if (given := config.get("connector.class")) is not None and kind_of_class(given) not in _COPYING:
         names = " or ".join(kind.connector_class for kind in _COPYING)
-        end(f"{path}: connector.class is {given}; it must be {names}, or absent for the former", BAD_SETTINGS)
+        end(
+            f"{path}: connector.class is {given}; it must be {names}; without the key it is the first",
+            BAD_SETTINGS,
+        )
     if left := unresolved(config):
         end(
             f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
@@ -141,8 +146,8 @@ def _submitted(config: dict[str, str]) -> dict[str, str]:
 
 
 def validated(config: dict[str, str], word: Callable[[str], str] = str) -> dict[str, str]:
-    """The configuration, whose errors end the command, and whose settings without effect are named. `word` as in
-    reported()."""
+    """Validates the configuration and returns it. Errors end the command; a note names each setting without effect.
+    `word` as in reported()."""
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.service.checks.answer import rejected
 
@@ -250,8 +255,11 @@ def _status(
     copying: LocalPublisher, once: bool, done: bool, running: asyncio.Task[None], word: Callable[[str], str]
 ) -> int:
     if not running.cancelled() and (error := running.exception()) is not None:
-        log.error("an unexpected error", exc_info=error)
-        note(f"copying ended on an unexpected error, see the log: {error}")
+        log.error("copying ended on an unexpected error: %s", error, exc_info=error)
+        note(
+            f"copying ended on an unexpected error: {type(error).__name__}: {error}. The log has its traceback; on a "
+            "terminal there is a log only with --log FILE"
+        )
         return CANNOT_START
     if copying.latest.failure is not None:
         note(word(copying.latest.failure))

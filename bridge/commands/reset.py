@@ -1,4 +1,4 @@
-"""`mirror-bridge reset`: has a stopped source connector copy again, or skip, from given positions."""
+"""`mirror-bridge reset`: has a stopped source or sink connector copy again, or skip, from given positions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reset(
     except ValueError as problem:
         end(f"--to {problem}", BAD_SETTINGS)
     if partition and len(topic or ()) != 1:
-        end("--partition needs --topic, once", BAD_SETTINGS)
+        end("--partition needs exactly one --topic: the topic that the partitions are of", BAD_SETTINGS)
     with reported():
         rows = _reset(name, _config(name, config), topic, partition, where, dry_run=dry_run, force=force)
     _show(name, rows, output, dry_run=dry_run)
@@ -80,7 +80,11 @@ def _reset(
     from connectors.registry import KINDS, kind_of_class
     from connectors.source.options import SourceOptions
 
-    kind = kind_of_class(props.get("connector.class", "")) or KINDS["source"]
+    given = props.get("connector.class")
+    kind = KINDS["source"] if given is None else kind_of_class(given)
+    if kind is None or kind.kind not in ("source", "sink"):
+        names = " or ".join(KINDS[each].connector_class for each in ("source", "sink"))
+        end(f"connector.class is {given}; it must be {names}; without the key it is the first", BAD_SETTINGS)
     options = SourceOptions.from_props(props, StaticClientCheck(), kind.definition)
 
     def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:

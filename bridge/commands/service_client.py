@@ -122,8 +122,9 @@ def _headers(token_file: Path | None) -> dict[str, str]:
         try:
             # Of two, the first is the one that the service has known for longer.
             token = next(iter(token_file.read_text("utf-8").split()), "")
-        except OSError as error:
-            end(f"can't read {token_file}: {error.strerror}", BAD_SETTINGS)
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not in UTF-8"
+            end(f"can't read {token_file}: {why}", BAD_SETTINGS)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

@@ -13,7 +13,7 @@ from bridge.model.copying import Progress
 from bridge.protocol.messages import CopyTotals
 
 UNKNOWN = "-"
-_COLUMNS = ("topic", "remote topic", "partitions", "lag", "records", "records/s", "bytes/s", "latency")
+_COLUMNS = ("topic", "target topic", "partitions", "lag", "records", "records/s", "bytes/s", "latency")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -96,7 +96,7 @@ def topics_table(topics: Sequence[TopicFigures]) -> Table:
     rows = [
         {
             "topic": each.topic,
-            "remote topic": each.target_topic,
+            "target topic": each.target_topic,
             "partitions": count(each.partitions),
             "lag": count(each.lag),
             "records": count(each.records),

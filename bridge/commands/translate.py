@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,16 +41,19 @@ def translate(
         int,
         typer.Option(
             min=0,
-            help="Positions that may be looked up in the logs, where offset runs don't settle them exactly.",
+            help="Most positions to look up in the logs, of those that offset runs don't settle exactly.",
         ),
     ] = LOOKUPS,
 ) -> None:
-    """Translate positions of the source, any number of them, as groups that are committed there would be.
+    """Translate any number of source positions, by the rules for offsets that groups have committed.
 
     Adds target_topic, target_offset, verdict, bound, evidence, reason and flags to the columns of the input. Exit
-    status 0: each is exact or bounded; 3: some are pending, and `reason` says why; 1: a cluster or a file can't be
-    used; 2: usage. What there was of --output stays unless all went well (0 or 3).
+    status 0: each is exact or bounded; 3: some are pending, and `reason` says why; 1: a cluster does not answer, or the
+    output can't be written; 2: usage, configuration or input is wrong. An existing --output file is replaced only with
+    status 0 or 3.
     """
+    if find_spec("pyarrow") is None:
+        end("this needs pyarrow, which is not installed: pip install pyarrow", BAD_SETTINGS)
     from bridge.positions.files import WRITTEN, read_table, write_table
     from bridge.positions.tables import PositionsRejected
 
@@ -96,7 +100,9 @@ async def _translate(
         for remark in knowledge.remarks:
             note(remark)
         if knowledge.source_failure is not None:
-            note(f"the source does not answer, runs alone count: {knowledge.source_failure}")
+            note(
+                f"the source does not answer; only offset runs and the target are used: {knowledge.source_failure}"
+            )
         translator.use(knowledge)
         return await translator.translate(positions)
     except ClusterAway as away:

@@ -75,7 +75,7 @@ def _without_clusters(facts: Facts, kind: Kind) -> Facts:
 
 
 async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clusters: KafkaClusters) -> Facts:
-    reached = await asyncio.gather(*(_reach(side, props) for side in plan.sides))
+    reached = await asyncio.gather(*(reach_side(side, props) for side in plan.sides))
     described = dict(zip(plan.sides, reached, strict=True))
     connected: dict[Side, Connected] = {}
     try:
@@ -187,7 +187,7 @@ def _stock_syncs(
     return topic in present and not claims
 
 
-async def _reach(side: Side, props: Mapping[str, str]) -> ClusterFacts | Unknown:
+async def reach_side(side: Side, props: Mapping[str, str]) -> ClusterFacts | Unknown:
     reached = await reach(client_settings(side, props).raw_admin, REACH_SECONDS)
     if isinstance(reached, list):
         return Unknown("; ".join(map(str, reached)))

@@ -80,10 +80,10 @@ def write_table(path: Path, table: pa.Table, translated: TranslatedPositions) ->
             joined = pc.binary_join(table.column("flags"), " ")
             csv.write_csv(table.set_column(flags, "flags", joined), file)
         else:
-            _write_json(table, file)
+            write_json(table, file)
 
 
-def _write_json(table: pa.Table, file: IO[bytes]) -> None:
+def write_json(table: pa.Table, file: IO[bytes]) -> None:
     """Writes a JSON array, a line for each position."""
     import json
 

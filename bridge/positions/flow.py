@@ -75,7 +75,7 @@ class Flow:
         remarks: list[str | None] = []
         if runs is not None:
             await runs.follow()
-            remarks.append(runs.remark)
+            remarks.append(runs.log.remark)
         fault, error, syncs = None, "", OffsetSyncStore(must_read_to_end=False)
         try:
             await ask(Side.SOURCE, source.topic_names(), self.options.admin_timeout_ms)
@@ -83,7 +83,7 @@ class Flow:
                 followed = checkpoint.syncs_of(self.options, (source, target))
                 await followed.follow(must_read_to_end=False)
                 syncs = followed.store
-                remarks.append(followed.remark)
+                remarks.append(followed.log.remark)
         except ClusterAway as away:
             if not away.on_source:
                 raise

@@ -1,4 +1,4 @@
-"""Clusters that are looked at: reading calls pass through, nothing can be written."""
+"""Read-only clusters: reading calls pass through, writing calls raise AssertionError."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReadOnlyClusters:
     """Opens clusters of `clusters` for reading."""
 
     def __init__(self, clusters: Clusters, source_failure: KafkaFailure | None = None) -> None:
-        """`source_failure`: what the source answers, which is not asked then."""
+        """`source_failure`: raised when groups of the source are listed; the source is then not asked for them."""
         self._clusters, self._source_failure = clusters, source_failure
 
     def open(self, side: Side, props: Mapping[str, str]) -> ReadOnlyCluster:
@@ -37,7 +37,7 @@ class ReadOnlyCluster:
     """See connectors.ports.Cluster. What writes raises AssertionError."""
 
     def __init__(self, inner: Cluster, failure: KafkaFailure | None = None) -> None:
-        """`failure`: what a listing of groups raises, with which each round begins."""
+        """`failure`: what `list_groups`, the first call of a round, raises instead of asking the cluster."""
         self.inner, self._failure = inner, failure
 
     async def list_groups(self) -> Mapping[str, GroupListing]:
@@ -78,20 +78,20 @@ class ReadOnlyCluster:
     async def alter(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> Mapping[TopicPartition, KafkaFailure | None]:
-        raise AssertionError(f"offsets of {group} are looked at only")
+        raise AssertionError(f"read-only cluster: can't alter offsets of {group}")
 
     async def topic_names(self) -> Sequence[str]:
         return await self.inner.topic_names()
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
-        raise AssertionError(f"topic {name} is looked at only")
+        raise AssertionError(f"read-only cluster: can't create topic {name}")
 
     async def append(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
-        raise AssertionError(f"topic {topic} is looked at only")
+        raise AssertionError(f"read-only cluster: can't write to topic {topic}")
 
     def tail(self, topic: str, *, committed_only: bool = False) -> Tail:
         return self.inner.tail(topic, committed_only=committed_only)
 
     @property
     def topic_admin(self) -> TopicAdmin:
-        raise AssertionError("topics are looked at only")
+        raise AssertionError("read-only cluster: topics can't be administered")

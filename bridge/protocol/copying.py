@@ -7,12 +7,12 @@ from bridge.protocol.base import Message
 
 
 class CopyTotals(Message):
-    """Over all partitions of a connector. `state` is the pipeline's: starting, copying, retrying, silent (no report for
-    30 s, so not known), caught_up, stopped or failed; `layout` and `restarts` count how often the work was distributed
-    again. `lag`: offsets yet to be copied, null while it is not known of any partition. Counters since the connector
-    was started here, rates per second over the last 15 to 30 s. Age and latency in ms, the greatest of partitions that
-    copied in that time; null where none did. `gaps`: entries of the gap ledger by kind.
-    `spark_ui`: the address of Spark's UI, null where there is none."""
+    """The sums over all partitions of a connector. `state` is the pipeline's: starting, copying, retrying, silent (no
+    report for 30 s, so not known), caught_up, stopped or failed; `layout` and `restarts` count how often the work was
+    distributed again. `lag`: offsets yet to be copied, null while it is not known of any partition. Counters since the
+    connector was started here, rates per second over the last 15 to 30 s. Age and latency in ms, the greatest of
+    partitions that copied in that time; null where none did. `gaps`: entries of the gap ledger by kind. `spark_ui`: the
+    address of Spark's UI, null where there is none."""
 
     source: str
     target: str
@@ -33,8 +33,9 @@ class CopyTotals(Message):
 
 class PartitionProgress(Message):
     """One partition, from what is committed on the target. `position`: the next offset of the source to be copied;
-    `source_end`: where the source's log ended when last asked. Of the last committed records, in ms: `record_age_ms`
-    and `replication_latency_ms`, from their timestamp until they were committed. Null for what is not known yet."""
+    `source_end`: where the source's log ended when last asked. Of the last committed records, in ms from their
+    timestamp: `record_age_ms` until they were fetched, `replication_latency_ms` until they were committed. Null for
+    what is not known yet."""
 
     topic: str
     partition: int

@@ -217,8 +217,8 @@ class Service:
             not batch.texts
             and self._failure(name) is None
             and not self._requested_offsets(name, body)
-            and not copying.samples.overdue
-            and not copying.positions.overdue
+            and not copying.samples.fills_an_answer
+            and not copying.positions.fills_an_answer
         ):
             began = time.perf_counter()
             await self.long_polls.wait(name, body.wait_ms)

@@ -146,7 +146,7 @@ class RangesReader:
         """Ends ranges whose last offsets have no records any more. Raises KafkaFailure when nothing has come for too
         long."""
         for tp, each in list(self._ranges.items()):
-            if await self._is_empty(each, self._positions[tp]):
+            if await self.is_empty(each, self._positions[tp]):
                 self._at(tp, each.end)
         if self._waited <= self._patience or not self._ranges:
             return
@@ -156,7 +156,7 @@ class RangesReader:
         text = f"no records of {name} have come for {self._patience:g} s"
         raise KafkaFailure(KafkaFault.TIMEOUT, text, retriable=True)
 
-    async def _is_empty(self, each: OffsetRange, position: int) -> bool:
+    async def is_empty(self, each: OffsetRange, position: int) -> bool:
         """Whether the log has no records from there to the end of the range. Asked for by itself: in a fetch of several
         partitions one may be left empty because the others have filled the response."""
         nodes, _ = self._client.by_leader([each.tp])

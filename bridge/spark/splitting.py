@@ -1,4 +1,4 @@
-"""Which Spark partition reads which offsets, by their bytes. Pure.
+"""Divides offsets among Spark partitions, by their bytes. Pure.
 
 A large range is cut into pieces of about equal size; small ones go together, because a Spark task costs more than a
 small range does. A piece of a cut range has a Spark partition of its own, so that none has two pieces of one log.
@@ -6,6 +6,7 @@ small range does. A piece of a cut range has a Spark partition of its own, so th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from bridge.model.values import TopicPartition
 from bridge.spark.offsets import OffsetRange
 
 _GUESS = 1024.0
-"""Bytes of a record, where nothing is known."""
+"""Bytes of an offset, where those of no partition are known."""
 _STEP, _STEPS = 0.8, 40
 
 
@@ -24,8 +25,8 @@ def split(
     max_bytes: int,
     min_partitions: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
-    """Splits ranges into what each Spark partition reads. `bytes_each`: of an offset, in the partitions of which that
-    is known."""
+    """Splits ranges into what each Spark partition reads. `bytes_each`: bytes of an offset, for the partitions where
+    that is known; for the others the mean of these is taken."""
     usual = sum(bytes_each.values()) / len(bytes_each) if bytes_each else _GUESS
     sizes = [(each, bytes_each.get(each.tp, usual)) for each in ranges]
     total = sum((each.end - each.start) * size for each, size in sizes)
@@ -46,7 +47,7 @@ def _packed(sizes: Sequence[tuple[OffsetRange, float]], target: float) -> list[t
     held = 0.0
     for each, size in sizes:
         size *= each.end - each.start
-        pieces = min(each.end - each.start, max(1, round(size / target)))
+        pieces = min(each.end - each.start, max(1, math.ceil(size / target)))
         if pieces > 1:
             parts += ((piece,) for piece in _cut(each, pieces))
             continue

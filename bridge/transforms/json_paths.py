@@ -25,22 +25,26 @@ def parts(path: str) -> list[str]:
     while True:
         if rest.startswith("`"):
             part, closed, rest = rest[1:].partition("`")
-            if not closed or (rest and not rest.startswith(".")):
+            if not closed:
                 raise ValueError(f"{path} is no path: a backtick is not closed")
+            if rest and not rest.startswith("."):
+                raise ValueError(f"{path} is no path: a dot must follow the closing backtick")
             rest, more = rest[1:], bool(rest)
         else:
             part, dot, rest = rest.partition(".")
             more = bool(dot)
         if not part:
-            raise ValueError(f"{path or 'an empty text'} is no path: names with dots in between")
+            raise ValueError(
+                f"{path or 'an empty text'} is no path: it must be names with dots between them, none of them empty"
+            )
         names.append(part)
         if not more:
             return names
 
 
 def tree(paths: Sequence[str]) -> Tree:
-    """Returns the tree of paths. Raises ValueError for an invalid path. One that leads into what another one ends at is
-    part of that."""
+    """Returns the tree of paths. Raises ValueError for an invalid path. Where one path ends, longer ones that begin
+    with it are left out: it covers them."""
     root: dict[str, object] = {}
     for path in paths:
         at: dict[str, object] | None = root
@@ -112,4 +116,4 @@ def _values_inside(text: bytes, path: Sequence[str]) -> Iterator[bytes]:
 
 
 def _no_object(text: bytes) -> str:
-    return "it is no JSON object" if text.strip() else "it is empty"
+    return "it is neither a JSON object nor a list" if text.strip() else "it is empty"

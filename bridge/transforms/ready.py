@@ -80,13 +80,13 @@ class Compiled(Protocol):
     """The compiled form of a transform: bridge.transforms.masks.masking.Masks."""
 
     def apply(
-        self, there: np.ndarray, ends: np.ndarray, data: np.ndarray, rows: int, /
+        self, validity: np.ndarray, offsets: np.ndarray, data: np.ndarray, rows: int, /
     ) -> tuple[np.ndarray, np.ndarray, list[int]] | None: ...
 
 
 @lru_cache
 def compiled_masks(fields: str, replacement: str | None) -> Compiled | None:
-    """Returns compiled masks; None where a path leads inside another value. Raises ValueError."""
+    """Returns compiled masks; None where a path is nested (`a.b`). Raises ValueError."""
     # Compiled, with what it takes to import: not before there is a record.
     from bridge.transforms.masks.masking import Masks
 
@@ -102,21 +102,21 @@ def compiled_masks(fields: str, replacement: str | None) -> Compiled | None:
 def _masked_plain(
     column: pa.Array, fields: str, replacement: str | None
 ) -> tuple[pa.Array, Sequence[int]] | None:
-    """Returns a column with its fields masked, and the rows that were left out; None where all are."""
+    """Returns a column with its fields masked, and the rows that are yet to be masked; None where all rows are."""
     masks, rows = compiled_masks(fields, replacement), len(column)
-    there, ends, data = column.buffers()
+    validity, offsets, data = column.buffers()
     if masks is None or column.offset or data is None:
         return None
     result = masks.apply(
-        np.frombuffer(there, np.uint8) if column.null_count else np.empty(0, np.uint8),
-        np.frombuffer(ends, np.int32, rows + 1),
+        np.frombuffer(validity, np.uint8) if column.null_count else np.empty(0, np.uint8),
+        np.frombuffer(offsets, np.int32, rows + 1),
         np.frombuffer(data, np.uint8),
         rows,
     )
     if result is None:
         return None
-    out_ends, out, odd = result
-    buffers = [there if column.null_count else None, pa.py_buffer(out_ends), pa.py_buffer(out)]
+    out_offsets, out, odd = result
+    buffers = [validity if column.null_count else None, pa.py_buffer(out_offsets), pa.py_buffer(out)]
     return pa.Array.from_buffers(pa.binary(), rows, buffers), odd
 
 
@@ -144,10 +144,12 @@ def _replacing(replacement: str) -> Callable[[bytes, str], bytes]:
             return value
         if first in _KINDS:
             raise ValueError(
-                f"the field {name} is {_KINDS[first]}, which no replacement can be put in place of"
+                f"the field {name} is {_KINDS[first]}, and only texts and numbers can be replaced"
             )
         if number is None:
-            raise ValueError(f"the field {name} is a number, and the replacement {replacement} is none")
+            raise ValueError(
+                f"the field {name} is a number, and the replacement {replacement} is not a number"
+            )
         return number
 
     return replace

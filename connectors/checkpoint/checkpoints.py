@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from bridge.mm2.checkpoints import CheckpointStore, emit
 from bridge.mm2.records import Checkpoint
@@ -23,23 +23,11 @@ class Checkpoints:
         self._in_topic = CheckpointStore()
         self._in_flight: dict[Key, Checkpoint] = {}
         """Handed to Connect, which writes them sooner or later."""
-        self._log = TopicFollower(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
-
-    @property
-    def unreadable(self) -> Mapping[str, int]:
-        return self._log.unreadable
-
-    @property
-    def remark(self) -> str | None:
-        return self._log.remark
-
-    @property
-    def missing(self) -> bool:
-        return self._log.missing
+        self.log = TopicFollower(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
 
     async def follow(self) -> None:
         """Reads what is new in the topic. Raises ClusterAway."""
-        await self._log.follow()
+        await self.log.follow()
 
     def last(self, group: str, tp: TopicPartition) -> Checkpoint | None:
         """Returns the newest checkpoint of a group and remote partition, written or in flight."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Side, TopicPartition
@@ -19,22 +17,14 @@ class FollowedSyncs:
         self.side, self._mended = side, mended
         self._store = self._new(must_read_to_end=False)
         self._begun = False
-        self._log = TopicFollower(side, tail, OffsetSync.checked, self._apply, self._restart, timeout_ms)
-
-    @property
-    def unreadable(self) -> Mapping[str, int]:
-        return self._log.unreadable
-
-    @property
-    def remark(self) -> str | None:
-        return self._log.remark
+        self.log = TopicFollower(side, tail, OffsetSync.checked, self._apply, self._restart, timeout_ms)
 
     async def follow(self, *, must_read_to_end: bool) -> None:
         """Follows the syncs. `must_read_to_end` counts the first time: the checkpoints that were emitted before are not
         known. Raises ClusterAway."""
         if not self._begun:
             self._store = self._new(must_read_to_end=must_read_to_end)
-        await self._log.follow()
+        await self.log.follow()
         self._begun = True
         self._store.finish_start()
 

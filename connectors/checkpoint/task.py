@@ -91,14 +91,14 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             failure = await make(self._target, self._topic, factor, wait, holds="checkpoints")
             self._topic_made, self._topic_error = failure is None, str(failure) if failure else None
         await self._checkpoints.follow()
-        if self._checkpoints.missing:
+        if self._checkpoints.log.missing:
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
             self._topic_made = False
         source_down = self._rounds.source_failure is not None
         if options.evidence is not Evidences.TIMESTAMPS and not (
             source_down and self._syncs.side is Side.SOURCE
         ):
-            await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
+            await self._syncs.follow(must_read_to_end=self._checkpoints.log.remark is not None)
 
     async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
         options, now = self._options, time.monotonic()
@@ -115,11 +115,11 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         return outcome
 
     def _remarks(self) -> Sequence[str]:
-        remarks = (self._topic_error, self._checkpoints.remark, self._syncs.remark)
+        remarks = (self._topic_error, self._checkpoints.log.remark, self._syncs.log.remark)
         return [*super()._remarks(), *(remark for remark in remarks if remark is not None)]
 
     def _unreadable(self) -> Mapping[str, int]:
-        return {**super()._unreadable(), **self._checkpoints.unreadable, **self._syncs.unreadable}
+        return {**super()._unreadable(), **self._checkpoints.log.unreadable, **self._syncs.log.unreadable}
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,10 @@ _TRUSTSTORE = (
 )
 _KEYSTORE = (
     _key(
-        "ssl.keystore.location", Type.STRING, _HIGH, "File of the key store with our own certificate and key."
+        "ssl.keystore.location",
+        Type.STRING,
+        _HIGH,
+        "File of the key store with the client's certificate and key, as the service sees it.",
     ),
     _key("ssl.keystore.password", Type.PASSWORD, _HIGH, "Password of the key store; PEM files have none."),
     replace(
@@ -77,14 +80,14 @@ _CLIENT = (
         "sasl.client.callback.handler.class",
         Type.STRING,
         _LOW,
-        "AWS MSK's IAMClientCallbackHandler is understood, with the mechanism AWS_MSK_IAM; other classes are not.",
+        "SASL client callback handler: AWS MSK's IAMClientCallbackHandler with mechanism AWS_MSK_IAM, no other class.",
     ),
     _key(
         "sasl.login.callback.handler.class",
         Type.STRING,
         _LOW,
-        "Where tokens come from: python:module.function calls yours; Java's OAuthBearerLoginCallbackHandler and AWS "
-        "MSK's IAMOAuthBearerLoginCallbackHandler are understood, the service logs in itself; other classes are not.",
+        "Where tokens come from: python:module.function calls yours. Java's OAuthBearerLoginCallbackHandler and AWS "
+        "MSK's IAMOAuthBearerLoginCallbackHandler are accepted: the service itself logs in. No other class is.",
     ),
     _key(
         "sasl.oauthbearer.token.endpoint.url",
@@ -97,13 +100,13 @@ _CLIENT = (
         "sasl.oauthbearer.client.credentials.client.id",
         Type.STRING,
         _MEDIUM,
-        "Client id for the identity provider; the clientId of sasl.jaas.config does as well.",
+        "Client id for the identity provider; if not given, clientId of sasl.jaas.config is used.",
     ),
     _key(
         "sasl.oauthbearer.client.credentials.client.secret",
         Type.PASSWORD,
         _MEDIUM,
-        "Client secret for the identity provider; the clientSecret of sasl.jaas.config does as well.",
+        "Client secret for the identity provider; if not given, clientSecret of sasl.jaas.config is used.",
     ),
     _key(
         "sasl.kerberos.service.name", Type.STRING, _MEDIUM, "Kerberos principal name that the brokers run as."
@@ -120,7 +123,7 @@ def cluster_keys(side: str, group: str) -> list[Key]:
         type=Type.LIST,
         default=REQUIRED,
         importance=_HIGH,
-        documentation=f"Brokers of the {side} cluster to begin with, as host:port, separated by commas. "
+        documentation=f"Brokers of the {side} cluster for the first connection, as host:port, separated by commas. "
         "The service must reach them too.",
         group="",
         width=Width.LONG,
@@ -141,8 +144,8 @@ def bridge_keys(group: str) -> list[Key]:
                 "bridge.url",
                 Type.STRING,
                 _HIGH,
-                "Address of the Mirror Bridge service. Secrets travel there: https, unless it is loopback. Others than "
-                "loopback have to be allowed by the worker's environment (MIRROR_BRIDGE_ALLOWED_URLS).",
+                "Address of the Mirror Bridge service. Secrets are sent there, so it is https unless it is loopback. "
+                "Any address but loopback must be allowed in the worker's environment (MIRROR_BRIDGE_ALLOWED_URLS).",
                 "http://127.0.0.1:8900",
             ),
             validator=Url(),
@@ -176,9 +179,9 @@ def bridge_keys(group: str) -> list[Key]:
                 REACHABILITY,
                 Type.STRING,
                 _LOW,
-                "When the configuration is validated, the service tries to reach its clusters, for 5 s at most. Of a "
-                "cluster that can't be reached, warn tells in the logs of the worker and of the service and in the "
-                "connector's status; error refuses the configuration; off does not try.",
+                "When the configuration is validated, the service tries to reach its clusters, for 5 s at most. If one "
+                "can't be reached, warn says so in the logs of the worker and of the service and in the connector's "
+                "status, and error refuses the configuration; off does not try.",
                 "warn",
             ),
             validator=In(("warn", "error", "off")),

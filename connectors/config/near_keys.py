@@ -1,7 +1,7 @@
 """Finds the keys that an unknown one may be a misspelling of.
 
-Two names are near when they are the same once case and `_`, `-` for `.` are set aside and at most one character is
-taken out of each: one too many, too few, another one, one that has moved.
+Two names are near when removing at most one character from each makes them the same. Case does not count, and `_` and
+`-` count as `.`. So a name may have one character too many, one missing, a wrong one, or one that has moved.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 LEAST, MOST = 5, 120
-"""Characters of a key that can be misspelt: shorter ones have too many neighbours, longer ones are none of ours."""
+"""Least length of a known key, and most of an unknown one: short keys have too many neighbours, ours are shorter."""
 OTHERS = frozenset({"offset.storage.topic"})
-"""Keys of Kafka's that are near one of ours, and are none of a connector: this one is a worker's."""
+"""Keys of Kafka that are not misspelt, though near a connector's key: this one is a Connect worker's."""
 _SEPARATORS = str.maketrans("_-", "..")
 
 

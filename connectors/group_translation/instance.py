@@ -171,7 +171,7 @@ class GroupsInstance(Generic[Options]):
 
     def _unreadable(self) -> Mapping[str, int]:
         """Returns how many records of internal topics could not be read so far, by topic."""
-        own = self._runs.unreadable if self._runs else {}
+        own = self._runs.log.unreadable if self._runs else {}
         return {**own, **(self._reverse_flow.unreadable if self._reverse_flow else {})}
 
     # -- rounds ----------------------------------------------------------------------------------------------------

@@ -48,7 +48,9 @@ class TakeOver:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 offsets = await self._ask([stocks_partition(self._alias, tp) for tp in unknown])
-                self._starts |= {tp: _start(offset) for tp, offset in zip(unknown, offsets, strict=True)}
+                self._starts |= {
+                    tp: start_position(offset) for tp, offset in zip(unknown, offsets, strict=True)
+                }
         except TimeoutError:
             return self._with(topics, [*topics.failures, _unanswered(len(unknown))])
         return self._with(topics, topics.failures)
@@ -67,7 +69,7 @@ def stocks_partition(alias: str, tp: TopicPartition) -> SourcePartition:
     return {"cluster": alias, "partition": tp.partition, "topic": tp.topic}
 
 
-def _start(stored: SourceOffset | None) -> int | None:
+def start_position(stored: SourceOffset | None) -> int | None:
     """Returns the position after the last record that stock has copied, or that is stored itself; None without a valid
     one."""
     position = None if stored is None else stored.get("position")

@@ -195,6 +195,28 @@ def test_a_stock_mirror_is_compared_by_content(
     assert (some.verdict, sums(some)["same"]) == (AuditVerdict.EQUAL, 1990)
 
 
+def test_what_was_not_compared_and_partitions_without_a_source_are_not_equal(
+    spark: SparkSession, source: Cluster, target: Cluster
+) -> None:
+    flow = CopyFlow(source, target)
+    topic = flow.topic()
+    produce(source.bootstrap, topic, numbered(50, timestamp=TIME))
+    flow.copy()
+    assert audit(spark, config(flow, topic)).verdict is AuditVerdict.EQUAL
+    late = audit(spark, config(flow, topic), since="2100-01-01T00:00:00Z")
+    assert (late.verdict, late.failures) == (AuditVerdict.NOT_KNOWN, [])
+
+    add_partitions(target.bootstrap, flow.remote(topic), 3)
+    assert report(spark, flow).verdict is AuditVerdict.EQUAL
+    produce(target.bootstrap, flow.remote(topic), [Record(b"of others", partition=2)])
+    extra = report(spark, flow)
+    assert extra.verdict is AuditVerdict.NOT_KNOWN
+    assert extra.failures == [
+        f"partition 2 of topic {flow.remote(topic)} has offsets from 0 to 1, and topic {topic} has no such partition: "
+        "its records are no copies"
+    ]
+
+
 def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_slice_that_begins_anew_goes_on_with_what_has_joined(
 ) -> None:
     flow.topic(2)
     fail = threading.Event()
-    commit = Copier._commit
+    commit = Copier.commit
 
     async def failing(copier: Copier) -> None:
         await commit(copier)
@@ -79,7 +79,7 @@ def test_a_slice_that_begins_anew_goes_on_with_what_has_joined(
             fail.clear()
             raise KafkaFailure(KafkaFault.TIMEOUT, "planned")
 
-    monkeypatch.setattr(Copier, "_commit", failing)
+    monkeypatch.setattr(Copier, "commit", failing)
     with flow.pipeline() as running:
         topic = copying(flow, running)
         layout = running.status.layout

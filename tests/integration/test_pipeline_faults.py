@@ -491,7 +491,10 @@ class Faults:
             self._running = self._ground.start_again(self._jobs) or self._running
             return self._ground.reader.count >= most
 
-        eventually(read, WAIT, what=f"{records} more records are read")
+        try:
+            eventually(read, WAIT, what=f"{records} more records are read")
+        except WaitTimedOut as late:
+            raise AssertionError(self._ground.log()) from late
 
     def one(self) -> None:
         faults = [

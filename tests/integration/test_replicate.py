@@ -178,7 +178,7 @@ def test_records_go_through_the_transforms_that_are_configured(
     assert failed.returncode == 1
     for words in (
         f"the record of {masked}-0 at offset 4 can't be copied to {flow.remote(masked)}: ",
-        "transform mask: it failed with ValueError: it is no JSON object",
+        "transform mask: it failed with ValueError: it is neither a JSON object nor a list",
         "set source.record.policy to report",
     ):
         assert words in failed.stderr

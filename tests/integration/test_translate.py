@@ -165,7 +165,7 @@ def test_without_the_source_runs_answer_alone(flow: CopyFlow, tmp_path: Path, st
     command = [*COMMAND, "--config", str(file), "--input", str(asked), "--output", str(answers)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
     assert done.returncode == 3, done.stderr
-    assert "the source does not answer, runs alone count" in done.stderr
+    assert "the source does not answer; only offset runs and the target are used" in done.stderr
     one, other = json.loads(answers.read_text())
     assert one["verdict"] == "exact"
     assert one["target_offset"] in Truth(flow).allowed(ours, 0, 13)
@@ -318,6 +318,12 @@ def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
         monkeypatch.setattr("bridge.pipeline.driver.jobs.SparkJobs", lambda *_: InSpark(spark))
         done = CliRunner().invoke(app, ["index", "--config", str(file), "--output", "json"])
         assert done.exit_code == 0, done.output
+        file.write_text(json.dumps({**props, "topics": f"{topic},gone"}))
+        done = CliRunner().invoke(app, ["index", "--config", str(file), "--output", "json"])
+        assert (done.exit_code, "gone: there is no topic gone on the source" in done.output) == (3, True), (
+            done.output
+        )
+        file.write_text(json.dumps(props))
         before = runs_of(target, origin.name)
         assert index(props).refused == []
         assert runs_of(target, origin.name) == before, "what is indexed already is not written again"

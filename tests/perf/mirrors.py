@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,15 @@ from bridge.model.values import TopicPartition
 from bridge.pipeline.driver.launch import DriverPipeline
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.watched_copy import Copy, Watch, median
-from tests.support import connector, create_topic, delete_topic, stock_config, unique, wait_mirrored
+from tests.support import (
+    add_partitions,
+    connector,
+    create_topic,
+    delete_topic,
+    stock_config,
+    unique,
+    wait_mirrored,
+)
 from tests.support.pipeline import CopyFlow, topic_id
 
 SLOTS = 2
@@ -87,13 +95,23 @@ class Ours:
     def add(self, topic: str, partitions: int) -> str:
         """Wants the topic; answers its copy, new and empty."""
         remote = create_topic(self.scene.near_target, self.flow.remote(topic), partitions)
+        self._want(topic, remote, range(partitions))
+        return remote
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Wants the partitions that a topic gets: there are so many then, on both sides."""
+        remote, before = self.flow.remote(topic), sum(each.source.topic == topic for each in self._partitions)
+        add_partitions(self.scene.near_source, topic, partitions)
+        add_partitions(self.scene.near_target, remote, partitions)
+        self._want(topic, remote, range(before, partitions))
+
+    def _want(self, topic: str, remote: str, numbers: Iterable[int]) -> None:
         here, there = topic_id(self.scene.near_source, topic), topic_id(self.scene.near_target, remote)
         transforms = tuple(range(len(self.flow.transforms)))
         self._partitions += [
             Copied(TopicPartition(topic, number), here, remote, there, transforms=transforms)
-            for number in range(partitions)
+            for number in numbers
         ]
-        return remote
 
     @property
     def partitions(self) -> Sequence[Copied]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ class Arrival(NamedTuple):
 
     at: float
     written: float
+    partition: int
 
     @property
     def age(self) -> float:
@@ -74,14 +76,21 @@ class Reader(Threaded):
                 assert message.error() is None, message.error()
                 value = message.value()
                 assert isinstance(value, bytes)
-                self.arrivals.append(Arrival(time.time(), int(value.split(b" ", 1)[0]) / 1e9))
+                partition = message.partition()
+                assert partition is not None
+                self.arrivals.append(Arrival(time.time(), int(value.split(b" ", 1)[0]) / 1e9, partition))
         self._consumer.close()
 
 
 def longest_gap(arrivals: list[Arrival], begin: float, end: float) -> float:
-    """Seconds in which nothing arrived, at most: what the time begins and ends with counts too."""
-    times = [begin, *(each.at for each in arrivals if begin <= each.at <= end), end]
-    return max(later - earlier for earlier, later in itertools.pairwise(times))
+    """Seconds in which nothing of a partition arrived, at most: what the time begins and ends with counts too."""
+    times: defaultdict[int, list[float]] = defaultdict(lambda: [begin])
+    for each in arrivals:
+        if begin <= each.at <= end:
+            times[each.partition].append(each.at)
+    return max(
+        later - earlier for some in times.values() for earlier, later in itertools.pairwise([*some, end])
+    )
 
 
 def every(seconds: float, times: int, do: Callable[[], None]) -> list[float]:

@@ -77,3 +77,4 @@ def test_audit(copy_stack: LocalStack, tmp_path: Path) -> None:
             rows.append(load.row() | figures)
             print(rows[-1], flush=True)
     write("audit", ours=rates[0][0], other=rates[0][1], unit="records/s", better="more", rows=rows)
+    assert all(rate >= copied / 4 for rate, copied in rates), rows

@@ -1,14 +1,15 @@
 """`latency`: how old records are when read_committed readers of the copy get them, at a steady 2,000 records per
-second, while a topic comes every 20 s and is copied too: it joins the layout of ours, and stock gets new task
-configurations.
+second, while every 20 s, in turns, a topic comes or gets a partition more that is copied too: it joins the layout of
+ours, and stock gets new task configurations.
 
-The gap is how long nothing arrives while the mirror changes over. `ratio` is stock's median age at exactly once over
-ours. `MIRROR_BRIDGE_BENCH_SCALE=0.1` takes a tenth of the three minutes.
+The gap is how long nothing of a partition arrives while the mirror changes over, the longest of ten. `ratio` is stock's
+median age at exactly once over ours. `MIRROR_BRIDGE_BENCH_SCALE=0.1` takes a tenth of the three minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
 import time
 from collections.abc import Sequence
@@ -21,11 +22,13 @@ from tests.perf.loads import PARTITIONS, SCALE
 from tests.perf.mirrors import Ours, Scene, failed_tasks, stock_running
 from tests.perf.record_stream import Arrival, Reader, Stream, every, longest_gap
 from tests.perf.results import write
-from tests.support import create_topic, delete_topic, unique
+from tests.support import add_partitions, create_topic, delete_topic, unique
 
 RATE = 2000
 CHANGE_EVERY = 20.0
 CHANGES = max(1, round(9 * SCALE))
+MOST_P99_MS, INTERVAL_MS = 60.0, 100.0
+"""What ours may take at most; transaction.interval.ms."""
 WARM = 20.0
 """Seconds of the stream before it counts."""
 
@@ -57,8 +60,11 @@ def measure_ours(scene: Scene) -> dict[str, object]:
         async with copier.running() as pipeline:
 
             def change() -> None:
-                extra.append(create_topic(scene.near_source, unique("latency-more")))
-                copier.add(extra[-1], 1)
+                if len(copier.partitions) % 2 == PARTITIONS % 2:
+                    extra.append(create_topic(scene.near_source, unique("latency-more")))
+                    copier.add(extra[-1], 1)
+                else:
+                    copier.grow(extra[-1], 2)
                 loop.call_soon_threadsafe(pipeline.assign, copier.partitions)
 
             loop = asyncio.get_running_loop()
@@ -85,9 +91,13 @@ def measure_stock(scene: Scene, worker: ConnectWorker, name: str) -> dict[str, o
     remote = create_topic(scene.near_target, f"{alias}.{topics[0]}", PARTITIONS)
 
     restarted: list[int] = []
+    grow = itertools.cycle([False, True])
 
     def change() -> None:
-        topics.append(create_topic(scene.near_source, f"{mark}-{len(topics)}"))
+        if next(grow):
+            add_partitions(scene.near_source, topics[-1], 2)
+        else:
+            topics.append(create_topic(scene.near_source, f"{mark}-{len(topics)}"))
         for task in failed_tasks(worker, connector):  # as an operator would
             restarted.append(task)
             worker.rest.restart_task(connector, task)
@@ -128,3 +138,7 @@ def test_latency(copy_stack: LocalStack, least_once: ConnectWorker, exactly_once
         better="less",
         rows=rows,
     )
+    ours, _, once = ({key: float(str(row[key])) for key in ("p50", "p99", "gap_max")} for row in rows)
+    assert ours["p50"] <= once["p50"], rows
+    assert ours["p99"] <= MOST_P99_MS, rows
+    assert ours["gap_max"] <= 2 * INTERVAL_MS, rows

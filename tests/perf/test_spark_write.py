@@ -56,3 +56,5 @@ def test_spark_write(copy_stack: LocalStack, tmp_path: Path) -> None:
         figures = {"ours": round(ours), "sparks": round(spark), "ratio": round(ours / spark, 2)}
         rows.append(row | figures | {"sparks_version": theirs.version})
     write("spark_write", ours=rates[0][0], other=rates[0][1], unit="records/s", better="more", rows=rows)
+    behind = [row for row, (ours, spark) in zip(rows, rates, strict=True) if ours < spark]
+    assert not behind, f"behind Spark's own sink: {behind}"

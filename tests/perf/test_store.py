@@ -83,10 +83,10 @@ def test_store(
     rows = [*start_up(stack, source, target, worker, all_syncs()), *in_memory(tmp_path)]
     stock, ours = (next(row for row in rows if row.get("side") == side) for side in ("stock", "ours"))
     seconds = [float(str(each["seconds"])) for each in (ours, stock)]
-    assert seconds[0] < min(MOST_SECONDS, 3 * seconds[1]), rows
     assert float(str(ours["resident_mb"])) <= float(str(stock["resident_mb"])), rows
     unit = "s from the PUT to the first checkpoint"
     write("store", ours=seconds[0], other=seconds[1], unit=unit, better="less", rows=rows)
+    assert seconds[0] <= min(MOST_SECONDS, seconds[1]), rows
 
 
 def all_syncs() -> Iterator[OffsetSync]:

@@ -31,6 +31,7 @@ from bridge.model.values import Committed, TopicPartition
 from bridge.positions.answers import VERDICTS
 from bridge.positions.knowledge import Knowledge, LoadedRuns
 from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
+from bridge.spark import translate_offsets
 from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.translating.verdicts import GroupVerdicts
@@ -38,6 +39,7 @@ from tests.perf.loads import SCALE
 from tests.perf.results import write
 from tests.support import Record, produce
 from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, topic_id
+from tests.support.spark import spark_session
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log, Row
 from tests.unit.positions.worlds import flow, hold
 
@@ -142,9 +144,10 @@ def test_translate() -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".dataframe"])
 def test_translate_files(copied: CopyFlow, tmp_path: Path, suffix: str) -> None:
-    """The command, from a file to a file, over real clusters: a million positions in a minute or less."""
+    """The command, and `translate_offsets` in a session that runs already, from a file to a file, over real clusters: a
+    million positions in a minute or less."""
     (topic,) = copied.topics
     asked = tmp_path / f"positions{suffix}"
     dice = np.random.default_rng(2)
@@ -167,11 +170,17 @@ def test_translate_files(copied: CopyFlow, tmp_path: Path, suffix: str) -> None:
         f"target.cluster.bootstrap.servers={copied.target.bootstrap}\n"
     )
     answers = tmp_path / f"answers{suffix}"
-    command = [sys.executable, "-m", "bridge", "translate", "--config", config, "--input", asked]
-    began = time.perf_counter()
-    done = subprocess.run([*map(str, command), "--output", str(answers)], capture_output=True, text=True)
-    seconds = time.perf_counter() - began
-    assert done.returncode == 0, done.stderr
+    if suffix == ".dataframe":
+        with spark_session(tmp_path) as spark:
+            began = time.perf_counter()
+            translate_offsets(spark.read.parquet(str(asked)), config).write.parquet(str(answers))
+            seconds = time.perf_counter() - began
+    else:
+        command = [sys.executable, "-m", "bridge", "translate", "--config", config, "--input", asked]
+        began = time.perf_counter()
+        done = subprocess.run([*map(str, command), "--output", str(answers)], capture_output=True, text=True)
+        seconds = time.perf_counter() - began
+        assert done.returncode == 0, done.stderr
     read = pyarrow.csv.read_csv if suffix == ".csv" else pyarrow.parquet.read_table
     answered = read(answers)
     assert answered.num_rows == POSITIONS

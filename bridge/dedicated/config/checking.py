@@ -30,7 +30,7 @@ def errors(
 
 
 def of_file(key: str, settings: Settings, flow: tuple[str, str]) -> str:
-    """Returns the key of the file that a connector's key comes from, or would."""
+    """Returns the key of the file that sets a connector's key; if none does, the one that would."""
     if key in settings and settings[key].key:
         return settings[key].key
     side, _, rest = key.partition(".")
@@ -40,10 +40,10 @@ def of_file(key: str, settings: Settings, flow: tuple[str, str]) -> str:
     return f"{cluster}.{rest.removeprefix('cluster.')}"
 
 
-def _renamed(message: str, key: str, of_file: str) -> str:
-    """Returns a message with the file's key where Kafka's sentences have the connector's."""
+def _renamed(message: str, key: str, file_key: str) -> str:
+    """Returns the message, worded as Kafka words it, with the file's key in place of the connector's."""
     for before, after in (("configuration ", ":"), ('configuration "', '"'), ("Configuration '", "'")):
-        message = message.replace(f"{before}{key}{after}", f"{before}{of_file}{after}")
+        message = message.replace(f"{before}{key}{after}", f"{before}{file_key}{after}")
     return message
 
 

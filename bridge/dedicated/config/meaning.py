@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bridge.dedicated.config import names
-from bridge.dedicated.config.plan import ROLES, Doubt, Unused
+from bridge.dedicated.config.plan import ROLES, KeyWarning, Unused
 from bridge.dedicated.config.scopes import CLUSTER, FLOW, TOP, Scoped, scopes
 from bridge.dedicated.config.stock import File, on_side
 from bridge.dedicated.config.suggestions import Known, suggested
@@ -94,11 +94,11 @@ class Keys:
                 by_reason.setdefault(meaning.why, []).append(key)
         return tuple(Unused(tuple(keys), why) for why, keys in by_reason.items())
 
-    def doubts(self) -> Iterator[Doubt]:
+    def warnings(self) -> Iterator[KeyWarning]:
         """Yields the keys that are probably misspelt."""
         for key, meaning in self._meanings.items():
             if meaning.fate is Fate.UNKNOWN and (meant := self._meant(key)) is not None:
-                yield Doubt(key, f"Unknown configuration '{key}': {meant}")
+                yield KeyWarning(key, f"Unknown configuration '{key}': {meant}")
 
     @cached_property
     def _meanings(self) -> Mapping[str, Meaning]:

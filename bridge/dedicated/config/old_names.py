@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.dedicated.config.plan import Doubt
+from bridge.dedicated.config.plan import KeyWarning
 from bridge.dedicated.config.scopes import TOP, scopes
 from bridge.errors import ConfigError
 from connectors.config.validators import invalid
@@ -31,7 +31,7 @@ _IDENTITY = "replication.policy.class=org.apache.kafka.connect.mirror.IdentityRe
 
 class Renamed(NamedTuple):
     file: dict[str, str]
-    doubts: list[Doubt]
+    warnings: list[KeyWarning]
     errors: list[ConfigError]
 
 
@@ -47,7 +47,7 @@ def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
             result.errors.append(ConfigError(key, invalid(key, value, why)))
         else:
             result.file[now] = value
-            result.doubts.append(Doubt(key, f"{key} is an old name and is read as {now}: write that"))
+            result.warnings.append(KeyWarning(key, f"{key} is an old name and is read as {now}: write that"))
         if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value.strip() == "false":
             why = f"topics are renamed by the replication policy; use {_IDENTITY}"
             result.errors.append(ConfigError(key, invalid(key, value, why)))

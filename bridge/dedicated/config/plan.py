@@ -80,7 +80,7 @@ class Unused:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class KeyWarning:
     """A key of the file that is probably a misspelling, or whose value is doubtful; a warning at start."""
 
     key: str
@@ -94,4 +94,4 @@ class MirrorPlan:
     clusters: Mapping[str, ClusterPlan]
     flows: tuple[FlowPlan, ...]
     unused: tuple[Unused, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    warnings: tuple[KeyWarning, ...] = ()

@@ -9,7 +9,14 @@ from bridge.dedicated.config import names, stock
 from bridge.dedicated.config.checking import errors, of_file, secrets, without
 from bridge.dedicated.config.meaning import KINDS, OWN_NAMES, OWN_PREFIXES, Keys
 from bridge.dedicated.config.old_names import renamed
-from bridge.dedicated.config.plan import ClusterPlan, ConnectorPlan, Doubt, FlowPlan, MirrorPlan, Properties
+from bridge.dedicated.config.plan import (
+    ClusterPlan,
+    ConnectorPlan,
+    FlowPlan,
+    KeyWarning,
+    MirrorPlan,
+    Properties,
+)
 from bridge.dedicated.config.round_trips import round_trips
 from bridge.dedicated.config.stock import File, Setting, Settings
 from bridge.dedicated.config.worker_settings import worker_errors
@@ -46,7 +53,7 @@ def plan_of(file: File, clients: ClientCheck, resolved: Collection[str] = ()) ->
         {alias: _cluster(today.file, alias) for alias in aliases},
         tuple(flows),
         keys.unused(),
-        (*today.doubts, *keys.doubts(), *planning.doubts),
+        (*today.warnings, *keys.warnings(), *planning.warnings),
     )
 
 
@@ -94,7 +101,7 @@ class _Planning:
     def __init__(self, file: File, aliases: tuple[str, ...], keys: Keys, clients: ClientCheck) -> None:
         self._file, self._aliases, self._keys, self._clients = file, aliases, keys, clients
         self.errors: list[ConfigError] = []
-        self.doubts: list[Doubt] = []
+        self.warnings: list[KeyWarning] = []
         self._copies: dict[tuple[str, str], Properties] = {}
         """Configurations of the source connectors without errors, by source and target."""
 
@@ -125,7 +132,8 @@ class _Planning:
         return FlowPlan(source, target, copies, heartbeats, planned, worker)
 
     def _of_groups(self, source: str, target: str, settings: Settings) -> list[str]:
-        """Returns the connector that follows groups: stock's runs with checkpoints and offset syncs only."""
+        """Returns the connector that follows groups, or none. As with stock, checkpoints need offset syncs, unless
+        translation.evidence is timestamps."""
         by_syncs = settings.get(_EVIDENCE, Setting("", "")).value.strip() != "timestamps"
         no_syncs = _off(settings, names.EMIT_SYNCS, "true") and by_syncs
         if not no_syncs and not _off(settings, names.EMIT_CHECKPOINTS, "true"):
@@ -138,7 +146,7 @@ class _Planning:
                 f"{key} is false: {source}->{target} has no checkpoints, as in MirrorMaker; "
                 f"{source}->{target}.{_EVIDENCE} = timestamps gives them without offset syncs"
             )
-            self.doubts.append(Doubt(key, message))
+            self.warnings.append(KeyWarning(key, message))
         return []
 
     def _connector(self, name: str, source: str, target: str) -> ConnectorPlan:
@@ -152,7 +160,7 @@ class _Planning:
         return ConnectorPlan(name, kind.kind, config)
 
     def _settings(self, name: str, source: str, target: str) -> Settings:
-        """Returns what a connector is given, without what reaches nothing."""
+        """Returns a connector's settings: what stock hands to it, without the keys that are not passed on here."""
         settings = self._given(source, target, name)
         if name == _SOURCE and names.TASKS_MAX in settings:
             # Slices copy side by side as stock's tasks do; the connector itself has one task.
@@ -173,5 +181,5 @@ class _Planning:
 
 
 def _off(settings: Settings, key: str, default: str) -> bool:
-    """Whether a flag is false. One that is no flag counts as true, so that its connector says what is wrong."""
+    """Whether a setting is false. Any other text counts as true, so that its connector says what is wrong with it."""
     return settings.get(key, Setting(default, "")).value.strip().lower() == "false"

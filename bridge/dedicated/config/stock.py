@@ -1,5 +1,5 @@
-"""Stock's MirrorMakerConfig: what a cluster, a worker and the connectors of a flow get of a file, and what counts
-before what (stock §1.7).
+"""Stock's MirrorMakerConfig: which settings of a file a cluster, a worker and the connectors of a flow get, and which
+of them win (stock §1.7).
 
 Every setting is kept with the key of the file that it comes from, so that errors can name that one.
 """
@@ -22,7 +22,7 @@ _OF_WORKERS = (
     *("key.converter", "value.converter", "header.converter"),
     *("task", "worker", names.POLICY),
 )
-"""What workers get from the top level, by its beginning."""
+"""Workers get the top-level keys that begin with one of these."""
 
 
 class Setting(NamedTuple):
@@ -48,7 +48,7 @@ def is_true(text: str) -> bool:
 
 
 def cluster_pairs(file: File) -> list[tuple[str, str]]:
-    """Returns source and target of each flow that has a herder: it is enabled, or has heartbeats."""
+    """Returns source and target of each flow for which stock runs a herder: it is enabled, or emits heartbeats."""
     everywhere = file.get(names.EMIT_HEARTBEATS, "true")
     return [
         (source, target)
@@ -63,8 +63,8 @@ def cluster_pairs(file: File) -> list[tuple[str, str]]:
 
 
 def cluster_settings(file: File, cluster: str) -> Settings:
-    """Returns stock's `clusterProps`: the cluster's own, each property of clients for every role too, and the same of
-    the top level behind them."""
+    """Returns stock's `clusterProps`: the cluster's own settings, with each client property also under every role's
+    prefix; then, for what is not set yet, the client properties of the top level, likewise."""
     settings = _stripped(file, f"{cluster}.")
     top = {name: Setting(file[name], name) for name in names.CLIENT_NAMES if name in file}
     for given in (dict(settings), top):
@@ -111,7 +111,7 @@ def connector_settings(file: File, source: str, target: str, connector: str) -> 
 
 def on_side(side: str, key: str) -> str:
     """Returns the key of a connector that a cluster's key becomes."""
-    # Stock asks for the beginning alone, without a dot behind it.
+    # Stock only looks at how the key begins (admin, consumer, producer), and does not ask for a dot after it.
     return f"{side}.{key}" if key.startswith(ROLES) else f"{side}.cluster.{key}"
 
 

@@ -100,14 +100,14 @@ class AsyncAdminClient:
                     except KafkaException as error:
                         raise of_librdkafka(error.args[0], doing) from None
                 else:
-                    self._client = self._make()
+                    self._client = self.make_client()
             return self._client
 
     def _make_logged_in(self) -> AdminClient:
         obtain_first(self._settings)
-        return self._make()
+        return self.make_client()
 
-    def _make(self) -> AdminClient:
+    def make_client(self) -> AdminClient:
         return AdminClient(self._settings, logger=logging.getLogger("librdkafka"))
 
     async def _once(

@@ -111,7 +111,7 @@ class Fetcher:
         """When to look for the leader, in monotonic time."""
         self._leaderless_changed, self._completed_changed = asyncio.Event(), asyncio.Event()
         self._completed: list[CompletedFetch] = []
-        self._in_hand, self._max_bytes = 0, max_bytes
+        self.bytes_in_hand, self._max_bytes = 0, max_bytes
         self._tasks: set[asyncio.Task[None]] = set()
         self._fatal: BaseException | None = None
         self.errors: dict[TopicPartition, KafkaFailure] = {}
@@ -133,7 +133,7 @@ class Fetcher:
         names = {start.topic_id: tp.topic for tp, start in partitions.items()}
         self._topic_names = {} if "" in names else names
         self._leaderless = dict.fromkeys(partitions, 0.0)
-        self._completed, self._in_hand = [], 0
+        self._completed, self.bytes_in_hand = [], 0
         self._replicas.forget()
         self.errors.clear()
         self._leaderless_changed.set()
@@ -170,7 +170,7 @@ class Fetcher:
         if partition is None or not partition.in_hand:
             return
         full = self._room <= 0
-        self._in_hand -= partition.in_hand
+        self.bytes_in_hand -= partition.in_hand
         partition.in_hand, partition.offset = 0, next_offset
         if leader_epoch >= 0:
             partition.last_epoch = leader_epoch
@@ -185,7 +185,7 @@ class Fetcher:
         self._replicas.fail(tp)
         self._leaderless.pop(tp, None)
         self.errors.pop(tp, None)
-        self._in_hand -= self._partitions.pop(tp).in_hand
+        self.bytes_in_hand -= self._partitions.pop(tp).in_hand
         self._completed = [each for each in self._completed if each.tp != tp]
         self._wake(full)
 
@@ -216,7 +216,7 @@ class Fetcher:
     @property
     def _room(self) -> int:
         """Bytes that one broker may send now."""
-        return (self._max_bytes - self._in_hand) // max(1, len(self._brokers))
+        return (self._max_bytes - self.bytes_in_hand) // max(1, len(self._brokers))
 
     def _wake(self, full: bool) -> None:
         """Has all brokers fetched from again if it was `full`, and is no longer."""
@@ -262,7 +262,7 @@ class Fetcher:
             if data.records and partition.broker is not None:
                 partition.broker.hand_out(tp)
                 partition.by_name, partition.in_hand = partition.broker.by_name, len(data.records)
-                self._in_hand += partition.in_hand
+                self.bytes_in_hand += partition.in_hand
             ends = (data.high_watermark, data.last_stable, data.log_start)
             self._complete(CompletedFetch(tp, data.records, partition.offset, data.aborted, *ends))
 

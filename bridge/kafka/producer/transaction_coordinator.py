@@ -20,25 +20,27 @@ from bridge.model.values import TopicPartition
 T = TypeVar("T")
 
 TRANSACTION_TIMEOUT_MS = 15_000
-"""transaction.timeout.ms near by."""
+"""transaction.timeout.ms for a cluster near by, with a short round trip."""
 _MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
 _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 """Seconds: the first pause before a try and the longest."""
 _ROUND_TRIPS = 16
-"""For which a transaction gets more time: it takes some four beside those in which records are sent."""
+"""Round trips that are added to the timeout: a transaction takes some four, beside those in which records are sent."""
 _MOST_TIMEOUT_MS = 240_000
 """Well below the transaction.max.timeout.ms of brokers, 15 minutes by default."""
 
 
 def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> int:
-    """Returns transaction.timeout.ms for a cluster that is `round_trip` seconds away. An open transaction whose
-    producer has died hides what follows it from read_committed readers for so long: no longer than needed, then."""
+    """Returns transaction.timeout.ms for a cluster that is `round_trip` seconds away; `patience`: how many times as
+    long as usual a transaction may take. No longer than needed: until it ends, the open transaction of a producer that
+    has died hides what follows it from read_committed readers."""
     stretched = patience * (near_ms + _ROUND_TRIPS * 1000 * round_trip)
     return max(near_ms, min(_MOST_TIMEOUT_MS, int(stretched)))
 
 
 class Coordinator:
-    """Tries until there is a response or the time is up: each of these requests may be sent twice."""
+    """Sends the requests of one transactional id to its coordinator. Tries each until there is a response or the time
+    is up: each of them may be sent twice."""
 
     def __init__(self, client: NetworkClient, transactional_id: str) -> None:
         self._client = client
@@ -48,9 +50,9 @@ class Coordinator:
     async def init(
         self, timeout_ms: Callable[[], int], id_and_epoch: ProducerIdAndEpoch, within: float
     ) -> ProducerIdAndEpoch:
-        """A producer id and epoch. Aborts the id's open transaction, and fences its older holders: all of them, or
-        with the one that we had only if nobody has taken over meanwhile (else FENCED). `timeout_ms` is asked
-        once the coordinator is found, when the client knows how far away the cluster is."""
+        """Returns a new producer id and epoch; aborts the transactional id's open transaction and fences older holders.
+        With the id and epoch that we had, only if nobody has taken over meanwhile (else FENCED); without, in any case.
+        Calls `timeout_ms` once the coordinator is found: the client knows then how far away the cluster is."""
 
         def call() -> Call:
             return produce_requests.init_producer_id(self.transactional_id, timeout_ms(), id_and_epoch)
@@ -81,8 +83,8 @@ class Coordinator:
         await self._ask(call, read, doing, within)
 
     async def end(self, id_and_epoch: ProducerIdAndEpoch, within: float, *, commit: bool) -> None:
-        """Ends the transaction. To abort is right also when none was begun, and when one is being committed, which
-        `init` then waits for. Java's client ends a transaction, too, before it asks for a new epoch (KIP-360)."""
+        """Ends the transaction. An abort is also right when none was begun, and while one is being committed: `init`
+        then waits for that commit. Java's client ends a transaction, too, before it asks for a new epoch (KIP-360)."""
 
         def read(response: Reader) -> tuple[int, None]:
             code = produce_requests.read_ended_transaction(response)

@@ -64,7 +64,7 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
     spec = unpack_spec(first["spec"])
     jobs: AnyJobs | None = None
     supervisor, ended = Supervisor(spec), asyncio.Event()
-    writing = asyncio.create_task(_write_status(supervisor, output, ended))
+    writing = asyncio.create_task(write_status(supervisor, output, ended))
     try:
         listening = asyncio.create_task(_listen(reader, supervisor))
         jobs = await _started(spec, supervisor, listening)
@@ -151,7 +151,7 @@ async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
     supervisor.stop()
 
 
-async def _write_status(supervisor: Supervisor, output: int, ended: asyncio.Event) -> None:
+async def write_status(supervisor: Supervisor, output: int, ended: asyncio.Event) -> None:
     """Writes the status when it has changed, an empty message now and then, and the status once
     more at the end. Nobody else writes: lines would get mixed up."""
     last: PipelineStatus | None = None
@@ -176,7 +176,7 @@ async def _write_status(supervisor: Supervisor, output: int, ended: asyncio.Even
             await asyncio.wait_for(ended.wait(), TELL)
 
 
-async def _main(output: int) -> None:
+async def run_driver(output: int) -> None:
     reader = asyncio.StreamReader(limit=LONGEST)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
@@ -192,7 +192,7 @@ def main() -> None:
     submitting.leave_nothing_when_terminated()
     code = 0
     try:
-        asyncio.run(_main(output))
+        asyncio.run(run_driver(output))
     except SparkProblem as problem:
         log.error("%s: this driver process ends, and the next one starts Spark again", problem)
         code = 1

@@ -150,7 +150,7 @@ class Watcher:
         long ago they were asked for or not."""
         async with self._looking:
             self._news = False
-            await self._try("runs", Side.TARGET, self._read_runs())
+            await self._try("runs", Side.TARGET, self.read_runs())
             await self._try("gaps", Side.TARGET, self._read_gaps())
             await self._try("reports", Side.TARGET, self._read_reports())
             if ends or time.monotonic() - self._asked > ENDS_EVERY:
@@ -172,7 +172,7 @@ class Watcher:
         self._own_errors.pop(what, None)
         _AWAY.succeeded(cluster, what)
 
-    async def _read_runs(self) -> None:
+    async def read_runs(self) -> None:
         await self._read(self._runs, self._run)
 
     def _run(self, record: LogRecord) -> None:

@@ -48,7 +48,7 @@ _LOOK, _FOLLOW = 0.02, 0.1
 class Supervisor:
     def __init__(self, spec: PipelineSpec) -> None:
         self._spec = spec
-        self._assigned: list[Copied] | None = None
+        self.assigned: list[Copied] | None = None
         self._stop = False
         self._job: Future[list[str]] | None = None
         self._layout = LayoutRecord(0, 0)
@@ -73,8 +73,8 @@ class Supervisor:
 
     def assign(self, partitions: Sequence[Copied]) -> None:
         # Another list means another layout: it is compared here once, and not at every look.
-        if (assigned := list(partitions)) != self._assigned:
-            self._assigned = assigned
+        if (assigned := list(partitions)) != self.assigned:
+            self.assigned = assigned
 
     def stop(self) -> None:
         self._stop = True
@@ -166,17 +166,17 @@ class Supervisor:
     async def _one_layout(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
         """Makes a layout of the assigned partitions, and follows its job to the end. Raises KafkaFailure, and whatever
         the job broke with."""
-        await self._until(lambda: self._stop or bool(self._assigned) or self._job is not None, None)
+        await self._until(lambda: self._stop or bool(self.assigned) or self._job is not None, None)
         if self._stop:
             return
-        assigned = self._assigned
+        assigned = self.assigned
         assert assigned is not None
         slices = await self._make(jobs, source, target, assigned)
         watcher = self._watcher
         assert watcher is not None
 
         def changed() -> bool:
-            return self._stop or self._assigned is not assigned or watcher.rights.changed
+            return self._stop or self.assigned is not assigned or watcher.rights.changed
 
         if not slices:
             self._state, self._errors = PipelineState.COPYING, []
@@ -200,7 +200,7 @@ class Supervisor:
                 await self._write(self._layout)
         while True:
             await self._followed(over, slices)
-            if job.done() or self._stop or self._assigned is assigned:
+            if job.done() or self._stop or self.assigned is assigned:
                 break
             joined = await self._join(jobs, source, target, slices)
             if joined is None:
@@ -213,7 +213,7 @@ class Supervisor:
         if watcher.ended and not self._over():
             self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
-            await self._assign_current_ids(watcher)
+            await self.assign_current_ids(watcher)
         if job.done():
             self._job = None
             ends = job.result()
@@ -230,7 +230,7 @@ class Supervisor:
         partitions pause nothing. Returns what is copied then, None where that needs a new layout: something that is
         copied is no longer wanted, slots are free, or what is new shares something with the rest. Raises KafkaFailure
         and CopyTaken."""
-        spec, watcher, assigned = self._spec, self._watcher, self._assigned or []
+        spec, watcher, assigned = self._spec, self._watcher, self.assigned or []
         assert watcher is not None
         alone = not (spec.until_caught_up or spec.transforms or self._layout.rates) and self._layout.copied
         if not alone or watcher.rights.denied or watcher.rights.changed or len(slices) < jobs.slots:
@@ -264,12 +264,12 @@ class Supervisor:
         log.info("layout %d: %d partitions added", self._layout.layout, len(new))
         return assigned
 
-    async def _assign_current_ids(self, watcher: Watcher) -> None:
+    async def assign_current_ids(self, watcher: Watcher) -> None:
         """Raises KafkaFailure."""
-        assigned = self._assigned
+        assigned = self.assigned
         current = await watcher.with_current_ids(assigned or [])
-        if self._assigned is assigned:  # what was assigned meanwhile has ids of its own
-            self._assigned = current
+        if self.assigned is assigned:  # what was assigned meanwhile has ids of its own
+            self.assigned = current
 
     async def _make(
         self, jobs: Jobs, source: NetworkClient, target: NetworkClient, partitions: Sequence[Copied]

@@ -141,8 +141,8 @@ class Copier:
                     reported = True
                     await settled()
                 if self._clock.due():
-                    await self._commit()
-        await self._commit()
+                    await self.commit()
+        await self.commit()
 
     def _pace(self) -> None:
         """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
@@ -175,7 +175,7 @@ class Copier:
         self._ends = opened.ends
         self._set_positions(opened)
         if self._open:
-            await self._commit()
+            await self.commit()
         self._lost = set(self._seen.target_ends)
         self._seen.clear()
         topics = sorted({each.target_topic for each in self._copies})
@@ -214,7 +214,7 @@ class Copier:
         elif self._opening.done():
             joined, self._opening = self._opening.result(), None
             self._add_joined(joined)
-            await self._commit()
+            await self.commit()
             self._pace()
             self._fetcher.add(self._fetch_positions(joined.opened.starts))
 
@@ -259,7 +259,7 @@ class Copier:
         due, and what stands before a record that stops the copy in any case. A commit would part a record that is left
         out from its neighbours, which are one entry of the ledger with it."""
         if step.gap is not None and self._spec.fail_on_refused_record:
-            await self._commit()
+            await self.commit()
             raise PolicySaysFail(step.failure)
         if step.gap is not None:
             self._part(self._copied[tp]).leave_out(step.gap)
@@ -269,7 +269,7 @@ class Copier:
         self._move_to(tp, step.end)
         late = self._clock.due() if step.gap is None else self._clock.overdue()
         if late:
-            await self._commit()
+            await self.commit()
 
     async def _send(self, copied: Copied, chunk: Chunk) -> None:
         """Sends a batch when the target has room; commits first if this transaction has lasted too long by then. What
@@ -281,7 +281,7 @@ class Copier:
             self._go_on_unless_ending()
             await self._answered(self._unanswered.popleft())
         if self._clock.overdue() and not self._mid_record:
-            await self._commit()
+            await self.commit()
             self._clock.backlog = True
         if not self._clock.began:
             while throttled := self._producer.throttled:
@@ -304,7 +304,7 @@ class Copier:
         while wait := bucket.wait(time.monotonic()):
             self._go_on_unless_ending()
             if self._clock.due() and not self._mid_record:
-                await self._commit()
+                await self.commit()
                 self._clock.backlog = True
             await asyncio.sleep(min(wait, _LOOK, max(_SOON, self._clock.patience())))
 
@@ -339,7 +339,7 @@ class Copier:
 
     # -- committing ------------------------------------------------------------------------------------------------
 
-    async def _commit(self) -> None:
+    async def commit(self) -> None:
         """Commits what is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
         if not self._open:
             return

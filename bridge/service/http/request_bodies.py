@@ -53,7 +53,7 @@ def read(model: type[M], long_list: str | None = None) -> Callable[[Request], Aw
         if in_parts is not None:
             return await in_parts.read(data)
         async with _turn(len(data)):
-            _check_parsed(data)
+            check_parsed(data)
             try:
                 return model.model_validate_json(data, strict=True)
             except ValidationError as error:
@@ -93,7 +93,7 @@ class _InParts(Generic[M]):
             body = LongList(data.decode(), self._key)
             for part in body.parts():
                 async with _turn(len(data)):
-                    _check_parsed(part.encode())
+                    check_parsed(part.encode())
                     try:
                         items += self._items.validate_json(part or "[]", strict=True)
                     except ValidationError as error:
@@ -103,7 +103,7 @@ class _InParts(Generic[M]):
                         items += self._items_as_they_are(part, len(items))
             rest = body.rest.encode()
             async with _turn(len(rest)):
-                _check_parsed(rest)
+                check_parsed(rest)
                 message = self._model.model_validate_json(rest, strict=True)
         except ValidationError as error:
             failed += error.error_count()
@@ -131,7 +131,7 @@ def accepts(model: type[Message]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _check_parsed(data: bytes) -> None:
+def check_parsed(data: bytes) -> None:
     """Checks what is parsed in one go. Raises TooLarge."""
     if len(data) <= MOST_TEXTS:
         return

@@ -1,7 +1,8 @@
-"""Limits slow clients of uvicorn's HTTP/1.1, and answers with our error body where there is no request
-yet.
+"""Limits slow clients of uvicorn's HTTP/1.1, and sends our error body itself where no complete request has arrived.
 
-    idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
+    idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle
+
+A new connection begins at head. idle, head and body have a timeout each; the service may take any time to answer.
 """
 
 from __future__ import annotations
@@ -127,5 +128,5 @@ class Http11(H11Protocol):
 
 
 def limited(limits: ConnectionLimits) -> type[Http11]:
-    """The protocol of one server."""
+    """Returns the protocol class of one server, with its limits."""
     return type("LimitedHttp11", (Http11,), {"limits": limits})

@@ -34,7 +34,7 @@ _COUNTERS = {
 _GAUGES = {
     "record_rate": ("record_rate", "Records copied per second"),
     "byte_rate": ("byte_rate", "Bytes copied per second"),
-    "record_age_ms": ("record_age_ms", "Age of the last records when they were committed"),
+    "record_age_ms": ("record_age_ms", "Age of the last records when they were fetched"),
     "replication_latency_ms": (
         "replication_latency_ms",
         "From the timestamp of the last records until they were committed on the target",

@@ -1,7 +1,7 @@
-"""Keeps how far source partitions are copied, for the task of a sink connector, which has Connect commit it.
+"""Keeps how far source partitions are copied: a sink connector's task polls for it and has Connect commit it.
 
-Only what a driver that still runs has reported counts: while none runs, an operator may reset where copying goes on.
-Positions wait for a session that has polled for them; an answer is repeated until the next poll names it.
+Keeps only what a driver that still runs has reported: while none runs, an operator may reset where copying goes on.
+Positions wait for a session that has polled for them; an answer is repeated until a poll names its number.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class CopyPositions:
             self._reader.waiting[tp] = position
 
     def left(self, tp: _Partition) -> None:
-        """A partition is copied no more."""
+        """Forgets a partition that is copied no more."""
         self.known.pop(tp, None)
         if self._reader is not None:
             self._reader.waiting.pop(tp, None)
 
     def clear(self) -> None:
-        """No driver runs."""
+        """Forgets all positions: no driver runs, or a report of all partitions follows."""
         self.known.clear()
         if self._reader is not None:
             self._reader.waiting.clear()
@@ -70,7 +70,7 @@ class CopyPositions:
             self._reader = _Reader(NumberedAnswers(session), dict(self.known))
 
     @property
-    def overdue(self) -> bool:
+    def fills_an_answer(self) -> bool:
         """Whether more waits than one answer holds."""
         return self._reader is not None and len(self._reader.waiting) > MOST
 

@@ -113,7 +113,7 @@ class CopySamples:
                 self._reader.waiting[TopicPartition(*tp)] = CopySample(*tp, row[target_at])
 
     @property
-    def overdue(self) -> bool:
+    def fills_an_answer(self) -> bool:
         """Whether more waits than one answer holds."""
         return self._reader is not None and len(self._reader.waiting) > MOST
 

@@ -21,8 +21,8 @@ YIELD_EVERY = 100
 
 
 class Traffic(NamedTuple):
-    """Counts the records of one connector. `oldest_waiting_ms`: age of the record that waits longest; `written`: since
-    the service started."""
+    """How many records of one connector wait, are in flight and were written. `oldest_waiting_ms`: age of the record
+    that waits longest; `written`: since the service started."""
 
     waiting: int
     in_flight: int
@@ -43,7 +43,8 @@ class _Written:
 
 
 class Deliveries:
-    """The records of all connectors. `now_ms` is the wall clock, as the records' timestamps are."""
+    """Delivers the records of all connectors, and counts those that were written. `now_ms`: the wall clock, as the
+    records' timestamps are."""
 
     def __init__(
         self,
@@ -73,8 +74,8 @@ class Deliveries:
         )
 
     async def acked(self, name: str, task: int, session: str, entries: Iterable[dict[str, Any]]) -> None:
-        """Ends the records that Connect has written. Skips entries that match no record in flight: the shim repeats
-        entries when an answer got lost, and other versions may send more."""
+        """Takes records that Connect has written out of flight, and counts them. Skips entries that match no record in
+        flight: the shim repeats entries when an answer got lost, and other versions may send more."""
         now = self._now_ms()
         for number, entry in enumerate(entries):
             if number % YIELD_EVERY == YIELD_EVERY - 1:

@@ -212,13 +212,13 @@ class Outbox:
         return queue.ack(partition, timestamp) if queue is not None and queue.session == session else None
 
     def counts(self, name: str) -> Counts:
-        """Counts waiting records, and source partitions with records in flight."""
+        """Counts waiting records, and records in flight."""
         connector = self._connectors.get(name)
         tasks = list(connector.tasks.values()) if connector is not None else []
         waiting = [queue for task in tasks for queue in (task.redelivery, task.waiting) if queue]
         return Counts(
             sum(len(queue) for queue in waiting),
-            sum(len(task.in_flight) for task in tasks),
+            sum(len(records) for task in tasks for records in task.in_flight.values()),
             min((next(iter(queue.values()))[WAITING_SINCE] for queue in waiting), default=None),
         )
 

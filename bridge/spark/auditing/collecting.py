@@ -69,7 +69,7 @@ def collect(options: AuditOptions) -> Collected:
             NetworkClient(client_settings(side, options.props).raw) for side in (Side.SOURCE, Side.TARGET)
         ]
         try:
-            return await _Collection(options, *clients).collected()
+            return await AuditCollection(options, *clients).collected()
         finally:
             for client in clients:
                 await client.close()
@@ -79,10 +79,10 @@ def collect(options: AuditOptions) -> Collected:
     return asyncio.run(patiently(once, PATIENCE))
 
 
-class _Collection:
+class AuditCollection:
     def __init__(self, options: AuditOptions, source: NetworkClient, target: NetworkClient) -> None:
         self._options, self._source, self._target = options, source, target
-        self._result = Collected()
+        self.result = Collected()
 
     async def collected(self) -> Collected:
         names = await self._topics()
@@ -91,10 +91,14 @@ class _Collection:
         copies = [each for each in copies if each.source.topic in rules]
         # The target first, then the runs, then the source: runs tell of all copies that the target has by now, and the
         # source has the originals of all of them.
-        there = await self._bounds(self._target, [each.target for each in copies], committed_only=True)
+        there = await self.readable_bounds(
+            self._target, [each.target for each in copies], committed_only=True
+        )
         runs = await self._runs()
         committed = self._options.source.committed_only
-        here = await self._bounds(self._source, [each.source for each in copies], committed_only=committed)
+        here = await self.readable_bounds(
+            self._source, [each.source for each in copies], committed_only=committed
+        )
         copies = [each for each in copies if each.source in here and each.target in there]
         wanted = await self._wanted(
             self._source, {each.source: here[each.source] for each in copies}, committed
@@ -124,8 +128,8 @@ class _Collection:
         for each in await self._divided(logs, rules, sizes):
             self._add(each, rules[each.sides.source.topic], sizes)
         if self._options.sample is not None:
-            self._result.work = _share(self._result.work, self._options.sample)
-        return self._result
+            self.result.work = share_of(self.result.work, self._options.sample)
+        return self.result
 
     async def _divided(
         self, logs: Sequence[Logs], rules: Mapping[str, Rules], sizes: Mapping[TopicPartition, float]
@@ -153,10 +157,11 @@ class _Collection:
         size = _size(logs, sizes)
         compacted = rules.source_compacted or rules.target_compacted
         plan = planned(logs, max(1, int(self._stretch_bytes / size)), whole_partition=compacted)
-        report = PartitionResult(logs.sides.source, logs.sides.target, bool(logs.runs))
-        report.findings.not_compared = plan.left
-        self._result.partitions.append(report)
-        self._result.work += (
+        held = sum(each.end - each.start for each in (logs.source, logs.target))
+        report = PartitionResult(logs.sides.source, logs.sides.target, bool(logs.runs), offsets=held)
+        report.findings.not_compared = plan.not_compared
+        self.result.partitions.append(report)
+        self.result.work += (
             Work(each, rules, int((each.source.size + each.target.size) * size)) for each in plan.stretches
         )
 
@@ -170,7 +175,7 @@ class _Collection:
         chosen = [name for name in listed if name not in _KAFKAS_OWN and options.chosen(name)]
         for name in options.topics:
             if name in listed and name not in chosen:
-                self._result.failures.append(f"topic {name} is not one that the configuration replicates")
+                self.result.failures.append(f"topic {name} is not one that the configuration replicates")
         return {name: options.source.remote(name) for name in sorted(chosen)}
 
     async def _pairs(self, names: Mapping[str, str]) -> tuple[list[LogPair], Mapping[str, TopicMetadata]]:
@@ -180,9 +185,10 @@ class _Collection:
         pairs = list[LogPair]()
         for name, meta in kept.items():
             remote = targets[names[name]]
+            await self._verify_no_more(name, meta, names[name], remote)
             for number in sorted(meta.partitions):
                 if number not in remote.partitions:
-                    self._result.failures.append(f"topic {names[name]} has no partition {number}")
+                    self.result.failures.append(f"topic {names[name]} has no partition {number}")
                     continue
                 pairs.append(
                     LogPair(
@@ -194,6 +200,20 @@ class _Collection:
                 )
         return pairs, kept
 
+    async def _verify_no_more(
+        self, name: str, meta: TopicMetadata, remote_name: str, remote: TopicMetadata
+    ) -> None:
+        """Reports records in partitions that only the target has: they are nobody's copies."""
+        numbers = sorted(remote.partitions.keys() - meta.partitions.keys())
+        more = [TopicPartition(remote_name, number) for number in numbers]
+        logs = await self.readable_bounds(self._target, more, committed_only=True) if more else {}
+        self.result.failures += [
+            f"partition {tp.partition} of topic {tp.topic} has offsets from {log.start} to {log.end}, and topic {name} "
+            "has no such partition: its records are no copies"
+            for tp, log in logs.items()
+            if log.start < log.end
+        ]
+
     async def _described(
         self, client: NetworkClient, side: str, names: Collection[str]
     ) -> dict[str, TopicMetadata]:
@@ -204,9 +224,9 @@ class _Collection:
             if failed is None:
                 there[name] = meta
             elif failed.fault is KafkaFault.UNKNOWN_TOPIC:
-                self._result.failures.append(f"there is no topic {name} on the {side} cluster")
+                self.result.failures.append(f"there is no topic {name} on the {side} cluster")
             else:
-                self._result.failures.append(f"{side} cluster: {failed}")
+                self.result.failures.append(f"{side} cluster: {failed}")
         return there
 
     async def _rules(self, names: Mapping[str, str]) -> dict[str, Rules]:
@@ -221,7 +241,7 @@ class _Collection:
                     text = (
                         f"{side} cluster: {configs}: whether compaction may have taken records is not known"
                     )
-                    self._result.failures.append(text)
+                    self.result.failures.append(text)
                 else:
                     both.append(configs)
             if len(both) < 2:
@@ -237,7 +257,7 @@ class _Collection:
             )
         return rules
 
-    async def _bounds(
+    async def readable_bounds(
         self, client: NetworkClient, tps: Sequence[TopicPartition], *, committed_only: bool
     ) -> dict[TopicPartition, Bounds]:
         logs = dict[TopicPartition, Bounds]()
@@ -250,7 +270,7 @@ class _Collection:
             if time.monotonic() > until:
                 # One partition without a leader keeps nobody from the others.
                 left = []
-            self._result.failures += [str(failure) for tp, failure in failed.items() if tp not in left]
+            self.result.failures += [str(failure) for tp, failure in failed.items() if tp not in left]
             if left:
                 await asyncio.sleep(PAUSE_SECONDS)
                 await client.metadata(sorted({tp.topic for tp in left}))
@@ -269,7 +289,7 @@ class _Collection:
         errors: list[SchemaError] = []
         runs = read_runs(await read_committed(self._target, topic), errors)
         if errors:
-            self._result.failures.append(f"{len(errors)} record(s) of {topic} can't be read: {errors[0]}")
+            self.result.failures.append(f"{len(errors)} record(s) of {topic} can't be read: {errors[0]}")
         return runs
 
     async def _wanted(
@@ -318,7 +338,7 @@ def _is_name(text: str) -> bool:
     return all(each.isalnum() or each in "._-" for each in text)
 
 
-def _share(work: Sequence[Work], share: float) -> list[Work]:
+def share_of(work: Sequence[Work], share: float) -> list[Work]:
     """The same share of the same stretches each time, and one at least."""
     numbers = [zlib.crc32(repr(each.stretch[:3]).encode()) / 2**32 for each in work]
     chosen = [each for number, each in zip(numbers, work, strict=True) if number < share]

@@ -9,6 +9,7 @@ from bridge.audit.report import AuditReport, AuditVerdict
 from bridge.audit.rows import DIFFERENCES, SUMMARY, difference_rows, schema, summary_rows
 from bridge.spark.auditing.options import LISTED, read_options
 from bridge.spark.auditing.running import audited
+from bridge.spark.rejected import SourceRejected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,8 @@ def audit(
     its key `topics`, all of the connector's if not given. `since`, `until`: ISO 8601. `sample`: the share that is
     compared. `listed`: differences of a stretch of some 32 MB that are listed; all are counted. Raises ConfigRejected
     with all that is wrong, and KafkaFailure where a cluster does not answer."""
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        raise SourceRejected("audit() needs a classic Spark session; this one is of Spark Connect")
     options = read_options(
         config, topics=topics, since=since, until=until, sample=sample, window=window, listed=listed
     )

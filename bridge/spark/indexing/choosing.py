@@ -32,8 +32,8 @@ async def choose(
 ) -> ChosenTopics:
     """Chooses the topics to index. `remote`: the target topic of each topic that is mirrored, None for others. `named`:
     topics that the source may hide from who may not describe them; they are asked for by name. `layouts`: None where no
-    connector has ever claimed a copy. Topics that the target does not have are not mirrored yet. Raises
-    KafkaFailure."""
+    connector has ever claimed a copy. Topics that the target does not have are not mirrored yet, and refused only where
+    they are named. Raises KafkaFailure."""
     names = {*await source.topic_names(), *named}
     remotes = {name: to for name in names if (to := remote(name)) is not None}
     here = await source.topics(list(remotes))
@@ -43,10 +43,10 @@ async def choose(
     refused: list[str] = []
     for name, to in sorted(remotes.items()):
         original, copy = here[name], there[to]
-        if any(
-            isinstance(each, KafkaFailure) and each.fault is KafkaFault.UNKNOWN_TOPIC
-            for each in (original, copy)
-        ):
+        if _is_missing(original) or _is_missing(copy):
+            if name in named:
+                side = f"{name} on the source" if _is_missing(original) else f"{to} on the target"
+                refused.append(f"{name}: there is no topic {side}")
             continue
         if isinstance(original, KafkaFailure) or isinstance(copy, KafkaFailure):
             refused.append(f"{name}: {original if isinstance(original, KafkaFailure) else copy}")
@@ -59,6 +59,10 @@ async def choose(
         else:
             refused.append(f"{name}: {why}")
     return ChosenTopics(copies, refused)
+
+
+def _is_missing(topic: TopicInfo | KafkaFailure) -> bool:
+    return isinstance(topic, KafkaFailure) and topic.fault is KafkaFault.UNKNOWN_TOPIC
 
 
 def _copies(original: TopicInfo, copy: TopicInfo) -> list[Copied]:

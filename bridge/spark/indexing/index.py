@@ -108,7 +108,7 @@ class Index:
 
     async def run(self, jobs: PairJobs, pace: Pace | None, tell: Callable[[Index], None]) -> None:
         """Indexes what there is; with `pace` again and again, until that is over. `tell`: called after each pass.
-        Raises KafkaFailure, where one follows only what does not pass, OperationRefused and JobFailed."""
+        Raises KafkaFailure, where one follows only what does not pass, OperationRefused and IndexJobFailed."""
         clusters = KafkaClusters()
         source = clusters.open(Side.SOURCE, self.spec.props)
         target = clusters.open(Side.TARGET, self.spec.props)
@@ -201,7 +201,9 @@ class Index:
         await self._commit(results, client, leader)
         for row, part in results:
             row.at, row.more, row.error = part.end, part.more and not part.error, part.error
-            row.source_end, row.found = part.source_end, row.found + part.records
+            row.found += part.records
+            if not part.error:
+                row.source_end = part.source_end
 
     def _task(self, row: IndexProgress) -> PairTask:
         known = row.last if row.at is not None else None

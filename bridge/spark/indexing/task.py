@@ -25,9 +25,9 @@ STEPS = 16
 
 
 class PairTask(NamedTuple):
-    """A part of two logs to pair. `begin`: where the part begins that is not paired yet, None for the logs' beginning.
-    `last`: the newest pair that is known, which has to be true now. `committed_only`: the mirror copies committed data
-    only."""
+    """A part of two logs to pair. `begin`: from where on nothing is paired yet, None for the logs' beginning. `last`:
+    the newest known pair; where it no longer holds, the task begins at the logs' beginning. `committed_only`: the
+    mirror copies committed data only."""
 
     copied: Copied
     begin: Edge | None
@@ -38,13 +38,11 @@ class PairTask(NamedTuple):
 
 class PairedPart(NamedTuple):
     """The pairs of a part. `segments`: what was found, in the order of both logs. `end`: where the next part begins.
-    `more`: it may find something now. `again`: what was known is not true any more, and `segments` begin anew. `error`:
-    of a cluster."""
+    `more`: the next part may find something now. `error`: why a cluster could not be read; empty for none."""
 
     segments: list[Segment]
     end: Edge | None
     more: bool
-    again: bool
     target_start: int
     source_end: int
     records: int
@@ -61,7 +59,7 @@ async def _pair_part(task: PairTask) -> PairedPart:
         logs = _Logs(clusters.open(Side.SOURCE, task.props), clusters.open(Side.TARGET, task.props), task)
         return await logs.paired()
     except KafkaFailure as failure:
-        return PairedPart([], task.begin, False, False, 0, 0, 0, str(failure))
+        return PairedPart([], task.begin, False, 0, 0, 0, str(failure))
     finally:
         await clusters.close()
 
@@ -95,10 +93,10 @@ class _Logs:
             if not more:
                 break
         records = sum(each.count for each in segments)
-        return PairedPart(segments, end, more, again, target.start, source.end, records)
+        return PairedPart(segments, end, more, target.start, source.end, records)
 
     async def _untrue(self, last: tuple[int, int], source: LogBounds, target: LogBounds) -> bool:
-        """Whether the newest pair is none in the logs that are there now."""
+        """Whether the newest known pair no longer holds: a log ends before it, or the two records differ."""
         if last[0] >= source.end or last[1] >= target.end:
             return True
         same = await self._drive(are_copies(*last, source, target, PartitionMemory()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bridge.model.values import CopyId, Side
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable
@@ -23,18 +21,9 @@ class FollowedRuns:
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
         timeout_ms = options.admin_timeout_ms
-        self._log = TopicFollower(
+        self.log = TopicFollower(
             Side.TARGET, tail, decode_change, self._apply, self._restart, timeout_ms, optional=True
         )
-
-    @property
-    def unreadable(self) -> Mapping[str, int]:
-        return self._log.unreadable
-
-    @property
-    def remark(self) -> str | None:
-        """Why the topic can't be read now."""
-        return self._log.remark
 
     @property
     def remembered(self) -> int:
@@ -43,7 +32,7 @@ class FollowedRuns:
 
     async def follow(self) -> None:
         """Raises ClusterAway."""
-        await self._log.follow()
+        await self.log.follow()
 
     def of(self, copy: CopyId) -> ConsistentRuns:
         """Returns the runs of a copy."""

@@ -231,6 +231,20 @@ def test_the_newest_of_a_key_is_missing_from_a_compacted_copy(by_runs: bool) -> 
     assert shown(found) == [(DifferenceKind.MISSING, 4, None)]
 
 
+@pytest.mark.parametrize("by_runs", [True, False])
+@pytest.mark.parametrize("on_target", [True, False])
+def test_compaction_takes_a_tombstone_after_all_of_its_key(by_runs: bool, on_target: bool) -> None:
+    """A deletion that is on one side only, where the other still has a value, makes them different."""
+    rows: list[Row] = [(0, 0, 10, 1, 0), (1, 0, 11, 2, 0), (2, 0, 12, 1, 1)]
+    rules = RULES._replace(source_compacted=not on_target, target_compacted=on_target)
+    for left, lost in ((rows[:2], True), (rows[1:2], False)):
+        sides = (rows, list(left)) if on_target else (list(left), rows)
+        found = Logs(*sides, [(0, 0, 3, 0)]).compare(by_runs=by_runs, rules=rules)
+        kind = DifferenceKind.MISSING if on_target else DifferenceKind.EXTRA
+        offsets = (2, None) if on_target else (None, 2)
+        assert shown(found) == ([(kind, *offsets)] if lost else [])
+
+
 def test_windows_have_counts_of_their_own() -> None:
     rows: list[Row] = [(offset, offset * HOUR // 2, 10 + offset, 0, 0) for offset in range(4)]
     found = Logs(rows, rows[:3], [(0, 0, 4, 0)]).compare(by_runs=True)

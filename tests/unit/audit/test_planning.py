@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bridge.audit.comparison import compared
 from bridge.audit.differences import DifferenceKind, NotCompared
 from bridge.audit.planning import AuditPlan, Logs, planned
-from bridge.audit.report import PartitionResult, put_together
+from bridge.audit.report import AuditVerdict, PartitionResult, put_together
 from bridge.audit.sequences import Numbers, between
 from bridge.audit.stretches import LogPair, Offsets, Rules
 from bridge.model.values import Bounds, TopicPartition
@@ -88,7 +88,7 @@ def worlds(draw: st.DrawFn) -> World:
 def outcome(world: World, logs: Logs, each: int) -> tuple[PartitionResult, AuditPlan]:
     plan = planned(logs, each)
     report = PartitionResult(SIDES.source, SIDES.target, True)
-    report.findings.not_compared = dict(plan.left)
+    report.findings.not_compared = dict(plan.not_compared)
     here, there = world.here(), world.there()
     found = [
         (
@@ -202,6 +202,7 @@ def test_what_went_through_transforms_is_not_compared() -> None:
     world = World([(up, up) for up in range(5)], [run], Bounds(0, 5), Bounds(0, 6))
     report, plan = outcome(world, world.logs(), 100)
     assert (plan.stretches, report.findings.not_compared) == ([], {NotCompared.TRANSFORMED: 5})
+    assert report.verdict is AuditVerdict.NOT_KNOWN
 
 
 def test_copies_before_our_first_run_are_compared_by_content() -> None:

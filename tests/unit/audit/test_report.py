@@ -57,6 +57,21 @@ def test_what_can_not_be_compared_is_never_equal() -> None:
     assert AuditReport([equal, both], [], HOUR).verdict is AuditVerdict.DIFFERENT
 
 
+def test_a_mirror_of_which_no_record_was_compared_is_not_known() -> None:
+    """All of it is lag, or outside of the times that were asked for. Two empty logs are equal."""
+    lag = Findings()
+    lag.leave(NotCompared.NOT_COPIED_YET, 7)
+    behind = PartitionResult(SIDES.source, SIDES.target, False, lag, offsets=7)
+    empty = PartitionResult(SIDES.source, SIDES.target, False)
+    for partitions, verdict in (
+        ([behind], AuditVerdict.NOT_KNOWN),
+        ([empty], AuditVerdict.EQUAL),
+        ([behind, report(found())], AuditVerdict.EQUAL),
+        ([], AuditVerdict.NOT_KNOWN),
+    ):
+        assert AuditReport(partitions, [], HOUR).verdict is verdict, partitions
+
+
 def test_a_copy_in_another_stretch_is_out_of_order() -> None:
     part = report(
         found(Difference(DifferenceKind.MISSING, 7, None, 5, 8, digest=42)),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
+from pyspark.sql.connect import session as connect
 from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
@@ -25,8 +26,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.local import eventually
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver import submitting
-from bridge.spark.auditing import running, session
+from bridge.spark.auditing import frames, running, session
 from bridge.spark.auditing.options import AuditOptions
+from bridge.spark.rejected import SourceRejected
 from tests.unit.pipeline.driver.test_connect_jobs import unused_port
 
 CONFIG = {
@@ -129,7 +131,9 @@ def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[.
     done = run(tmp_path, "--output", str(tmp_path / "found.json"))
     assert done.exit_code == 1
     assert done.stdout.count("missing") == audit.SHOWN
-    assert "10 more difference(s); --output FOLDER.parquet lists all" in done.stderr
+    assert (
+        "10 more difference(s) are not shown; --output FILE.json or FOLDER.parquet lists them" in done.stderr
+    )
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["verdict"], len(found["differences"])) == ("different", 30)
     done = run(tmp_path, "--json")
@@ -153,7 +157,10 @@ def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., No
         ("none/found.parquet", ": there is no folder "),
         ("folder.json", " is a folder: give the name of a file"),
         ("file.parquet", " is a file, and .parquet is written as a folder: "),
-        ("kept.parquet", " holds more than an audit (precious): give another name, or remove it"),
+        (
+            "kept.parquet",
+            " holds more than an audit (precious), and is not replaced: give another name",
+        ),
         ("sealed/found.json", ": can't write into "),
         ("sealed/found.parquet", ": can't write into "),
     ],
@@ -164,7 +171,7 @@ def test_what_can_not_be_written_ends_the_command_before_the_audit(
     def audited(*_: object) -> AuditReport:
         raise AssertionError("it compares, and nobody will see the result")
 
-    monkeypatch.setattr(audit, "_audited", audited)
+    monkeypatch.setattr(audit, "run_audit", audited)
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "file.parquet").touch()
     (tmp_path / "kept.parquet").mkdir()
@@ -239,6 +246,27 @@ def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.
     )
 
 
+def test_translate_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.commands.translate.find_spec", lambda name: None)
+    options = ("--input", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv"))
+    done = run(tmp_path, *options, command="translate")
+    line = "mirror-bridge: this needs pyarrow, which is not installed: pip install pyarrow\n"
+    assert (done.exit_code, done.stderr) == (2, line)
+
+
+@pytest.mark.parametrize("command", ["audit", "index"])
+def test_spark_connect_is_for_copying(tmp_path: Path, command: str) -> None:
+    done = run(tmp_path, command=command, spark_remote="sc://127.0.0.1")
+    line = "this runs in a Spark of its own: spark.remote is for copying; give spark.master, or leave it out"
+    assert (done.exit_code, line in done.stderr) == (2, True)
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    session = connect.SparkSession.__new__(connect.SparkSession)
+    with pytest.raises(SourceRejected, match="needs a classic Spark session"):
+        frames.audit(session, {})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("command", "status"), [("audit", 2), ("index", 1)])
 def test_a_spark_that_does_not_start_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: int
@@ -285,7 +313,7 @@ def test_a_terminal_shows_how_many_tasks_are_done(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     seen = list[str]()
     monkeypatch.setattr(Progress, "update", lambda self, task, **what: seen.append(repr(what)))
-    with audit._progress(Context()) as started:
+    with audit.progress_bar(Context()) as started:
         started(7)
         eventually(lambda: "{'completed': 3}" in seen, 60, what="the tasks that are done are shown")
     assert "{'total': 7}" in seen

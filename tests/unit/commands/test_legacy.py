@@ -32,7 +32,7 @@ from bridge.model.copying import Copied, Progress
 from bridge.model.values import Committed, GroupState, TopicPartition
 from bridge.pipeline.slices.refusals import Refused
 from connectors.source.connector import KIND
-from connectors.source.take_over import _start
+from connectors.source.take_over import start_position
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
 
 OPTIONS = LegacyOptions("orders", None, 1, "true", None, None, None, None, new_consumer=False)
@@ -325,7 +325,7 @@ def test_copying_goes_on_where_the_group_has_come_to_and_commits_for_it() -> Non
             {"cluster": "A", "topic": "orders", "partition": number} for number in range(3)
         ]
         stored = await offsets.stored_offsets(expected)
-        assert [_start(each) for each in stored] == [0, 7, None]
+        assert [start_position(each) for each in stored] == [0, 7, None]
         offsets.rows = {TP: Progress("orders", 0, "orders", 5)}
         await offsets.finish()
 

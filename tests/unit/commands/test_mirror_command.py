@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bridge.cli import app
-from bridge.commands.mirror import _named
+from bridge.commands.mirror import named_clusters
 
 FILE = """
 clusters = A, B
@@ -75,7 +75,7 @@ def test_settings_are_those_of_serve(tmp_path: Path) -> None:
 def test_clusters_as_stocks_flag_takes_them(
     option: list[str] | None, more: list[str], expected: list[str] | None
 ) -> None:
-    assert _named(option, more) == expected
+    assert named_clusters(option, more) == expected
 
 
 def test_a_second_file_is_an_error(tmp_path: Path) -> None:

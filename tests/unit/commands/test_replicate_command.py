@@ -69,7 +69,7 @@ def write(folder: Path, **more: object) -> Path:
             "c.properties",
             "name=m\nconnector.class=x.Y\n",
             "connector.class is x.Y; it must be dev.mirrorbridge.BridgeMirrorSourceConnector or "
-            "dev.mirrorbridge.BridgeMirrorSinkConnector, or absent",
+            "dev.mirrorbridge.BridgeMirrorSinkConnector; without the key it is the first",
         ),
         (
             "c.properties",
@@ -265,7 +265,7 @@ def test_an_unexpected_error_is_a_line(
     monkeypatch.setattr(FakePipelines, "start", broken)
     done = run(write(tmp_path), "--log", str(tmp_path / "log"))
     assert done.exit_code == 1
-    assert "unexpected error, see the log: as it happens" in done.stderr
+    assert "copying ended on an unexpected error: RuntimeError: as it happens. The log has" in done.stderr
     assert "Traceback" in (tmp_path / "log").read_text()
 
 

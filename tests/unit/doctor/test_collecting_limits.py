@@ -76,7 +76,7 @@ def facts(monkeypatch: pytest.MonkeyPatch) -> tuple[Facts, Cluster]:
 
     monkeypatch.setattr(collecting, "KafkaClusters", Clusters)
     monkeypatch.setattr(collecting, "Inspection", Inspection)
-    monkeypatch.setattr(collecting, "_reach", reach)
+    monkeypatch.setattr(collecting, "reach_side", reach)
     kind = KINDS["group_offset"]
     config = {**GOOD["group_offset"], "topics": "t-.*", "groups": "g-.*"}
     return asyncio.run(collect(kind, "c", config, StaticClientCheck())), cluster

@@ -145,7 +145,7 @@ def test_what_can_not_be_written_leaves_what_was_there(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "_write_json", fail)
+    monkeypatch.setattr(files, "write_json", fail)
     with pytest.raises(OSError, match="No space left"):
         write_table(path, *answers())
     assert path.read_text() == "before"

@@ -136,7 +136,7 @@ def stalled(monkeypatch: pytest.MonkeyPatch, is_empty: Callable[[], bool]) -> No
     async def answer(*_: object) -> bool:
         return is_empty()
 
-    monkeypatch.setattr(RangesReader, "_is_empty", answer)
+    monkeypatch.setattr(RangesReader, "is_empty", answer)
     monkeypatch.setattr(reading, "POLL_SECONDS", 0.0)
 
 

@@ -53,7 +53,7 @@ def test_a_replacement_takes_the_place_of_texts_and_numbers() -> None:
     assert masked(b'{"email": 17}', replacement="99") == b'{"email":99}'
     assert masked(b'{"email": null}', replacement="***") == b'{"email": null}'
     for value, why in (
-        (b'{"email": 17}', "the field email is a number, and the replacement \\*\\*\\* is none"),
+        (b'{"email": 17}', "the field email is a number, and the replacement \\*\\*\\* is not a number"),
         (b'{"email": [1]}', "the field email is a list"),
         (b'{"email": false}', "the field email is a boolean"),
     ):

@@ -1,7 +1,8 @@
 """Calls the transforms of a slice, which run in a child process: one batch at a time, each with a timeout.
 
 A batch with which a transform fails is halved until single records are left: those with which it still fails are
-refused. A batch that is only too slow or too large as a whole succeeds in parts, and later batches are as small.
+reported as failed. A batch that takes too long or too much memory only as a whole succeeds in parts, and later batches
+start at the size of such a part.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ _MOST, _MOST_BYTES = 16_384, 4 * 1024 * 1024
 
 
 class TransformUnusable(Exception):
-    """A transform that fails with every batch: it can't be loaded, or fails with an empty batch."""
+    """A transform that fails with every batch: it, or its process, can't be loaded, or it fails with an empty batch."""
 
 
 class TransformFailed(Exception):
-    """A transform that fails with these records; `limit`: it took too long, or too much memory."""
+    """A transform that fails with these records; `limit`: it took too long or too much memory, or its
+    process ended."""
 
     def __init__(self, message: str, *, limit: bool = False) -> None:
         super().__init__(message)
@@ -114,8 +116,10 @@ class Calls:
         try:
             batch = as_batch(records, copied.target_topic, copied.source.partition)
         except BrokenRecord as broken:
-            raise TransformFailed(f"it can't be decoded: {broken}") from None
-        number = 0
+            raise TransformFailed(
+                f"the record can't be decoded, so no transform was called: {broken}"
+            ) from None
+        number = copied.transforms[0]  # until the process says which one it has begun
         try:
             await self._process.send({"chain": copied.transforms}, batch.serialize())
             while True:
@@ -164,12 +168,13 @@ class _Process:
             await process.send({"transforms": transforms, "memory": memory})
             async with asyncio.timeout(_START):
                 header, _ = await process.receive()
-        except (EOFError, ConnectionError, TimeoutError):
+        except (EOFError, ConnectionError, TimeoutError) as error:
             names = ", ".join(each.name for each in transforms)
             how = await process.end()
+            slow = isinstance(error, TimeoutError)
+            what = f"did not load them within {_START:.0f} s" if slow else f"ended while loading them ({how})"
             raise TransformUnusable(
-                f"bridge.transforms: the process for {names} did not start within {_START:.0f} s ({how}); its log, on "
-                "the executor, may say why"
+                f"bridge.transforms: the process for {names} {what}; its log, on the executor, may say why"
             ) from None
         if "unusable" in header:
             await process.end()

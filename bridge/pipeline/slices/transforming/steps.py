@@ -106,7 +106,7 @@ def _left_out(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> 
     if end - first > 1:
         offsets = f"records of {topic}-{partition} at offsets {first} to {end - 1}"
     failure = (
-        f"the {offsets} can't be copied to {copied.target_topic}: {why}; fix the transform, or set "
+        f"the {offsets} can't be copied to {copied.target_topic}: {why}; fix the transform if it is at fault, or set "
         "source.record.policy to report to go on without them"
     )
     return Step(end, {}, gap, failure)

@@ -74,7 +74,7 @@ def test_stocks_sample() -> None:
     assert list(plan.clusters) == ["A", "B"]
     whole = [SOURCE, CHECKPOINT, HEARTBEAT]
     assert names(plan) == {"A->B": whole, "B->A": whole}
-    assert plan.doubts == ()
+    assert plan.warnings == ()
     (unused,) = plan.unused
     assert unused.keys == tuple(f"{of}.storage.replication.factor" for of in ("offset", "status"))
     assert "no Connect worker" in unused.reason
@@ -92,7 +92,7 @@ def test_stocks_sample() -> None:
 def test_the_sample_of_the_kip() -> None:
     plan = planned(READMES_SAMPLE)
     assert names(plan) == {"us-west->us-east": [SOURCE, CHECKPOINT], "us-east->us-west": [HEARTBEAT]}
-    assert [(doubt.key, doubt.message) for doubt in plan.doubts] == [
+    assert [(warning.key, warning.message) for warning in plan.warnings] == [
         (
             "us-west->us-east.emit.heartbeats",
             "us-west->us-east.emit.heartbeats is an old name and is read as "
@@ -115,7 +115,7 @@ def test_the_draft_of_the_kip() -> None:
     assert props["source.cluster.bootstrap.servers"] == "us-west-host1:9091"
     assert props["target.cluster.bootstrap.servers"] == "us-east-host1:9091"
     assert props["topics.exclude"] == ".*\\.internal"
-    assert len(plan.doubts) == 5
+    assert len(plan.warnings) == 5
 
 
 def test_an_old_name_beside_the_new_one_is_an_error() -> None:
@@ -157,7 +157,7 @@ def test_an_old_name_beside_the_new_one_is_an_error() -> None:
 def test_which_connectors_a_flow_has(changes: Mapping[str, str], connectors: list[str]) -> None:
     plan = planned({**BOTH, **changes})
     assert names(plan)["A->B"] == connectors
-    assert plan.doubts == ()
+    assert plan.warnings == ()
 
 
 def test_a_top_level_enabled_counts_for_all_flows_as_in_stock() -> None:
@@ -171,7 +171,7 @@ def test_a_flow_without_offset_syncs_has_no_checkpoints_and_says_so() -> None:
     """DedicatedMirrorIntegrationTest.testClusterWithEmitOffsetDisabled: source and heartbeat connector run."""
     plan = planned({**BOTH, "emit.offset-syncs.enabled": "false"})
     assert names(plan)["A->B"] == [SOURCE, HEARTBEAT]
-    assert [(doubt.key, doubt.message) for doubt in plan.doubts] == [
+    assert [(warning.key, warning.message) for warning in plan.warnings] == [
         (
             "emit.offset-syncs.enabled",
             "emit.offset-syncs.enabled is false: A->B has no checkpoints, as in MirrorMaker; "
@@ -242,7 +242,7 @@ def test_aliases_with_the_separator_reach_every_flow_from_the_top_level() -> Non
     assert "replication.policy.aliases" in str(errors(file))
     aliases = "us.west,us.east"
     plan = planned({**file, "replication.policy.aliases": aliases})
-    assert (plan.unused, plan.doubts) == ((), ())
+    assert (plan.unused, plan.warnings) == ((), ())
     for flow in plan.flows:
         assert flow.copies
         assert {each.config["replication.policy.aliases"] for each in flow.connectors} == {aliases}

@@ -59,7 +59,7 @@ PACKAGE = "org.apache.kafka.common.config.provider."
 )
 def test_a_key_without_a_meaning_is_named_with_the_reason(key: str, reason: str) -> None:
     plan = planned({**BOTH, key: "true"})
-    assert plan.doubts == ()
+    assert plan.warnings == ()
     (unused,) = plan.unused
     assert unused.keys == (key,)
     assert reason in unused.reason
@@ -100,7 +100,7 @@ GOOD = {
 @pytest.mark.parametrize("key", GOOD)
 def test_a_key_with_a_meaning_is_not_named(key: str) -> None:
     plan = planned({**BOTH, key: GOOD[key]})
-    assert (plan.doubts, plan.unused) == ((), ())
+    assert (plan.warnings, plan.unused) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_key_with_a_meaning_is_not_named(key: str) -> None:
 )
 def test_a_misspelling_is_a_warning_with_a_suggestion(key: str, message: str) -> None:
     plan = planned({**BOTH, key: "1"})
-    assert [(doubt.key, doubt.message) for doubt in plan.doubts] == [
+    assert [(warning.key, warning.message) for warning in plan.warnings] == [
         (key, f"Unknown configuration '{key}': {message}")
     ]
     assert plan.unused == ()
@@ -223,7 +223,7 @@ def provided(tmp_path: Path) -> dict[str, str]:
 
 def test_references_to_files_directories_and_the_environment(tmp_path: Path) -> None:
     plan = planned(provided(tmp_path), TOPICS="orders")
-    assert (plan.doubts, plan.unused) == ((), ())
+    assert (plan.warnings, plan.unused) == ((), ())
     props = config(plan, "A->B")
     assert props["source.cluster.bootstrap.servers"] == "a:1"
     assert props["target.cluster.bootstrap.servers"] == "b:1\n"

@@ -108,13 +108,13 @@ def test_a_late_answer_is_an_answer(library: Library) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[AdminClient]:
     """The clients that are made from now on."""
     made: list[AdminClient] = []
-    make = AsyncAdminClient._make
+    make = AsyncAdminClient.make_client
 
     def counting(client: AsyncAdminClient) -> AdminClient:
         made.append(make(client))
         return made[-1]
 
-    monkeypatch.setattr(AsyncAdminClient, "_make", counting)
+    monkeypatch.setattr(AsyncAdminClient, "make_client", counting)
     return made
 
 

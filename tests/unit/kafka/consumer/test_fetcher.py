@@ -324,7 +324,7 @@ def test_a_partition_that_is_dropped_is_not_fetched_and_takes_no_room(client: Me
             assert (part.tp, part.offset) == (B, offset)
             fetcher.done(B, offset + 1, 0)
         assert all(A not in session for _, _, session in client.fetched[asked + 1 :])
-        assert fetcher._in_hand == 0
+        assert fetcher.bytes_in_hand == 0
 
     fetch(client, work)
 

@@ -69,7 +69,7 @@ def test_a_driver_whose_status_stays_the_same_says_now_and_then_that_it_is_alive
 
     async def run() -> None:
         ended = asyncio.Event()
-        writing = asyncio.create_task(driver._write_status(cast(Supervisor, Unchanged()), theirs, ended))
+        writing = asyncio.create_task(driver.write_status(cast(Supervisor, Unchanged()), theirs, ended))
         with os.fdopen(ours, "rb") as output:
             lines.extend([await asyncio.to_thread(output.readline) for _ in range(4)])
             ended.set()

@@ -25,7 +25,7 @@ NOWHERE = {
 class Quiet(Watcher):
     """Its clusters have no record of a run, no gap and no report."""
 
-    async def _read_runs(self) -> None:
+    async def read_runs(self) -> None:
         pass
 
     async def _read_gaps(self) -> None:
@@ -93,7 +93,7 @@ def test_what_nobody_expects_is_an_error_until_it_is_over(
         if len(shown) == 1:
             raise ValueError("no such thing")
 
-    monkeypatch.setattr(watcher, "_read_runs", broken)
+    monkeypatch.setattr(watcher, "read_runs", broken)
 
     async def watching() -> None:
         task = asyncio.create_task(watcher.run())

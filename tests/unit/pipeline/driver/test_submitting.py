@@ -49,7 +49,7 @@ async def drive(output):
     start.start()
     await asyncio.to_thread(sys.stdin.read)
 
-driver._main = drive
+driver.run_driver = drive
 driver.main()
 """
 

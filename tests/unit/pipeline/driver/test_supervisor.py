@@ -26,5 +26,5 @@ def test_partitions_that_are_assigned_while_ids_are_asked_for_are_copied() -> No
 
     clients = [NetworkClient(client_settings(side, SPEC.props).raw) for side in (Side.SOURCE, Side.TARGET)]
     supervisor.assign([copied(0)])
-    asyncio.run(supervisor._assign_current_ids(Assigning(SPEC, *clients)))
-    assert supervisor._assigned == [copied(0), copied(1)]
+    asyncio.run(supervisor.assign_current_ids(Assigning(SPEC, *clients)))
+    assert supervisor.assigned == [copied(0), copied(1)]

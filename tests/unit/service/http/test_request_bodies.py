@@ -125,7 +125,7 @@ def test_large_bodies_are_parsed_one_in_each_turn_of_the_loop(
         await asyncio.gather(*(read_one(request(data)) for _ in range(4)))
         counting.cancel()
 
-    with patch.object(request_bodies, "_check_parsed", side_effect=checked):
+    with patch.object(request_bodies, "check_parsed", side_effect=checked):
         asyncio.run(run())
     assert len(parsed_in) >= 4
     assert len(parsed_in) == len(set(parsed_in))

@@ -62,7 +62,7 @@ def test_many_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot.update(report({0: 1, 1: 1, 2: 1}))
     reader = Reader(snapshot)
     snapshot.positions.begin("s1")
-    assert snapshot.positions.overdue
+    assert snapshot.positions.fills_an_answer
     assert [reader.poll(), reader.poll(), reader.poll()] == [{0: 1, 1: 1}, {2: 1}, {}]
 
 

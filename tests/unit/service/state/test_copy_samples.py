@@ -102,9 +102,9 @@ def test_an_answer_is_bounded_and_the_rest_follows(monkeypatch: pytest.MonkeyPat
     snapshot.update(report(0, 1, 2, whole=True))
     reader = Reader(snapshot)
     snapshot.begin_measuring(reader.name)
-    assert snapshot.samples.overdue
+    assert snapshot.samples.fills_an_answer
     assert reader.poll() == ({0: 0, 1: 0}, [])
-    assert not snapshot.samples.overdue
+    assert not snapshot.samples.fills_an_answer
     assert reader.poll() == ({2: 0}, [])
 
 
@@ -125,7 +125,7 @@ def test_without_a_reader_nothing_waits() -> None:
     snapshot = CopySnapshot()
     snapshot.update(report(0, samples=(sample(0, 5),), whole=True))
     assert snapshot.samples.next(0) is None
-    assert not snapshot.samples.overdue
+    assert not snapshot.samples.fills_an_answer
 
 
 def test_a_poll_that_asks_is_told_and_one_that_does_not_ask_is_not() -> None:

@@ -58,20 +58,20 @@ def test_a_partition_without_an_answer_keeps_nobody_from_the_others(monkeypatch:
     monkeypatch.setattr(collecting, "LEADERLESS_SECONDS", 0.05)
     monkeypatch.setattr(collecting, "PAUSE_SECONDS", 0.02)
     client = Client()
-    collection = collecting._Collection(read_options(CONFIG), client, client)  # type: ignore[arg-type]
-    logs = asyncio.run(collection._bounds(client, [ONE, OTHER, THIRD], committed_only=True))  # type: ignore[arg-type]
+    collection = collecting.AuditCollection(read_options(CONFIG), client, client)  # type: ignore[arg-type]
+    logs = asyncio.run(collection.readable_bounds(client, [ONE, OTHER, THIRD], committed_only=True))  # type: ignore[arg-type]
     assert logs == {ONE: Bounds(0, 9)}
-    assert sorted(collection._result.failures) == sorted(map(str, (away, denied)))
+    assert sorted(collection.result.failures) == sorted(map(str, (away, denied)))
     assert client.asked > 0
 
 
 def test_a_sample_is_the_same_each_time_and_never_empty() -> None:
     some = work(2000, 10)
-    chosen = collecting._share(some, 0.05)
-    assert chosen == collecting._share(some, 0.05)
+    chosen = collecting.share_of(some, 0.05)
+    assert chosen == collecting.share_of(some, 0.05)
     assert 60 < len(chosen) < 140
-    assert len(collecting._share(some[:1], 0.000001)) == 1
-    assert collecting._share([], 0.5) == []
+    assert len(collecting.share_of(some[:1], 0.000001)) == 1
+    assert collecting.share_of([], 0.5) == []
 
 
 def test_tasks_have_neighbours_of_about_the_same_bytes() -> None:
