@@ -59,6 +59,11 @@ class OffsetSync(NamedTuple):
     @classmethod
     def checked(cls, key: bytes | None, value: bytes | None) -> OffsetSync:
         """Raises SchemaError; also for numbers that no log has."""
+        # A topic may have millions of them: what is right is found out first, in as few calls as can be.
+        if value is not None and len(value) >= _SYNC_VALUE.size:
+            upstream, downstream = _SYNC_VALUE.unpack_from(value)
+            if 0 <= upstream <= LAST_OFFSET and 0 <= downstream <= LAST_OFFSET:
+                return cls(_partition_of_log(key), upstream, downstream)
         return _in_range(cls.decode(key, value))
 
     def __str__(self) -> str:
@@ -165,6 +170,12 @@ def _in_range(record: Positioned) -> Positioned:
         if number > LAST_OFFSET:
             raise SchemaError(f"{what} is {number}, and no log has that offset")
     return record
+
+
+@lru_cache(_KEYS_KEPT)
+def _partition_of_log(key: bytes | None) -> TopicPartition:
+    """Decodes a key that names a partition; cached as _topic_partition is. Raises SchemaError."""
+    return _in_range(OffsetSync(_topic_partition(key), 0, 0)).topic_partition
 
 
 @lru_cache(_KEYS_KEPT)

@@ -8,30 +8,39 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
 from bridge.local.spark_classes import spark_environment
 from bridge.model.copying import PipelineState
+from bridge.spark import audit, register, translate_offsets
+from bridge.spark.rejected import SourceRejected
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, driven, python_workers, until
-from tests.support import produce
+from tests.support import create_topic, produce, read, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.topics import wait_transactions_ended
 
 _HOME = Path(pyspark.__file__).parent
 _PORT = re.compile(r"Spark Connect server started at: [^\s,]*?:(\d+)")
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
-    """A server with two cores, and its address."""
-    log = tmp_path / "server.log"
+_NEEDED = ("numpy", "numpy.libs", "pandas", "pyarrow", "dateutil", "pytz", "six.py", "tzdata")
+"""What Spark asks of a server's Python for functions over Arrow."""
+
+
+@contextmanager
+def connect_server(folder: Path, python: Path, packages: Path) -> Iterator[tuple[ManagedProcess, str]]:
+    """A server with two cores, and its address. `python`: what runs tasks, with `packages` beside PySpark."""
+    log = folder / "server.log"
     settings = {
         "spark.master": "local[2,4]",
         "spark.driver.host": "localhost",
@@ -55,10 +64,11 @@ def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
         environment={
             **spark_environment(),
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": "",
+            "PYTHONPATH": str(packages),
             "SPARK_HOME": str(_HOME),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(python),
         },
+        directory=folder,
     )
     try:
         process.start()
@@ -68,6 +78,18 @@ def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
         yield process, f"sc://localhost:{match[1]}"
     finally:
         process.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
+    """Its Python has nothing of ours, nor what we need."""
+    bare = tmp_path / "packages"
+    bare.mkdir()
+    for name in _NEEDED:
+        (bare / name).symlink_to(_HOME.parent / name)
+    python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    with connect_server(tmp_path, python, bare) as (process, address):
+        yield process, address
 
 
 def test_a_connect_server_copies_loses_a_worker_and_comes_back(
@@ -106,3 +128,41 @@ def test_a_connect_server_copies_loses_a_worker_and_comes_back(
     flow.assert_runs_true()
     said = (tmp_path / "server.log").read_text()
     assert "planted-f00d" not in said
+
+
+def test_tables_the_sink_and_positions_in_a_session_of_spark_connect(
+    source: Cluster, target: Cluster, tmp_path: Path
+) -> None:
+    """Where the server's Python has this package."""
+    flow = CopyFlow(source, target)
+    topic = flow.topic()
+    produce(source.bootstrap, topic, varied(50, 0))
+    flow.copy()
+    replayed = create_topic(target.bootstrap, unique("replayed"))
+    config = {
+        "connector.class": "MirrorGroupOffsetConnector",
+        "source.cluster.alias": flow.alias,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": target.bootstrap,
+    }
+    with connect_server(tmp_path, Path(sys.executable), Path()) as (_, address):
+        spark = SparkSession.builder.remote(address).create()
+        try:
+            register(spark)
+            brokers = {"kafka.bootstrap.servers": source.bootstrap}
+            records = spark.read.format("mirror-records").options(**brokers).option("subscribe", topic).load()
+            assert records.count() == 50
+            written = records.select("key", "value", "headers", "timestamp").write.format("mirror-records")
+            written.options(**{"kafka.bootstrap.servers": target.bootstrap, "topic": replayed}).mode(
+                "append"
+            ).save()
+            positions = spark.createDataFrame([(topic, 0, 7)], "topic string, partition int, offset long")
+            (answer,) = translate_offsets(positions, config).collect()
+            assert (answer.target_topic, answer.verdict) == (flow.remote(topic), "exact")
+            with pytest.raises(SourceRejected, match="needs a classic Spark session"):
+                audit(spark, config)
+        finally:
+            spark.stop()
+    wait_transactions_ended(target.bootstrap, replayed)
+    copies = read(target.bootstrap, replayed, committed_only=True)
+    assert [each.value for each in copies] == [each.value for each in read(source.bootstrap, topic)]
