@@ -344,6 +344,7 @@ def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
     said = f"mirror-records: there is no topic {topic}-gone on {target.bootstrap}, and the sink makes none; did you"
     assert said in str(missing.value)
     assert "Traceback" not in str(missing.value)
+    # One task: what others of the same job have committed stays, as with every sink of Spark (docs/spark.md).
     mixed = given.withColumn("topic", F.expr(f"if(value = '2', '{topic}-gone', '{topic}')")).coalesce(1)
     some = mixed.write.format("mirror-records").option("kafka.bootstrap.servers", target.bootstrap)
     with pytest.raises(PySparkException, match=f"there is no topic {topic}-gone"):
