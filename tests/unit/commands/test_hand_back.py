@@ -193,3 +193,6 @@ def test_what_is_to_be_handed_back_has_to_be_said(tmp_path: Path) -> None:
     file.write_text("clusters=A,B\nA->B.enabled=true\n")
     code, message = hand_back("--mirror", str(file))
     assert (code, "bootstrap.servers" in message) == (2, True), message
+    file.write_text("clusters=A,B\nA.bootstrap.servers=127.0.0.1:1\nB.bootstrap.servers=127.0.0.1:2\n")
+    code, message = hand_back("--mirror", str(file))
+    assert (code, "has no flow that copies (A->B.enabled = true)" in message) == (2, True), message

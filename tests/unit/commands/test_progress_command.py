@@ -124,6 +124,9 @@ def test_the_token_comes_from_a_file_or_the_environment(asked: list[httpx.Reques
     )
     code, _, err = run("a/b", "--auth-token-file", "/no/such/file")
     assert (code, err) == (2, "mirror-bridge: can't read /no/such/file: No such file or directory\n")
+    file.write_text("abc", encoding="utf-16")
+    code, _, err = run("a/b", "--auth-token-file", str(file))
+    assert (code, f"can't read {file}: it is not in UTF-8" in err) == (2, True), err
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://x", "http://a:b:c"])

@@ -387,3 +387,14 @@ def test_a_live_table_ends_with_the_last_word() -> None:
         view.show(copying(row("a", 0)))
         view.close(copying(row("a", 0, lag=77)))
     assert "77" in console.export_text()
+
+
+def test_reset_is_for_what_copies(tmp_path: Path) -> None:
+    """The configuration of another connector of ours, and of nobody's."""
+    file = tmp_path / "c.properties"
+    for name in ("BridgeMirrorHeartbeatConnector", "x.Y"):
+        file.write_text(f"name=m\nconnector.class={name}\n")
+        done = CliRunner().invoke(app, ["reset", "m", "--config", str(file), "--to", "earliest"])
+        assert (done.exit_code, f"connector.class is {name}; it must be" in done.stderr) == (2, True), (
+            done.output
+        )

@@ -110,6 +110,7 @@ def test_a_newer_record_is_taken_while_the_older_is_in_flight_and_one_acknowledg
     assert box.take() == [("a", 1)]
     box.offer(packed("a", 2))
     assert box.take(1) == [("a", 2)]
+    assert box.counts() == Counts(0, 2, None)
     assert box.ack("a", 2) == Written("a", 2, 2)
     assert box.ack("a", 2) is None
     assert box.ack("a", 1) is None
@@ -335,7 +336,7 @@ class AnyOrder(RuleBasedStateMachine):
     def numbers_agree(self) -> None:
         waiting, in_flight, since = self.box.counts()
         assert 0 <= waiting <= len(KEYS)
-        assert 0 <= in_flight <= len(KEYS)
+        assert in_flight >= 0  # several of one partition count each
         assert (since is None) == (waiting == 0)
 
     def teardown(self) -> None:
