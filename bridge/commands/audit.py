@@ -223,7 +223,7 @@ def _show(report: AuditReport) -> None:
         sys.stdout.write(f"could not be compared: {printable(text)}\n")
     if report.compared_nothing and report.partitions:
         sys.stdout.write(
-            "no record was compared: all of them are outside of --from and --to, or not copied yet\n"
+            "no record was compared: the lines above say why, or --from and --to leave out all\n"
         )
     of = f" of the sample ({report.sample:g})" if report.sample is not None else ""
     compared = sum(totals(part)["source_records"] for part in report.partitions)

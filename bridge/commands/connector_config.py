@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridge.commands.exit_status import BAD_SETTINGS, end
 from bridge.connector_files import load_connector, unresolved
 from bridge.java_properties import PropertiesProblem
+
+if TYPE_CHECKING:
+    from connectors.base import Kind
 
 
 def read_connector(path: Path) -> dict[str, str]:
@@ -21,3 +26,21 @@ def read_connector(path: Path) -> dict[str, str]:
             BAD_SETTINGS,
         )
     return config
+
+
+def copying_kind(config: Mapping[str, str], where: str = "") -> Kind:
+    """Returns the kind of a connector that copies; without a class the source connector. Ends the command for another
+    one; `where`: what its message begins with."""
+    from connectors.registry import KINDS, kind_of_class
+
+    copying = KINDS["source"], KINDS["sink"]
+    given = config.get("connector.class")
+    kind = copying[0] if given is None else kind_of_class(given)
+    if kind not in copying:
+        names = " or ".join(each.connector_class for each in copying)
+        end(
+            f"{where}connector.class is {given}; it must be {names}; without the key it is the first",
+            BAD_SETTINGS,
+        )
+    assert kind is not None
+    return kind

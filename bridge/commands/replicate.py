@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from bridge.commands.connector_config import copying_kind
 from bridge.commands.exit_status import (
     BAD_SETTINGS,
     CANNOT_START,
@@ -31,17 +32,13 @@ from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
-from connectors.base import Assignment, Kind
+from connectors.base import Assignment
 from connectors.ports import Pipeline, Pipelines
-from connectors.registry import kind_of_class
-from connectors.sink.connector import KIND as SINK
-from connectors.source.connector import KIND as SOURCE
 
 log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 0.5
 """Seconds between two looks at the progress."""
-_COPYING = (SOURCE, SINK)
 
 
 class Once:
@@ -111,12 +108,7 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
         config["name"] = name
     if not config.get("name"):
         end(f"{path} has no name for the connector: give --name", BAD_SETTINGS)
-    if (given := config.get("connector.class")) is not None and kind_of_class(given) not in _COPYING:
-        names = " or ".join(kind.connector_class for kind in _COPYING)
-        end(
-            f"{path}: connector.class is {given}; it must be {names}; without the key it is the first",
-            BAD_SETTINGS,
-        )
+    copying_kind(config, f"{path}: ")
     if left := unresolved(config):
         end(
             f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
@@ -126,10 +118,6 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
     if config.get("enabled", "").strip().lower() == "false":
         end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
     return config
-
-
-def _kind(config: Mapping[str, str]) -> Kind:
-    return kind_of_class(config.get("connector.class", "")) or SOURCE
 
 
 def _submitted(config: dict[str, str]) -> dict[str, str]:
@@ -151,7 +139,7 @@ def validated(config: dict[str, str], word: Callable[[str], str] = str) -> dict[
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.service.checks.answer import rejected
 
-    kind = _kind(config)
+    kind = copying_kind(config)
     with reported(word):
         result = kind.validate(config, StaticClientCheck())
         if result.errors:
@@ -203,7 +191,7 @@ async def _replicate(
     stop = _stop_signal()
     try:
         await copying.begin(clusters, props)
-        instance = _kind(props).create(
+        instance = copying_kind(props).create(
             props["name"], props, clusters, Once(pipelines) if once else pipelines, copying
         )
         instance.assign(Assignment(1, frozenset({0})))

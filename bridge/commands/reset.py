@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from bridge.commands.connector_config import read_connector
+from bridge.commands.connector_config import copying_kind, read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.show import Output, OutputOption, show_rows
 from bridge.model.values import TopicPartition
@@ -77,14 +77,9 @@ def _reset(
     from bridge.errors import OperationRefused
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset as carry_out
-    from connectors.registry import KINDS, kind_of_class
     from connectors.source.options import SourceOptions
 
-    given = props.get("connector.class")
-    kind = KINDS["source"] if given is None else kind_of_class(given)
-    if kind is None or kind.kind not in ("source", "sink"):
-        names = " or ".join(KINDS[each].connector_class for each in ("source", "sink"))
-        end(f"connector.class is {given}; it must be {names}; without the key it is the first", BAD_SETTINGS)
+    kind = copying_kind(props)
     options = SourceOptions.from_props(props, StaticClientCheck(), kind.definition)
 
     def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:

@@ -54,6 +54,15 @@ def report(spark: SparkSession, flow: CopyFlow, **asked: object) -> AuditReport:
     return audited(spark, replace(options, stretch_bytes=20_000))
 
 
+def copied_flow(source: Cluster, target: Cluster) -> tuple[CopyFlow, str]:
+    """A flow and its topic, of which 50 records are copied."""
+    flow = CopyFlow(source, target)
+    topic = flow.topic()
+    produce(source.bootstrap, topic, numbered(50, timestamp=TIME))
+    flow.copy()
+    return flow, topic
+
+
 def sums(part: PartitionResult) -> Mapping[str, int]:
     windows = part.findings.windows.values()
     names = ("source_records", "target_records", "same", "unknown")
@@ -198,10 +207,7 @@ def test_a_stock_mirror_is_compared_by_content(
 def test_what_was_not_compared_and_partitions_without_a_source_are_not_equal(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:
-    flow = CopyFlow(source, target)
-    topic = flow.topic()
-    produce(source.bootstrap, topic, numbered(50, timestamp=TIME))
-    flow.copy()
+    flow, topic = copied_flow(source, target)
     assert audit(spark, config(flow, topic)).verdict is AuditVerdict.EQUAL
     late = audit(spark, config(flow, topic), since="2100-01-01T00:00:00Z")
     assert (late.verdict, late.failures) == (AuditVerdict.NOT_KNOWN, [])
@@ -220,10 +226,7 @@ def test_what_was_not_compared_and_partitions_without_a_source_are_not_equal(
 def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:
-    flow = CopyFlow(source, target)
-    topic = flow.topic()
-    produce(source.bootstrap, topic, numbered(50, timestamp=TIME))
-    flow.copy()
+    flow, topic = copied_flow(source, target)
     add_partitions(source.bootstrap, topic, 2)
     found = report(spark, flow)
     assert found.verdict is AuditVerdict.NOT_KNOWN

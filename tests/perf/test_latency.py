@@ -55,16 +55,17 @@ def measure_ours(scene: Scene) -> dict[str, object]:
     topic = create_topic(scene.near_source, unique("latency"), PARTITIONS)
     remote = copier.add(topic, PARTITIONS)
     extra: list[str] = []
+    grow = itertools.cycle([False, True])
 
     async def run() -> tuple[Reader, list[float]]:
         async with copier.running() as pipeline:
 
             def change() -> None:
-                if len(copier.partitions) % 2 == PARTITIONS % 2:
+                if next(grow):
+                    copier.grow(extra[-1], 2)
+                else:
                     extra.append(create_topic(scene.near_source, unique("latency-more")))
                     copier.add(extra[-1], 1)
-                else:
-                    copier.grow(extra[-1], 2)
                 loop.call_soon_threadsafe(pipeline.assign, copier.partitions)
 
             loop = asyncio.get_running_loop()

@@ -185,7 +185,7 @@ class AuditCollection:
         pairs = list[LogPair]()
         for name, meta in kept.items():
             remote = targets[names[name]]
-            await self._verify_no_more(name, meta, names[name], remote)
+            await self._report_partitions_without_source(name, meta, names[name], remote)
             for number in sorted(meta.partitions):
                 if number not in remote.partitions:
                     self.result.failures.append(f"topic {names[name]} has no partition {number}")
@@ -200,7 +200,7 @@ class AuditCollection:
                 )
         return pairs, kept
 
-    async def _verify_no_more(
+    async def _report_partitions_without_source(
         self, name: str, meta: TopicMetadata, remote_name: str, remote: TopicMetadata
     ) -> None:
         """Reports records in partitions that only the target has: they are nobody's copies."""

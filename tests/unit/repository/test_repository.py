@@ -61,6 +61,10 @@ OF_LIBRARIES = {
 }
 
 
+OF_TUPLES = {"_", "_asdict", "_fields", "_make", "_replace"}
+"""The public methods of NamedTuple; and the name of what is not used."""
+
+
 def _private_names(folder: Path) -> set[str]:
     names = set[str]()
     for path in folder.rglob("*.py"):
@@ -71,13 +75,7 @@ def _private_names(folder: Path) -> set[str]:
                 case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
                     names.add(name)
     private = {name for name in names if name.startswith("_") and not name.startswith("__")}
-    return private - {
-        "_",
-        "_asdict",
-        "_fields",
-        "_make",
-        "_replace",
-    }  # of no use to anybody, and of NamedTuples
+    return private - OF_TUPLES
 
 
 def _reached(module: ast.Module) -> Iterator[str]:
