@@ -43,8 +43,34 @@ settings.load_profile("noisy")
 _MEMORY, _ENOUGH = Path("/dev/shm"), 4 << 30
 _TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
 """Where pytest has its temporary directories, if not where others have theirs."""
+_LEFT_BY_PYSPARK = {
+    "LOG4J_CONFIGURATION_FILE",
+    "PYTEST_CURRENT_TEST",
+    "PYSPARK_PYTHON",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_HIDE_TRACEBACK",
+    "SPARK_LOCAL_IP",
+}
+"""What a Spark in the process of tests, or pytest itself, sets for good, and that nothing else is misled by."""
+_SHOWN = 300
+"""Characters of an error that are shown at once."""
 _MARKED = ("integration", "e2e", "perf", "soak")
 """Folders whose tests carry the marker of the same name."""
+
+
+class FailuresAtOnce:
+    """Names a test when it fails, with the error: a run that is broken off shows no summary."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            lines = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E")]
+            said = next(filter(None, lines), "")
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"{report.nodeid} ({report.when}): {said[:_SHOWN]}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +111,13 @@ def pytest_configure(config: pytest.Config) -> None:
         warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(FailuresAtOnce(terminal))
+
+
 def _in_memory(config: pytest.Config) -> bool:
     """Whether temporary directories, so the data of brokers, can be in memory: topics are made in a fifth of the time,
     and with less than half of the processor time. What is measured by benchmarks is written to a disk."""
@@ -104,6 +137,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):  # one of several lanes
         place = in_turn(kept(), (item.nodeid for item in items))
         items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.fixture(autouse=True)
+def _same_environment() -> Iterator[None]:
+    """Fails a test after which this process has another environment: all that is started later would inherit it."""
+    before = dict(os.environ)
+    yield
+    left = {
+        name for name in before.keys() | os.environ.keys() if before.get(name) != os.environ.get(name)
+    } - _LEFT_BY_PYSPARK
+    for name in left:
+        os.environ.pop(name, None)
+        if name in before:
+            os.environ[name] = before[name]
+    assert not left, f"the test has left other environment variables behind: {sorted(left)}"
 
 
 def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:

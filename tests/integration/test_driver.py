@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineSpec, PipelineState
@@ -98,7 +99,12 @@ async def _copy_through_kills(flow: CopyFlow, topic: str, partitions: Sequence[C
     assert stopped.state is PipelineState.STOPPED
 
 
-def test_a_worker_a_driver_and_a_jvm_are_killed_and_others_go_on(source: Cluster, target: Cluster) -> None:
+def test_a_worker_a_driver_and_a_jvm_are_killed_and_others_go_on(
+    source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of whoever starts the service: what they have for sessions of Spark Connect of their own is not for its drivers.
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     flow = CopyFlow(source, target)
     topic = flow.topic()
     asyncio.run(_copy_through_kills(flow, topic, flow.partitions()))

@@ -131,9 +131,11 @@ def test_a_connect_server_copies_loses_a_worker_and_comes_back(
 
 
 def test_tables_the_sink_and_positions_in_a_session_of_spark_connect(
-    source: Cluster, target: Cluster, tmp_path: Path
+    source: Cluster, target: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the server's Python has this package."""
+    # PySpark sets it for good: every later session of this process would have to be one of Spark Connect, too.
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     flow = CopyFlow(source, target)
     topic = flow.topic()
     produce(source.bootstrap, topic, varied(50, 0))

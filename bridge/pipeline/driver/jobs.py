@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 _LOCAL_ADDRESS = "SPARK_LOCAL_IP"
+_OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
+"""Make PySpark refuse a Spark of this process's own. Whoever starts us may have them for sessions of their own; here
+`spark.remote` says that there is a server."""
 _ARROW = "pyarrow"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -71,6 +74,8 @@ class SparkStart:
         self._local = local = settings[MASTER].startswith("local")
         if not is_submitted():
             reach_master(settings[MASTER])
+        for name in _OF_CONNECT:
+            os.environ.pop(name, None)
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
         if not local and "spark.archives" not in settings:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
