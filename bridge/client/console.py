@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -79,7 +79,7 @@ async def _follow(
 
 
 def _lines(
-    topic: str, records: Sequence[LogRecord], decode: Decode, note: Callable[[str], None]
+    topic: str, records: Iterable[LogRecord], decode: Decode, note: Callable[[str], None]
 ) -> Iterator[str]:
     for record in records:
         try:

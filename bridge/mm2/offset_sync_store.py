@@ -1,7 +1,7 @@
 """Keeps offset syncs as stock MirrorMaker does, to the slot (`OffsetSyncStore` of Kafka 4.3.1), and translates by them.
 
-64 slots for each source partition, newest sync first; a sync stands in a run of slots. For slots i < j that hold
-different upstream offsets:
+64 slots for each source partition, newest sync first; a sync stands in a row of slots, and is held once, with the slot
+before which it ends. For slots i < j that hold different upstream offsets:
 
 - **A**: slot 0 holds the latest sync received.
 - **B**: `up(i) <= up(j) + 2^j - 2^i`: not too far apart.
@@ -26,6 +26,7 @@ one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 from bridge.mm2.records import OffsetSync
@@ -40,9 +41,16 @@ _NEAREST = [2 ** max(slot - 2, 0) for slot in range(SLOTS)]
 """C: the least by which any other sync behind a slot lies below that of the slot."""
 _LONGEST = 2**63
 
-_SlotPair = tuple[int, int]
-"""Upstream and downstream offset. Two slots hold the same sync when they hold the same object: an equal pair that came
-again is another one, as in stock."""
+_Pair = tuple[int, int]
+"""Upstream and downstream offset."""
+
+
+class _Slots(NamedTuple):
+    """The 64 slots of a partition: `pairs[i]` stands in all from `ends[i - 1]` (0 for the first) to before `ends[i]`.
+    An equal pair that came again is another one, as in stock."""
+
+    pairs: list[_Pair]
+    ends: list[int]
 
 
 class SyncBounds(NamedTuple):
@@ -64,19 +72,19 @@ class OffsetSyncStore:
         self._only_last = must_read_to_end
         self._mended = mended
         self._started = False
-        self._slots: dict[TopicPartition, list[_SlotPair]] = {}
+        self._slots: dict[TopicPartition, _Slots] = {}
 
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
         topic_partition, upstream, downstream = sync
         pair = (upstream, downstream)
         slots = self._slots.get(topic_partition)
-        if slots is None or self._only_last or upstream < slots[0][0]:
+        if slots is None or self._only_last or upstream < slots.pairs[0][0]:
             # The first one, or the source's log was cut back: then nothing older holds.
-            self._slots[topic_partition] = [pair] * SLOTS
+            self._slots[topic_partition] = _Slots([pair], [SLOTS])
             return
-        if self._mended and downstream <= slots[0][1] and pair != slots[0]:
-            _drop_from(slots, downstream, pair)
+        if self._mended and downstream <= slots.pairs[0][1] and pair != slots.pairs[0]:
+            _drop_from(slots, downstream)
         _insert(slots, pair)
 
     def finish_start(self) -> None:
@@ -93,7 +101,7 @@ class OffsetSyncStore:
         slots = self._slots.get(topic_partition) if self._started else None
         if slots is None:
             return None
-        for upstream, downstream in slots:
+        for upstream, downstream in slots.pairs:
             if upstream <= offset:
                 if upstream == offset:
                     return downstream
@@ -106,7 +114,7 @@ class OffsetSyncStore:
         if slots is None:
             return None
         upper = None
-        for pair in slots:
+        for pair in slots.pairs:
             if pair[0] <= offset:
                 lower = OffsetSync(topic_partition, *pair)
                 if pair[0] == offset:
@@ -118,63 +126,65 @@ class OffsetSyncStore:
     def sync_for(self, topic_partition: TopicPartition, slot: int) -> OffsetSync | None:
         """Returns the sync in a slot (0 to 63); None for a partition without syncs."""
         slots = self._slots.get(topic_partition)
-        return OffsetSync(topic_partition, *slots[slot]) if slots else None
+        return OffsetSync(topic_partition, *slots.pairs[bisect_right(slots.ends, slot)]) if slots else None
 
     def kept(self, topic_partition: TopicPartition) -> list[tuple[int, OffsetSync]]:
         """Returns the distinct syncs, newest first, each with the first slot that holds it."""
-        slots = self._slots.get(topic_partition, [])
+        slots = self._slots.get(topic_partition)
+        if slots is None:
+            return []
+        begins = [0, *slots.ends[:-1]]
         return [
-            (slot, OffsetSync(topic_partition, *pair))
-            for slot, pair in enumerate(slots)
-            if slot == 0 or pair is not slots[slot - 1]
+            (slot, OffsetSync(topic_partition, *pair)) for slot, pair in zip(begins, slots.pairs, strict=True)
         ]
 
 
-def _drop_from(slots: list[_SlotPair], downstream: int, new: _SlotPair) -> None:
+def _drop_from(slots: _Slots, downstream: int) -> None:
     """Drops every sync at or above `downstream`. Downstream offsets fall along the slots, as this was done before."""
-    dropped = sum(pair[1] >= downstream for pair in slots)
-    slots[:dropped] = [slots[dropped] if dropped < SLOTS else new] * dropped
+    pairs, ends = slots
+    dropped = sum(pair[1] >= downstream for pair in pairs)
+    del pairs[:dropped], ends[:dropped]
 
 
-def _insert(slots: list[_SlotPair], new: _SlotPair) -> None:
+def _insert(slots: _Slots, new: _Pair) -> None:
     """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`).
 
     A slot where B is broken takes the newest old sync that satisfies B and C there, else what the slot before took.
     Old syncs move to higher slots only; one that is too close to the slot before is of no further use, one that does
     not fit yet may fit later.
+
+    A start applies every sync of a topic, a million perhaps: so it looks at few slots, and calls nothing.
     """
-    gap = new[0] - slots[0][0]
+    pairs, ends = slots
+    upstream = new[0]
+    gap = upstream - pairs[0][0] if pairs else _LONGEST
     # Up to here B is broken and no old sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
-    first = min((gap - 1).bit_length() + 1, SLOTS) if gap > 0 else 1
-    if first == SLOTS or new[0] - slots[first][0] <= _FARTHEST[first]:
-        slots[:first] = [new] * first
+    slot = (gap - 1).bit_length() + 1 if gap > 0 else 1
+    if slot >= SLOTS:
+        pairs[:], ends[:] = [new], [SLOTS]
         return
-    old = slots.copy()
-    slots[:first] = [new] * first
-    replacement, candidate = new, first - 1
-    while old[candidate] is not old[0]:
-        candidate -= 1
-    for slot in range(first, SLOTS):
-        upstream = slots[slot - 1][0]
-        if upstream - old[slot][0] <= _FARTHEST[slot]:
-            return
-        while candidate < slot:
-            value = old[candidate]
-            below = upstream - value[0]
-            apart = below >= _NEAREST[slot - 1]
-            if apart:
-                if below > _FARTHEST[slot] or (slot < _LAST and value[0] - old[slot + 1][0] < _NEAREST[slot]):
-                    break
-                replacement = value
-            candidate = _end_of_run(old, candidate + 1)
-            if apart:
+    taken, until = [new], [slot]
+    candidate = old = 0  # the old sync that may come next, and the one that stands in `slot`
+    while ends[old] <= slot:
+        old += 1
+    while upstream - pairs[old][0] > _FARTHEST[slot]:
+        while ends[candidate] <= slot:
+            value = pairs[candidate][0]
+            if upstream - value >= _NEAREST[slot - 1]:
+                following = old if ends[old] > slot + 1 else old + 1
+                if upstream - value <= _FARTHEST[slot] and (
+                    slot == _LAST or value - pairs[following][0] >= _NEAREST[slot]
+                ):
+                    taken.append(pairs[candidate])
+                    until.append(slot)
+                    upstream = value
+                    candidate += 1
                 break
-        slots[slot] = replacement
-
-
-def _end_of_run(slots: list[_SlotPair], slot: int) -> int:
-    """Returns the last slot that holds the same sync."""
-    pair = slots[slot]
-    while slot < _LAST and slots[slot + 1] is pair:
+            candidate += 1
         slot += 1
-    return slot
+        until[-1] = slot
+        if ends[old] <= slot:
+            old += 1
+            if slot == SLOTS:
+                break
+    pairs[:old], ends[:old] = taken, until

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -116,13 +116,20 @@ class LogRecord(NamedTuple):
     value: bytes | None
 
 
+class LogRecords(Protocol):
+    """Records in the order of their log: a list, or what decodes each when it is iterated."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[LogRecord]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TailPart:
     """Records that a tail has read. `restarted`: the topic was created again or truncated; what was read before counts
     no longer, and the records are those from its new beginning. `at_end`: the records reach as far as the log did when
     the read began. `unreadable`: batches that were skipped, because they can't be decoded."""
 
-    records: Sequence[LogRecord]
+    records: LogRecords
     restarted: bool
     at_end: bool
     unreadable: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bridge.mm2.checkpoints import CheckpointStore, emit
 from bridge.mm2.records import Checkpoint
-from bridge.model.values import Side, TopicPartition
+from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.translation.plan import Translated
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Tail
@@ -23,7 +23,7 @@ class Checkpoints:
         self._in_topic = CheckpointStore()
         self._in_flight: dict[Key, Checkpoint] = {}
         """Handed to Connect, which writes them sooner or later."""
-        self.log = TopicFollower(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
+        self.log = TopicFollower(side, tail, self._apply, self._restart, timeout_ms)
 
     async def follow(self) -> None:
         """Reads what is new in the topic. Raises ClusterAway."""
@@ -59,7 +59,8 @@ class Checkpoints:
         self._in_flight.update({(group, checkpoint.topic_partition): checkpoint for checkpoint in due})
         return due
 
-    def _apply(self, checkpoint: Checkpoint) -> None:
+    def _apply(self, record: LogRecord) -> None:
+        checkpoint = Checkpoint.checked(record.key, record.value)
         key = (checkpoint.group, checkpoint.topic_partition)
         if self._in_flight.get(key) == checkpoint:
             del self._in_flight[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
 from bridge.mm2.records import OffsetSync
-from bridge.model.values import Side, TopicPartition
+from bridge.model.values import LogRecord, Side, TopicPartition
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Tail
 
@@ -17,7 +17,7 @@ class FollowedSyncs:
         self.side, self._mended = side, mended
         self._store = self._new(must_read_to_end=False)
         self._begun = False
-        self.log = TopicFollower(side, tail, OffsetSync.checked, self._apply, self._restart, timeout_ms)
+        self.log = TopicFollower(side, tail, self._apply, self._restart, timeout_ms)
 
     async def follow(self, *, must_read_to_end: bool) -> None:
         """Follows the syncs. `must_read_to_end` counts the first time: the checkpoints that were emitted before are not
@@ -38,8 +38,8 @@ class FollowedSyncs:
     def bounds(self, tp: TopicPartition, offset: int) -> SyncBounds | None:
         return self._store.bounds(tp, offset)
 
-    def _apply(self, sync: OffsetSync) -> None:
-        self._store.apply(sync)
+    def _apply(self, record: LogRecord) -> None:
+        self._store.apply(OffsetSync.checked(record.key, record.value))
 
     def _restart(self) -> None:
         if self._begun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -19,7 +19,7 @@ from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.internal_topics import make
-from connectors.ports import Cluster, Tail
+from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -41,22 +41,6 @@ class _Stored(NamedTuple):
     """The value as stored, compressed: a fifth of its size, and a twentieth of the objects'."""
 
 
-class _Records(TopicFollower[LogRecord]):
-    """Hands on records undecoded: which connector they are of decides how they are read."""
-
-    def __init__(
-        self, tail: Tail, apply: Callable[[LogRecord], None], restart: Callable[[], None], timeout_ms: int
-    ) -> None:
-        super().__init__(Side.TARGET, tail, _not_decoded, apply, restart, timeout_ms, optional=True)
-
-    def _read(self, record: LogRecord) -> None:
-        self._apply(record)
-
-
-def _not_decoded(_key: bytes | None, _value: bytes | None) -> LogRecord:
-    raise AssertionError("records are applied as they are")
-
-
 class StoredState:
     """The values of one connector in the topic: `follow` reads to its end, `put` writes. What `put` has written counts
     at once."""
@@ -76,7 +60,7 @@ class StoredState:
         self._write_error: str | None = None
         tail = target.tail(self.topic)
         wait = options.admin_timeout_ms
-        self._log = _Records(tail, self._apply, self._start_over, wait)
+        self._log = TopicFollower(Side.TARGET, tail, self._apply, self._start_over, wait, optional=True)
 
     @property
     def remarks(self) -> list[str]:

@@ -7,7 +7,7 @@ has none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -22,7 +22,7 @@ from bridge.kafka.record.batch import (
     parse,
 )
 from bridge.kafka.record.decompression import decoded
-from bridge.kafka.record.legacy import messages
+from bridge.kafka.record.legacy import LegacyMessage, messages
 from bridge.model.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
 from bridge.model.lookups import Window
 from bridge.model.values import LogRecord, RecordView
@@ -38,6 +38,9 @@ bytes, and a hundred as objects."""
 _FLAGS_AT = 22
 _MORE, _BEHIND = 0x80, bytes(16)
 """The bit of a byte that says that a number goes on, and what the library may look at where it does behind the end."""
+
+_Readable = list[LegacyMessage] | bytes | bytearray | memoryview
+"""Messages from before 0.11, or a whole v2 batch without its compression."""
 
 
 def window(
@@ -89,10 +92,36 @@ def opened(
     return Window(start, end, records, epoch, without_data), most - room
 
 
+class DecodedRecords:
+    """Records of a log in its order, each decoded when its turn comes: to make objects of all at once takes more than
+    half of the time in which a long topic is read. May be iterated more than once."""
+
+    def __init__(self) -> None:
+        self._batches: list[tuple[_Readable, int]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        for readable, start in self._batches:
+            for each in _iterated(readable):
+                if each.offset >= start:
+                    yield tuple.__new__(LogRecord, (each.offset, each.timestamp, each.key, each.value))
+
+    def add(self, batch: RawBatch, readable: _Readable, start: int) -> None:
+        """Adds those from offset `start` on. Raises what decoding a record raises, and adds nothing then."""
+        offsets = [each.offset for each in _iterated(readable)]
+        if offsets:
+            _verify_offsets(batch, offsets[0], offsets[-1])
+            self._batches.append((readable, start))
+            self._count += len(offsets) if offsets[0] >= start else sum(each >= start for each in offsets)
+
+
 class DecodedLog(NamedTuple):
     """Records of a log from an offset on, as far as they were fetched. `end`: the offset to go on at."""
 
-    records: list[LogRecord]
+    records: DecodedRecords
     end: int
     leader_epoch: int
     """The leader epoch of the last batch; -1 when there is none, or from a log older than 0.11."""
@@ -107,7 +136,7 @@ def decode_log(
     which a broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written,
     and may be better when fetched again. `most`: bytes that a batch may have; where several have more together the
     answer ends between them."""
-    records: list[LogRecord] = []
+    records = DecodedRecords()
     end, epoch, unreadable = offset, -1, 0
     room = most = most // _PART
     data_filter = DataFilter(aborted)
@@ -116,26 +145,34 @@ def decode_log(
     except CorruptBatch:
         return None
     for number, (batch, holds_data) in enumerate(batches):
-        try:
-            inner, size = _records(batch, most, room) if holds_data else ((), 0)
-        except Exception as error:  # each codec has exceptions of its own
-            if number and room < most and isinstance(error, Overlarge):
-                break  # it may have room in an answer of its own
-            inner, size = (), 0
-            unreadable += 1
-        room -= size
+        if holds_data:
+            try:
+                readable, size = _readable(batch, most, room)
+                records.add(batch, readable, offset)
+                room -= size
+            except Exception as error:  # each codec has exceptions of its own
+                if number and room < most and isinstance(error, Overlarge):
+                    break  # it may have room in an answer of its own
+                unreadable += 1
         end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
-        records += [
-            LogRecord(each.offset, each.timestamp, each.key, each.value)
-            for each in inner
-            if each.offset >= offset
-        ]
     return DecodedLog(records, end, epoch, unreadable)
 
 
 def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView], int]:
-    """Decodes a batch's records, with how many bytes they take, at most `most`, and `room` where they are compressed.
-    Raises Overlarge, and whatever the codec raises."""
+    """Decodes a batch's records, with how many bytes they take. Raises as `_readable`, and ValueError."""
+    readable, size = _readable(batch, most, room)
+    if isinstance(readable, list):
+        return readable, size
+    records = list(DefaultRecordBatch(readable))
+    if records:
+        first = records[0].offset
+        _verify_offsets(batch, first, first if batch.count == 1 else records[-1].offset)
+    return records, size
+
+
+def _readable(batch: RawBatch, most: int, room: int) -> tuple[_Readable, int]:
+    """Decompresses a batch: what `_iterated` reads, with how many bytes it takes, at most `most`, and `room` where it
+    is compressed. Raises Overlarge, ValueError, and whatever the codec raises."""
     # Batches of one record come by the thousand: there each call and each slice of these counts.
     data, count = batch.data, batch.count
     if batch.magic < 2:
@@ -160,14 +197,17 @@ def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView
         raise Overlarge(most)
     # Each is a copy of what was fetched: the library looks behind the end of a batch that has fewer records than it
     # says, and of one that ends in the middle of a number, or seems to.
-    readable = whole if whole[-1] < _MORE else memoryview(b"".join((whole, _BEHIND)))[:length]
-    records = list(DefaultRecordBatch(readable))
-    if records:
-        first = records[0].offset
-        last = first if count == 1 else records[-1].offset
-        if first < batch.base_offset or last > batch.last_offset:
-            raise ValueError("its records have other offsets than it says")
-    return records, size
+    readable: _Readable = whole if whole[-1] < _MORE else memoryview(b"".join((whole, _BEHIND)))[:length]
+    return readable, size
+
+
+def _iterated(readable: _Readable) -> Iterable[RecordView]:
+    return readable if isinstance(readable, list) else DefaultRecordBatch(readable)
+
+
+def _verify_offsets(batch: RawBatch, first: int, last: int) -> None:
+    if first < batch.base_offset or last > batch.last_offset:
+        raise ValueError("its records have other offsets than it says")
 
 
 def _has_more_headers(data: memoryview, records: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
 
 from bridge.errors import KafkaFault
 from bridge.mm2.records import SchemaError
@@ -15,22 +14,19 @@ from connectors.ports import Tail
 
 log = logging.getLogger(__name__)
 
-R = TypeVar("R")
-
 _TOPIC_FAULTS = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
 
 
-class TopicFollower(Generic[R]):
+class TopicFollower:
     """Reads a topic to its end, again and again. `apply` gets every record in the log's order, `restart` is called
-    before the first one of a topic that was created again or is gone. A record that can't be read is skipped alone
-    (stock loses the rest of the batch, and all that follows a null value)."""
+    before the first one of a topic that was created again or is gone. A record that `apply` can't decode (SchemaError)
+    is skipped alone (stock loses the rest of the batch, and all that follows a null value)."""
 
     def __init__(
         self,
         side: Side,
         tail: Tail,
-        decode: Callable[[bytes | None, bytes | None], R],
-        apply: Callable[[R], None],
+        apply: Callable[[LogRecord], None],
         restart: Callable[[], None],
         timeout_ms: int,
         *,
@@ -38,7 +34,7 @@ class TopicFollower(Generic[R]):
     ) -> None:
         """`optional`: it is no error that there is no such topic."""
         self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
-        self._decode, self._apply, self._restart = decode, apply, restart
+        self._apply, self._restart = apply, restart
         self._optional = optional
         self._unreadable = UnreadableRecords([tail.topic])
         self.remark: str | None = None
@@ -62,7 +58,7 @@ class TopicFollower(Generic[R]):
                     self._start_over()
                 for record in part.records:
                     try:
-                        self._read(record)
+                        self._apply(record)
                     except SchemaError as problem:
                         self._unreadable.add(topic, record.offset, str(problem))
                 self._unreadable.add_batches(topic, part.unreadable)
@@ -83,10 +79,6 @@ class TopicFollower(Generic[R]):
             self._set_remark(None)
         for line in self._unreadable.drain_lines():
             log.warning("%s", line)
-
-    def _read(self, record: LogRecord) -> None:
-        """Decodes and applies a record. Raises SchemaError."""
-        self._apply(self._decode(record.key, record.value))
 
     def _start_over(self) -> None:
         self._unreadable.restarted(self._tail.topic)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from bridge.mm2.records import Checkpoint
 from bridge.model.state_records.furthest import Furthest, FurthestRecord
 from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.state_records.readiness_records import RecordKey, decode_key, decode_value
-from bridge.model.state_records.state_value import Value
-from bridge.model.values import Reason, Side, TopicPartition, Verdict
+from bridge.model.state_records.readiness_records import decode_key, decode_value
+from bridge.model.values import LogRecord, Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import Translated
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.followed_topic import TopicFollower
@@ -17,8 +16,6 @@ from connectors.ports import Cluster
 
 _NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
 _KINDS = FurthestRecord.kind, MoveRecord.kind
-
-Change = tuple[RecordKey, Value | None]
 
 
 class ReverseFlow:
@@ -40,24 +37,17 @@ class ReverseFlow:
         alias, wait = options.target_alias, options.admin_timeout_ms
         topics = options.policy.checkpoints_topic(alias), options.policy.readiness_topic(alias)
         checkpoints, readiness = map(source.tail, topics)
-        self._logs: tuple[TopicFollower[Checkpoint], TopicFollower[Change | None]] = (
-            TopicFollower(
-                Side.SOURCE,
-                checkpoints,
-                Checkpoint.checked,
-                self._apply_checkpoint,
-                self._checkpoints.clear,
-                wait,
-                optional=True,
-            ),
-            TopicFollower(
-                Side.SOURCE, readiness, _decode, self._apply_record, self._records.clear, wait, optional=True
-            ),
+        self._logs = tuple(
+            TopicFollower(Side.SOURCE, tail, apply, restart, wait, optional=True)
+            for tail, apply, restart in (
+                (checkpoints, self._apply_checkpoint, self._checkpoints.clear),
+                (readiness, self._apply_record, self._records.clear),
+            )
         )
 
     @property
     def unreadable(self) -> Mapping[str, int]:
-        return {**self._logs[0].unreadable, **self._logs[1].unreadable}
+        return {topic: count for log in self._logs for topic, count in log.unreadable.items()}
 
     @property
     def failures(self) -> list[str]:
@@ -103,15 +93,16 @@ class ReverseFlow:
                 offsets.append(rows[tp])
         return offsets
 
-    def _apply_checkpoint(self, checkpoint: Checkpoint) -> None:
-        group, tp, upstream, downstream, _ = checkpoint
+    def _apply_checkpoint(self, record: LogRecord) -> None:
+        group, tp, upstream, downstream, _ = Checkpoint.checked(record.key, record.value)
         of_group = self._checkpoints.setdefault(group, {})
         of_group[tp] = Furthest.after(of_group.get(tp), upstream, downstream)
 
-    def _apply_record(self, change: Change | None) -> None:
-        if change is None:
+    def _apply_record(self, record: LogRecord) -> None:
+        key = decode_key(record.key)
+        if key.kind not in _KINDS:
             return
-        key, value = change
+        value = None if record.value is None else decode_value(key, record.value)
         of_group = self._records.setdefault(key.name, {})
         if isinstance(value, FurthestRecord):
             of_group[key.connector, key.kind] = {tp: row.furthest for tp, row in value.rows.items()}
@@ -123,14 +114,6 @@ class ReverseFlow:
             of_group.pop((key.connector, key.kind), None)
             if not of_group:
                 del self._records[key.name]
-
-
-def _decode(key: bytes | None, value: bytes | None) -> Change | None:
-    """Decodes a record of the readiness topic; None for other kinds. Raises SchemaError."""
-    record_key = decode_key(key)
-    if record_key.kind not in _KINDS:
-        return None
-    return record_key, None if value is None else decode_value(record_key, value)
 
 
 def _held(rows: Sequence[Translated], why: str) -> list[Translated]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bridge.model.values import CopyId, Side
+from bridge.model.values import CopyId, LogRecord, Side
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable
-from bridge.translation.runs.runs import OffsetRun, RunKey, decode_change
+from bridge.translation.runs.runs import OffsetRun, decode_change
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Cluster
@@ -21,9 +21,7 @@ class FollowedRuns:
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
         timeout_ms = options.admin_timeout_ms
-        self.log = TopicFollower(
-            Side.TARGET, tail, decode_change, self._apply, self._restart, timeout_ms, optional=True
-        )
+        self.log = TopicFollower(Side.TARGET, tail, self._apply, self._restart, timeout_ms, optional=True)
 
     @property
     def remembered(self) -> int:
@@ -47,8 +45,8 @@ class FollowedRuns:
         """Returns the runs of every copy, in no order."""
         return {copy: tuple(self._table.of(copy)) for copy in self._table.copies}
 
-    def _apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:
-        for copy in self._table.apply(change):
+    def _apply(self, record: LogRecord) -> None:
+        for copy in self._table.apply(decode_change(record.key, record.value)):
             self._consistent.pop(copy, None)
 
     def _restart(self) -> None:
