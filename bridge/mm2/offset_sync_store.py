@@ -126,7 +126,11 @@ class OffsetSyncStore:
     def sync_for(self, topic_partition: TopicPartition, slot: int) -> OffsetSync | None:
         """Returns the sync in a slot (0 to 63); None for a partition without syncs."""
         slots = self._slots.get(topic_partition)
-        return OffsetSync(topic_partition, *slots.pairs[bisect_right(slots.ends, slot)]) if slots else None
+        return (
+            OffsetSync(topic_partition, *slots.pairs[bisect_right(slots.ends, slot)])
+            if slots is not None
+            else None
+        )
 
     def kept(self, topic_partition: TopicPartition) -> list[tuple[int, OffsetSync]]:
         """Returns the distinct syncs, newest first, each with the first slot that holds it."""
@@ -140,7 +144,8 @@ class OffsetSyncStore:
 
 
 def _drop_from(slots: _Slots, downstream: int) -> None:
-    """Drops every sync at or above `downstream`. Downstream offsets fall along the slots, as this was done before."""
+    """Drops every sync at or above `downstream`, all of them perhaps. Downstream offsets fall along the slots, as this
+    was done before."""
     pairs, ends = slots
     dropped = sum(pair[1] >= downstream for pair in pairs)
     del pairs[:dropped], ends[:dropped]
@@ -153,7 +158,7 @@ def _insert(slots: _Slots, new: _Pair) -> None:
     Old syncs move to higher slots only; one that is too close to the slot before is of no further use, one that does
     not fit yet may fit later.
 
-    A start applies every sync of a topic, a million perhaps: so it looks at few slots, and calls nothing.
+    A start applies every sync of a topic, a million perhaps: so this looks at few slots, and is one piece.
     """
     pairs, ends = slots
     upstream = new[0]

@@ -192,7 +192,7 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         await ours.commit()
         # A plain read_committed reader does not see our own newest record …
         assert [each.value for each in (await tail.read()).records] == [b"before"]
-        assert (await tail.read()).records == []
+        assert list((await tail.read()).records) == []
         # … so reading says what it waits for, and goes on once that has ended.
         began = time.monotonic()
         with pytest.raises(

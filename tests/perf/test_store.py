@@ -57,7 +57,7 @@ def translated(store: OffsetSyncStore) -> tuple[int, float]:
 
 
 def kilobytes_held() -> float:
-    """What a store holds for one partition, of a hundred: the syncs kept and the slots."""
+    """What a store holds for one partition, of a hundred: the syncs kept and the slots that they stand in."""
     gc.collect()
     tracemalloc.start()
     store = OffsetSyncStore(must_read_to_end=False)

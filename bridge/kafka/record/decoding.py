@@ -28,8 +28,8 @@ from bridge.model.lookups import Window
 from bridge.model.values import LogRecord, RecordView
 
 _PART = 4
-"""Of the bytes that a batch may have, for one whose records are read one by one: as objects they take some eight times
-as much memory."""
+"""Of the bytes that a batch may have, for one whose records are read one by one: as objects, which look-ups make of all
+at once, they take some eight times as much memory."""
 _LEAST_RECORD = 7
 """Its bytes without key, value and headers."""
 _UNCOUNTED, _MOST_HEADERS = 8 * 1024 * 1024, 500_000
@@ -39,7 +39,7 @@ _FLAGS_AT = 22
 _MORE, _BEHIND = 0x80, bytes(16)
 """The bit of a byte that says that a number goes on, and what the library may look at where it does behind the end."""
 
-_Readable = list[LegacyMessage] | bytes | bytearray | memoryview
+_Decompressed = list[LegacyMessage] | bytes | bytearray | memoryview
 """Messages from before 0.11, or a whole v2 batch without its compression."""
 
 
@@ -93,29 +93,32 @@ def opened(
 
 
 class DecodedRecords:
-    """Records of a log in its order, each decoded when its turn comes: to make objects of all at once takes more than
-    half of the time in which a long topic is read. May be iterated more than once."""
+    """Records of a log in its order. Each is verified when its batch is added, and made anew whenever they are
+    iterated: to have all as objects at once takes more than half of the time in which a long topic is read."""
 
     def __init__(self) -> None:
-        self._batches: list[tuple[_Readable, int]] = []
+        self._batches: list[tuple[_Decompressed, int]] = []
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[LogRecord]:
-        for readable, start in self._batches:
-            for each in _iterated(readable):
+        for content, start in self._batches:
+            for each in _records_in(content):
                 if each.offset >= start:
+                    # A NamedTuple's own constructor takes twice as long, for each of a million records.
                     yield tuple.__new__(LogRecord, (each.offset, each.timestamp, each.key, each.value))
 
-    def add(self, batch: RawBatch, readable: _Readable, start: int) -> None:
-        """Adds those from offset `start` on. Raises what decoding a record raises, and adds nothing then."""
-        offsets = [each.offset for each in _iterated(readable)]
+    def add(self, batch: RawBatch, content: _Decompressed, start: int) -> None:
+        """Adds those from offset `start` on. Raises ValueError and what decoding a record raises, and adds nothing
+        then."""
+        offsets = [each.offset for each in _records_in(content)]
         if offsets:
             _verify_offsets(batch, offsets[0], offsets[-1])
-            self._batches.append((readable, start))
-            self._count += len(offsets) if offsets[0] >= start else sum(each >= start for each in offsets)
+        if count := sum(each >= start for each in offsets):
+            self._batches.append((content, start))
+            self._count += count
 
 
 class DecodedLog(NamedTuple):
@@ -132,7 +135,7 @@ class DecodedLog(NamedTuple):
 def decode_log(
     data: BytesLike, offset: int, aborted: Sequence[tuple[int, int]] = (), most: int = MOST_BYTES
 ) -> DecodedLog | None:
-    """Decodes all data records at or after `offset` but those of `aborted` (producer id, first offset) transactions,
+    """Finds all data records at or after `offset` but those of `aborted` (producer id, first offset) transactions,
     which a broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written,
     and may be better when fetched again. `most`: bytes that a batch may have; where several have more together the
     answer ends between them."""
@@ -147,8 +150,8 @@ def decode_log(
     for number, (batch, holds_data) in enumerate(batches):
         if holds_data:
             try:
-                readable, size = _readable(batch, most, room)
-                records.add(batch, readable, offset)
+                content, size = _decompressed(batch, most, room)
+                records.add(batch, content, offset)
                 room -= size
             except Exception as error:  # each codec has exceptions of its own
                 if number and room < most and isinstance(error, Overlarge):
@@ -159,19 +162,16 @@ def decode_log(
 
 
 def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView], int]:
-    """Decodes a batch's records, with how many bytes they take. Raises as `_readable`, and ValueError."""
-    readable, size = _readable(batch, most, room)
-    if isinstance(readable, list):
-        return readable, size
-    records = list(DefaultRecordBatch(readable))
+    """Decodes a batch's records, with how many bytes they take. Raises as `_decompressed`."""
+    content, size = _decompressed(batch, most, room)
+    records = list(_records_in(content))
     if records:
-        first = records[0].offset
-        _verify_offsets(batch, first, first if batch.count == 1 else records[-1].offset)
+        _verify_offsets(batch, records[0].offset, records[-1].offset)
     return records, size
 
 
-def _readable(batch: RawBatch, most: int, room: int) -> tuple[_Readable, int]:
-    """Decompresses a batch: what `_iterated` reads, with how many bytes it takes, at most `most`, and `room` where it
+def _decompressed(batch: RawBatch, most: int, room: int) -> tuple[_Decompressed, int]:
+    """Decompresses a batch: what `_records_in` reads, with how many bytes it takes, at most `most`, and `room` where it
     is compressed. Raises Overlarge, ValueError, and whatever the codec raises."""
     # Batches of one record come by the thousand: there each call and each slice of these counts.
     data, count = batch.data, batch.count
@@ -195,18 +195,20 @@ def _readable(batch: RawBatch, most: int, room: int) -> tuple[_Readable, int]:
         raise ValueError("it has more records than bytes for them")
     if length > _UNCOUNTED and _has_more_headers(memoryview(whole)[HEADER_SIZE:], count):
         raise Overlarge(most)
-    # Each is a copy of what was fetched: the library looks behind the end of a batch that has fewer records than it
-    # says, and of one that ends in the middle of a number, or seems to.
-    readable: _Readable = whole if whole[-1] < _MORE else memoryview(b"".join((whole, _BEHIND)))[:length]
-    return readable, size
+    # Each is a copy of what was fetched, whose buffer may be gone when records are read. And the library looks behind
+    # the end of a batch that has fewer records than it says, and of one that ends in the middle of a number, or seems
+    # to.
+    return whole if whole[-1] < _MORE else memoryview(b"".join((whole, _BEHIND)))[:length], size
 
 
-def _iterated(readable: _Readable) -> Iterable[RecordView]:
-    return readable if isinstance(readable, list) else DefaultRecordBatch(readable)
+def _records_in(content: _Decompressed) -> Iterable[RecordView]:
+    return content if isinstance(content, list) else DefaultRecordBatch(content)
 
 
 def _verify_offsets(batch: RawBatch, first: int, last: int) -> None:
-    if first < batch.base_offset or last > batch.last_offset:
+    """Raises ValueError where records have other offsets than their batch. `messages` verifies those of older ones: of
+    such a batch only the last offset is known."""
+    if batch.magic >= 2 and (first < batch.base_offset or last > batch.last_offset):
         raise ValueError("its records have other offsets than it says")
 
 

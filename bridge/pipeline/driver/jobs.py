@@ -74,8 +74,8 @@ class SparkStart:
         self._local = local = settings[MASTER].startswith("local")
         if not is_submitted():
             reach_master(settings[MASTER])
-        for name in _OF_CONNECT:
-            os.environ.pop(name, None)
+        for variable in _OF_CONNECT:
+            os.environ.pop(variable, None)
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
         if not local and "spark.archives" not in settings:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"

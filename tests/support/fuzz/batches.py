@@ -150,7 +150,15 @@ def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, 
     except Exception:  # as look-ups do: each codec has exceptions of its own
         result = None
     read = decode_log(whole, offset, aborted, most)
-    assert read is None or all(each.offset >= offset for each in read.records)
+    if read is not None:
+        log = list(read.records)
+        assert all(each.offset >= offset for each in log)
+        assert len(read.records) == len(log)
+        assert list(read.records) == log
+        if result is not None and not read.unreadable and read.end == result.end:
+            assert [each.offset for each in result.records if each.offset >= offset] == [
+                each.offset for each in log
+            ]
     got = PartitionData(0, offset + 100, offset + 100, 0, aborted, bytes(whole))
     try:
         scanned(got, Scan(Side.SOURCE, offset, 1000), committed_only=True)

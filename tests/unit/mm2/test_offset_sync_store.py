@@ -390,6 +390,51 @@ def test_invariants(start_up: list[Pair], then: list[Pair], must_read_to_end: bo
 
 
 @given(histories(), st.booleans())
+def test_slots_are_those_of_an_array(pairs: list[Pair], mended: bool) -> None:
+    """Slot by slot what stock's `updateSyncArray` makes of an array of 64."""
+    store, array = OffsetSyncStore(must_read_to_end=False, mended=mended), list[OffsetSync]()
+    for pair in pairs:
+        sync = OffsetSync(TP, *pair)
+        store.apply(sync)
+        array = updated(array, sync, mended=mended)
+        assert [store.sync_for(TP, slot) for slot in range(SLOTS)] == array
+        begins = [slot for slot in range(SLOTS) if slot == 0 or array[slot] is not array[slot - 1]]
+        assert store.kept(TP) == [(slot, array[slot]) for slot in begins]
+
+
+def updated(array: list[OffsetSync], new: OffsetSync, *, mended: bool) -> list[OffsetSync]:
+    """The array after a sync; of `mended` see OffsetSyncStore."""
+    if not array or new.upstream_offset < array[0].upstream_offset:
+        return [new] * SLOTS
+    old = list(array)
+    if mended and new.downstream_offset <= old[0].downstream_offset and new != old[0]:
+        left = [each for each in old if each.downstream_offset < new.downstream_offset]
+        old = [left[0] if left else new] * (SLOTS - len(left)) + left
+    slots, replacement, at = [new, *old[1:]], new, 0
+    for slot in range(1, SLOTS):
+        before = slots[slot - 1].upstream_offset
+        if before <= old[slot].upstream_offset + 2**slot - 2 ** (slot - 1):
+            break
+        while at < slot:
+            value, last = old[at], at + 1 == SLOTS or old[at + 1] is not old[at]
+            if last:  # of its slots: only there it may be promoted
+                apart = before >= value.upstream_offset + 2 ** max(slot - 3, 0)
+                if apart:
+                    near = before <= value.upstream_offset + 2**slot - 2 ** (slot - 1)
+                    behind = (
+                        old[slot + 1].upstream_offset if slot < SLOTS - 1 else value.upstream_offset - 2**62
+                    )
+                    if not near or value.upstream_offset < behind + 2 ** max(slot - 2, 0):
+                        break
+                    replacement = value
+                    at += 1
+                    break
+            at += 1
+        slots[slot] = replacement
+    return slots
+
+
+@given(histories(), st.booleans())
 def test_answers_rise_with_the_offset(pairs: list[Pair], mended: bool) -> None:
     """For one state, where downstream offsets rise with the upstream ones; `mended` sees to that itself."""
     if not mended:

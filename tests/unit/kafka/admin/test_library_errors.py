@@ -90,8 +90,8 @@ async def _broker(
         if key == ApiKeys.API_VERSIONS:
             answer.int16(UNSUPPORTED_VERSION if version else 0)
             answer.array(len(_VERSIONS))
-            for known, version in _VERSIONS.items():
-                for number in (known, 0, version):
+            for known, newest in _VERSIONS.items():
+                for number in (known, 0, newest):
                     answer.int16(number)
             return
         answer.int32(0)

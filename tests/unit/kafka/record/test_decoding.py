@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from bridge.kafka.record.decoding import window
+from bridge.kafka.record.decoding import decode_log, window
 from bridge.model.lookups import Window
 from tests.support.raw_batches import (
     ABORT,
@@ -160,6 +160,13 @@ def test_messages_from_before_0_11(magic: Literal[0, 1], codec: int) -> None:
     ]
     assert [record.timestamp for record in result.records] == [NOW + at if magic else -1 for at in range(3)]
     assert result.records[0].headers == []
+    log = decode_log(data, 11)
+    assert log is not None
+    assert (list(log.records), len(log.records), log.unreadable) == (
+        [(each.offset, each.timestamp, each.key, each.value) for each in result.records[1:]],
+        2,
+        0,
+    )
 
 
 def test_a_compressed_message_from_before_0_11_that_begins_below_the_offset() -> None:

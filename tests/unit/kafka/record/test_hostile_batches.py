@@ -149,7 +149,7 @@ def test_more_records_than_there_can_be(codec: int, count: int) -> None:
                 window(bytes(data), 0, 100, ())
         decoded = decode_log(sealed(data), 0)
         assert decoded is not None
-        assert decoded.unreadable == 1
+        assert (list(decoded.records), decoded.unreadable) == ([], 1)
 
 
 @pytest.mark.parametrize("size", [2 * MIB, 30 * MIB])
@@ -328,6 +328,9 @@ def test_records_of_other_offsets_than_their_batch(deltas: tuple[int, int]) -> N
     if deltas[0] < 0 or deltas[1] > 1:
         with pytest.raises(ValueError, match="other offsets than it says"):
             window(data, 0, 2, ())
+        log = decode_log(data, 0)
+        assert log is not None
+        assert (len(log.records), list(log.records), log.unreadable) == (0, [], 1)
 
 
 @pytest.mark.parametrize("bases", [(0, 5, 1), (0, 2), (3, 3), (5, 0)])
@@ -372,3 +375,23 @@ def test_a_record_of_fewer_headers_than_it_says_is_not_read_behind_its_end() -> 
     result = decode_log(fetched, 0)
     assert result is not None
     assert result.unreadable == 1
+    assert len(result.records) == 0
+
+
+def test_of_a_batch_that_breaks_off_no_record_counts() -> None:
+    """And all of those around it."""
+    broken = bytearray(batch(3, 3))
+    broken[-5] = 0x42
+    log = decode_log(batch(0, 3) + bytes(sealed(broken)) + batch(6, 2), 1)
+    assert log is not None
+    assert ([each.offset for each in log.records], log.end, log.unreadable) == ([1, 2, 6, 7], 8, 1)
+
+
+def test_records_of_a_log_outlive_what_was_fetched() -> None:
+    fetched = bytearray(batch(0, 3) + batch(3, 2, codec=LZ4) + legacy(1, GZIP, 5))
+    log = decode_log(fetched, 0)
+    assert log is not None
+    before = list(log.records)
+    fetched[:] = bytes(len(fetched))
+    assert list(log.records) == before
+    assert [each.offset for each in before] == list(range(8))
