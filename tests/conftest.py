@@ -29,6 +29,7 @@ from bridge.local import (
     GivenCluster,
     LocalStack,
 )
+from tests.support.brokers import MORTAL
 from tests.support.durations import Clock, in_turn, kept
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
@@ -223,6 +224,6 @@ def new_stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
         def create() -> LocalStack:
             nonlocal count
             count += 1
-            return closing.enter_context(LocalStack(tmp_path / f"stack-{count}"))
+            return closing.enter_context(LocalStack(tmp_path / f"stack-{count}", broker_properties=MORTAL))
 
         yield create

@@ -63,7 +63,10 @@ async def read_committed(client: NetworkClient, topic: str, within: float = 30.0
         if tail.position >= end.end:
             return records
         if time.monotonic() > deadline:
-            text = f"An open transaction has held back offset {tail.position} and later for {within:g} s"
+            text = (
+                f"An open transaction has held back offset {tail.position} and later for {within:g} s; if nobody is "
+                f"going to end it, kafka-transactions.sh find-hanging --topic {topic} lists it, and abort ends it"
+            )
             raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end.end}", text)
         if not part.records:
             await asyncio.sleep(_PAUSE)

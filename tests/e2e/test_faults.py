@@ -29,6 +29,7 @@ from tests.e2e.faults import (
 )
 from tests.e2e.flow import CLASS, Flow
 from tests.support import eventually, unique
+from tests.support.brokers import MORTAL
 from tests.support.waits import WAIT
 
 AWAY_SECONDS = 30.0
@@ -47,7 +48,7 @@ def scenario(
 ) -> Iterator[FaultScenario]:
     if request.config.getoption("--kafka-source") or request.config.getoption("--kafka") == "testcontainers":
         pytest.skip("kills brokers, so it needs brokers from jars")
-    with LocalStack(tmp_path_factory.mktemp("faults")) as stack:
+    with LocalStack(tmp_path_factory.mktemp("faults"), broker_properties=MORTAL) as stack:
         stack.start_clusters()
         worker = stack.worker("first", group_id=unique("faults"))
         flow = Flow(stack.source, stack.target, worker, stack.service())

@@ -30,6 +30,7 @@ from tests.conftest import chosen_clusters
 from tests.integration.test_pipeline_gaps import ledger
 from tests.integration.test_pipeline_records import open_transaction
 from tests.support import Record, allow, bounds, denied, numbered, produce
+from tests.support.brokers import MORTAL
 from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, fetch_by_name
 from tests.support.traffic import Reader, Writer
 from tests.support.waits import WAIT
@@ -48,7 +49,7 @@ def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """Two brokers that these tests may kill; running again after each."""
     if chosen_clusters(request.config):
         pytest.skip("kills brokers, so it needs brokers from jars")
-    with LocalStack(tmp_path_factory.mktemp("mortal"), broker_heap="384m") as stack:
+    with LocalStack(tmp_path_factory.mktemp("mortal"), broker_heap="384m", broker_properties=MORTAL) as stack:
         stack.start_clusters()
         yield stack
 
