@@ -12,7 +12,12 @@ from bridge.kafka.config.settings import ClientSettings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import COORDINATOR_MOVED, Errors
 from bridge.kafka.protocol.errors import failure, of_code
-from bridge.kafka.protocol.group_requests import DescribedGroup, describe_groups, read_described_groups
+from bridge.kafka.protocol.group_requests import (
+    CONSUMERS,
+    DescribedGroup,
+    describe_groups,
+    read_described_groups,
+)
 from bridge.model.values import GroupState
 
 TIMEOUT_SECONDS = 20.0
@@ -37,7 +42,8 @@ class TargetGroups:
             raise failed
 
     async def members(self, group: str) -> Members:
-        """Raises KafkaFailure. A group that does not exist has none."""
+        """Returns the nodes in a group. Raises KafkaFailure. A group that does not exist has none, nor has that of a
+        connect-mirror-maker.sh: its members are workers of Connect, and their assignments no consumers'."""
         doing = f"describe group {group}"
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -50,6 +56,8 @@ class TargetGroups:
         failed = of_code(described.error, doing, f"DESCRIBE on group {group}")
         if failed is not None:
             raise failed
+        if described.protocol_type != CONSUMERS:
+            return Members(None, frozenset())
         owners = [each.client_id for each in described.members if each.has_partitions]
         nodes = frozenset(each.client_id for each in described.members)
         return Members(owners[0] if owners else None, nodes)

@@ -49,6 +49,7 @@ from tests.support import (
 from tests.support.indexing import InProcess
 from tests.support.pipeline import CopyFlow
 from tests.support.spark import spark_session
+from tests.support.topics import wait_transactions_ended
 from tests.support.waits import WAIT
 
 TIME = 1_700_000_000_000
@@ -230,7 +231,9 @@ def index(props: dict[str, str], jobs: InProcess | None = None) -> Index:
 
 
 def runs_of(target: Cluster, alias: str) -> list[LogRecord]:
-    records = read(target.bootstrap, f"mm2-offset-runs.{alias}.internal", committed_only=True)
+    topic = f"mm2-offset-runs.{alias}.internal"
+    wait_transactions_ended(target.bootstrap, topic)
+    records = read(target.bootstrap, topic, committed_only=True)
     return [LogRecord(each.offset, 0, each.key, each.value) for each in records]
 
 

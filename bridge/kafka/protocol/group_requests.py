@@ -43,6 +43,10 @@ def group_state(name: str) -> GroupState:
     return GroupState(upper) if upper in GroupState.__members__ else GroupState.UNKNOWN
 
 
+CONSUMERS = "consumer"
+"""The protocol type of a group of consumers."""
+
+
 class GroupMember(NamedTuple):
     client_id: str
     assignment: bytes
@@ -60,6 +64,8 @@ class DescribedGroup(NamedTuple):
     members: Sequence[GroupMember]
     operations: int
     """Bits of the operations on the group that are allowed, as brokers send them."""
+    protocol_type: str = CONSUMERS
+    """What its members are: consumers, workers of Connect (`connect`), or others; "" where there are none."""
 
 
 def describe_groups(groups: Sequence[str], *, operations: bool = False) -> Call:
@@ -81,12 +87,12 @@ def read_described_groups(response: Reader) -> dict[str, DescribedGroup]:
     groups = {}
     for _ in response.array():
         error, group, state = response.int16(), response.string(), response.string()
-        response.string()
+        protocol_type = response.string()
         response.string()
         members = [_read_member(response) for _ in response.array()]
         operations = response.int32()
         response.tags()
-        groups[group] = DescribedGroup(error, group_state(state), members, operations)
+        groups[group] = DescribedGroup(error, group_state(state), members, operations, protocol_type)
     return groups
 
 

@@ -78,6 +78,13 @@ def test_the_owner_is_who_has_partitions(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
+def test_workers_of_a_connect_mirror_maker_are_no_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version, error and the length of the leader's name: as a consumer's, it would have 38 topics."""
+    assignment = b"\0\2\0\0\0\x26"
+    stock = DescribedGroup(0, GroupState.STABLE, [GroupMember("A->B", assignment)], 0, "connect")
+    assert members(monkeypatch, Coordinators([stock])) == Members(None, frozenset())
+
+
 def test_a_group_that_does_not_exist_has_no_members(monkeypatch: pytest.MonkeyPatch) -> None:
     dead = DescribedGroup(0, GroupState.DEAD, (), 0)
     assert members(monkeypatch, Coordinators([dead])) == Members(None, frozenset())

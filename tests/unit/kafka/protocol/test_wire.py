@@ -237,9 +237,9 @@ def test_describe_groups() -> None:
     reader = answer("describe-groups-answer", 5, flexible=True)
     unknown = -(1 << 31)
     assert group_requests.read_described_groups(reader) == {
-        "g": (0, GroupState.COMPLETING_REBALANCE, [("c", b"\3"), ("c", b"")], unknown),
-        "größe": (16, GroupState.UNKNOWN, [], unknown),
-        "none": (0, GroupState.DEAD, [], unknown),
+        "g": (0, GroupState.COMPLETING_REBALANCE, [("c", b"\3"), ("c", b"")], unknown, "consumer"),
+        "größe": (16, GroupState.UNKNOWN, [], unknown, ""),
+        "none": (0, GroupState.DEAD, [], unknown, ""),
     }
 
 
