@@ -29,7 +29,7 @@ from bridge.local import (
     GivenCluster,
     LocalStack,
 )
-from tests.support.brokers import MORTAL
+from tests.support.brokers import MORTAL, STEADY
 from tests.support.durations import Clock, in_turn, kept
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
@@ -172,7 +172,9 @@ def shared_stack(
     """Two running clusters for all tests: never stop them, never reuse a topic or group name."""
     version = request.config.getoption("--kafka-version") or DEFAULT_KAFKA
     directory = tmp_path_factory.mktemp("stack")
-    with LocalStack(directory, version=version, clusters=chosen_clusters(request.config)) as running:
+    with LocalStack(
+        directory, version=version, clusters=chosen_clusters(request.config), broker_properties=STEADY
+    ) as running:
         running.start_clusters()
         yield running
 

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -95,11 +96,17 @@ def bounds(bootstrap: str, name: str, *, committed_only: bool = False) -> dict[i
     """Log start and end of every partition, as soon as all of them have a leader. The end is the high watermark, or
     with `committed_only` the last stable offset."""
     isolation = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-    client = admin(bootstrap)
+
+    def described() -> TopicMetadata:
+        try:
+            return admin(bootstrap).list_topics(name, timeout=10).topics[name]
+        except KafkaException:
+            admin.cache_clear()  # one that has seen no broker may not connect any more
+            raise
+
     # A broker that has just come back may not answer for a moment, or lead nothing.
-    metadata = eventually(
-        lambda: client.list_topics(name, timeout=10).topics[name], WAIT, what=f"{name} is described"
-    )
+    metadata = eventually(described, WAIT, what=f"{name} is described")
+    client = admin(bootstrap)
     if metadata.error is not None:
         raise KafkaException(metadata.error)
     partitions = [TopicPartition(name, number) for number in metadata.partitions]
