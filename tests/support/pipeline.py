@@ -151,7 +151,7 @@ class CopyFlow:
                 here = self.original(topic, partition, committed_only=committed_only)
                 there = self.copies(topic, partition)
                 assert [each.content for each in there] == [each.content for each in here], (
-                    f"{topic}-{partition}"
+                    f"{topic}-{partition}: {_difference(there, here)}"
                 )
 
     def original(self, topic: str, partition: int = 0, *, committed_only: bool = True) -> list[Record]:
@@ -389,3 +389,11 @@ __all__ = [
     "gaps_of",
     "topic_id",
 ]
+
+
+def _difference(copies: Sequence[Record], originals: Sequence[Record]) -> str:
+    """Says where the copies first differ from the originals, and what stands there."""
+    pairs = list(zip(copies, originals, strict=False))
+    at = next((at for at, (one, other) in enumerate(pairs) if one.content != other.content), len(pairs))
+    near = slice(max(0, at - 2), at + 4)
+    return f"{len(copies)} of {len(originals)}, from record {at} on: {copies[near]} of {originals[near]}"
