@@ -3,16 +3,11 @@ reading and writing need. So that is imported once for all workers of a machine,
 
 from __future__ import annotations
 
-import sys
-
-from bridge.pipeline.slices.workers import without_zips
+from bridge.pipeline.slices.workers import run_daemon
 from bridge.spark import decoding, internal_topics, records
 from bridge.spark.writing import tasks
 
 __all__ = ["decoding", "internal_topics", "records", "tasks"]
 
 if __name__ == "__main__":
-    sys.path[:] = without_zips(sys.path)
-    from pyspark.daemon import manager
-
-    manager()
+    run_daemon()

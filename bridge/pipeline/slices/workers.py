@@ -4,13 +4,14 @@ slice needs. So that is imported once for all workers of a machine, and their me
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from socket import socket
 
 from bridge.logs.setup import WORKER, set_up_logs
 from bridge.pipeline.slices import tasks
 
-__all__ = ["tasks", "without_zips"]
+__all__ = ["run_daemon", "tasks", "without_zips"]
 
 
 def without_zips(path: Sequence[str]) -> list[str]:
@@ -29,10 +30,25 @@ def _beside_package(zipped: Path, path: Sequence[str]) -> bool:
     return complete and str(site) in path
 
 
-if __name__ == "__main__":
+def run_daemon() -> None:
+    """Runs PySpark's daemon until Spark ends it. A worker that finds Spark's JVM gone when it begins ends in silence:
+    PySpark would print a traceback, to whoever has just ended a command."""
     sys.path[:] = without_zips(sys.path)
+    from pyspark import daemon
+
+    run: Callable[[socket, bool], int] = daemon.worker
+
+    def worker(sock: socket, authenticated: bool) -> int:
+        try:
+            return run(sock, authenticated)
+        except ConnectionError:
+            return 1
+
+    daemon.worker = worker
+    daemon.manager()
+
+
+if __name__ == "__main__":
     # What slices meet with they report through the layout topic, and the driver logs it once for all of them.
     set_up_logs(WORKER, "warning", "json")
-    from pyspark.daemon import manager
-
-    manager()
+    run_daemon()
