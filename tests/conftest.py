@@ -44,7 +44,7 @@ settings.load_profile("noisy")
 _MEMORY, _ENOUGH = Path("/dev/shm"), 4 << 30
 _TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
 """Where pytest has its temporary directories, if not where others have theirs."""
-_LEFT_BY_PYSPARK = {
+_MAY_STAY = {
     "LOG4J_CONFIGURATION_FILE",
     "PYTEST_CURRENT_TEST",
     "PYSPARK_PYTHON",
@@ -53,7 +53,7 @@ _LEFT_BY_PYSPARK = {
     "SPARK_HIDE_TRACEBACK",
     "SPARK_LOCAL_IP",
 }
-"""What a Spark in the process of tests, or pytest itself, sets for good, and that nothing else is misled by."""
+"""Variables that a Spark in the process of tests, or pytest itself, sets for good, and that mislead nothing else."""
 _SHOWN = 300
 """Characters of an error that are shown at once."""
 _MARKED = ("integration", "e2e", "perf", "soak")
@@ -147,7 +147,7 @@ def _same_environment() -> Iterator[None]:
     yield
     left = {
         name for name in before.keys() | os.environ.keys() if before.get(name) != os.environ.get(name)
-    } - _LEFT_BY_PYSPARK
+    } - _MAY_STAY
     for name in left:
         os.environ.pop(name, None)
         if name in before:
