@@ -29,7 +29,7 @@ from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
 from tests.support.brokers import secured_broker
 from tests.support.raw_batches import Plain, batch_of
-from tests.support.spark import spark_session
+from tests.support.spark import run_stream, spark_session
 from tests.support.topics import wait_transactions_ended
 
 TIME = 1_700_000_000_000
@@ -296,7 +296,7 @@ def test_a_stream_goes_on_from_its_checkpoint(
         stream = load(topic, stream=True, startingOffsets="earliest").writeStream.format("mirror-records")
         stream = stream.option("kafka.bootstrap.servers", target.bootstrap)
         stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert stream.trigger(availableNow=True).start().awaitTermination(120)
+        run_stream(stream.trigger(availableNow=True).start)
 
     produce(source.bootstrap, topic, numbered(50))
     delete_topic(target.bootstrap, topic)

@@ -38,7 +38,7 @@ from tests.support import (
     unique,
 )
 from tests.support.pages import blocks, run, tidied
-from tests.support.spark import spark_session
+from tests.support.spark import run_stream, spark_session
 from tests.support.waits import WAIT
 
 TIME = 1_700_000_000_000
@@ -236,9 +236,7 @@ def test_a_stream_reads_all_in_rates_and_goes_on_from_its_checkpoint(
         writer = frame.writeStream.format("parquet").option(
             "checkpointLocation", str(tmp_path / "checkpoint")
         )
-        query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
-        query.awaitTermination(120)
-        assert not query.isActive
+        run_stream(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "out")))
 
     def written() -> list[tuple[int, int]]:
         frame = spark.read.parquet(str(tmp_path / "out")).select("partition", "offset")
@@ -329,7 +327,7 @@ def test_internal_topics_are_tables_of_the_newest_of_each_key(
         writer = frame.writeStream.format("parquet").option(
             "checkpointLocation", str(tmp_path / "checkpoint")
         )
-        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(120)
+        run_stream(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "out")))
         rows = spark.read.parquet(str(tmp_path / "out")).orderBy("record_offset").collect()
         return [(row.upstream_end, row.deleted) for row in rows]
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bridge.spark import register
+from tests.support.waits import WAIT
 
 _SMALL = {
     "spark.ui.enabled": "false",
@@ -43,6 +46,22 @@ def spark_session(folder: Path, more: Mapping[str, str] | None = None) -> Iterat
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # sockets of py4j
             _end(spark)
+
+
+def run_stream(start: Callable[[], StreamingQuery], starts: int = 5) -> None:
+    """Runs a query to its end, and again from its checkpoint where its Python process was too slow to start.
+
+    Spark gives the process of a streaming source 10 s to connect (PythonWorkerFactory.createSimpleWorker), and no
+    setting changes that; a machine with more to do than it can takes longer.
+    """
+    for left in reversed(range(starts)):
+        try:
+            assert start().awaitTermination(int(WAIT)), f"the query has not ended after {WAIT:g} s"
+        except StreamingQueryException as error:
+            if not left or "Python worker failed to connect back" not in str(error):
+                raise
+        else:
+            return
 
 
 def python_without(package: str, folder: Path) -> Path:
