@@ -27,30 +27,17 @@ one.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from bridge.mm2.offset_sync_slots import OFFSETS, Slots, WaitingSyncs, updated
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
 
-SLOTS = 64
-
-_LAST = SLOTS - 1
-_FARTHEST = [2**slot - 2 ** (slot - 1) if slot else 0 for slot in range(SLOTS)]
-"""B between neighbours: the most by which a slot's sync may lie below that of the slot before."""
-_NEAREST = [2 ** max(slot - 2, 0) for slot in range(SLOTS)]
-"""C: the least by which any other sync behind a slot lies below that of the slot."""
-_LONGEST = 2**63
-
-_Pair = tuple[int, int]
-"""Upstream and downstream offset."""
-
-
-class _Slots(NamedTuple):
-    """The 64 slots of a partition: `pairs[i]` stands in all from `ends[i - 1]` (0 for the first) to before `ends[i]`.
-    An equal pair that came again is another one, as in stock."""
-
-    pairs: list[_Pair]
-    ends: list[int]
+_TOGETHER = 65_536
+"""Syncs that may wait to be applied together, some 2 MB."""
+_MANY = 4096
+"""From here on it is worth it to apply them in columns."""
 
 
 class SyncBounds(NamedTuple):
@@ -72,23 +59,19 @@ class OffsetSyncStore:
         self._only_last = must_read_to_end
         self._mended = mended
         self._started = False
-        self._slots: dict[TopicPartition, _Slots] = {}
+        self._slots: dict[TopicPartition, Slots] = {}
+        self._waiting = WaitingSyncs()
+        """To be applied before the next answer."""
 
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
-        topic_partition, upstream, downstream = sync
-        pair = (upstream, downstream)
-        slots = self._slots.get(topic_partition)
-        if slots is None or self._only_last or upstream < slots.pairs[0][0]:
-            # The first one, or the source's log was cut back: then nothing older holds.
-            self._slots[topic_partition] = _Slots([pair], [SLOTS])
-            return
-        if self._mended and downstream <= slots.pairs[0][1] and pair != slots.pairs[0]:
-            _drop_from(slots, downstream)
-        _insert(slots, pair)
+        self._waiting.append(sync)
+        if len(self._waiting) >= _TOGETHER:
+            self._apply_waiting()
 
     def finish_start(self) -> None:
         """Begins translation: the topic was read to the end that it had at the start."""
+        self._apply_waiting()
         self._started = True
         self._only_last = False
 
@@ -98,19 +81,19 @@ class OffsetSyncStore:
         None before `finish_start` and for a partition without syncs; -1 where the oldest usable sync is past the
         offset. At the end of what a long can hold the step wraps around, as in stock.
         """
-        slots = self._slots.get(topic_partition) if self._started else None
+        slots = self._slots_of(topic_partition) if self._started else None
         if slots is None:
             return None
         for upstream, downstream in slots.pairs:
             if upstream <= offset:
                 if upstream == offset:
                     return downstream
-                return downstream + 1 if downstream + 1 < _LONGEST else -_LONGEST
+                return downstream + 1 if downstream + 1 < OFFSETS else -OFFSETS
         return -1
 
     def bounds(self, topic_partition: TopicPartition, offset: int) -> SyncBounds | None:
         """Returns the syncs around an offset; None where `translate` answers None. `lower` is the one that it uses."""
-        slots = self._slots.get(topic_partition) if self._started else None
+        slots = self._slots_of(topic_partition) if self._started else None
         if slots is None:
             return None
         upper = None
@@ -125,7 +108,7 @@ class OffsetSyncStore:
 
     def sync_for(self, topic_partition: TopicPartition, slot: int) -> OffsetSync | None:
         """Returns the sync in a slot (0 to 63); None for a partition without syncs."""
-        slots = self._slots.get(topic_partition)
+        slots = self._slots_of(topic_partition)
         return (
             OffsetSync(topic_partition, *slots.pairs[bisect_right(slots.ends, slot)])
             if slots is not None
@@ -134,7 +117,7 @@ class OffsetSyncStore:
 
     def kept(self, topic_partition: TopicPartition) -> list[tuple[int, OffsetSync]]:
         """Returns the distinct syncs, newest first, each with the first slot that holds it."""
-        slots = self._slots.get(topic_partition)
+        slots = self._slots_of(topic_partition)
         if slots is None:
             return []
         begins = [0, *slots.ends[:-1]]
@@ -142,54 +125,20 @@ class OffsetSyncStore:
             (slot, OffsetSync(topic_partition, *pair)) for slot, pair in zip(begins, slots.pairs, strict=True)
         ]
 
+    def _slots_of(self, topic_partition: TopicPartition) -> Slots | None:
+        if self._waiting:
+            self._apply_waiting()
+        return self._slots.get(topic_partition)
 
-def _drop_from(slots: _Slots, downstream: int) -> None:
-    """Drops every sync at or above `downstream`, all of them perhaps. Downstream offsets fall along the slots, as this
-    was done before."""
-    pairs, ends = slots
-    dropped = sum(pair[1] >= downstream for pair in pairs)
-    del pairs[:dropped], ends[:dropped]
+    def _apply_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, WaitingSyncs()
+        places: Iterable[int] = range(len(waiting))
+        if len(waiting) >= _MANY and not self._only_last:
+            from bridge.mm2.offset_sync_columns import apply_columns
 
-
-def _insert(slots: _Slots, new: _Pair) -> None:
-    """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`).
-
-    A slot where B is broken takes the newest old sync that satisfies B and C there, else what the slot before took.
-    Old syncs move to higher slots only; one that is too close to the slot before is of no further use, one that does
-    not fit yet may fit later.
-
-    A start applies every sync of a topic, a million perhaps: so this looks at few slots, and is one piece.
-    """
-    pairs, ends = slots
-    upstream = new[0]
-    gap = upstream - pairs[0][0] if pairs else _LONGEST
-    # Up to here B is broken and no old sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
-    slot = (gap - 1).bit_length() + 1 if gap > 0 else 1
-    if slot >= SLOTS:
-        pairs[:], ends[:] = [new], [SLOTS]
-        return
-    taken, until = [new], [slot]
-    candidate = old = 0  # the old sync that may come next, and the one that stands in `slot`
-    while ends[old] <= slot:
-        old += 1
-    while upstream - pairs[old][0] > _FARTHEST[slot]:
-        while ends[candidate] <= slot:
-            value = pairs[candidate][0]
-            if upstream - value >= _NEAREST[slot - 1]:
-                following = old if ends[old] > slot + 1 else old + 1
-                if upstream - value <= _FARTHEST[slot] and (
-                    slot == _LAST or value - pairs[following][0] >= _NEAREST[slot]
-                ):
-                    taken.append(pairs[candidate])
-                    until.append(slot)
-                    upstream = value
-                    candidate += 1
-                break
-            candidate += 1
-        slot += 1
-        until[-1] = slot
-        if ends[old] <= slot:
-            old += 1
-            if slot == SLOTS:
-                break
-    pairs[:old], ends[:old] = taken, until
+            places = apply_columns(self._slots, waiting, mended=self._mended)
+        for place in places:
+            topic_partition = waiting.topic_partitions[place]
+            slots = None if self._only_last else self._slots.get(topic_partition)
+            pair = waiting.upstream[place], waiting.downstream[place]
+            self._slots[topic_partition] = updated(slots, pair, mended=self._mended)

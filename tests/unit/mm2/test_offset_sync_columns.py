@@ -1,0 +1,104 @@
+"""Syncs applied in columns leave the slots that they leave one after the other."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge.mm2.offset_sync_columns import apply_columns
+from bridge.mm2.offset_sync_slots import Slots, WaitingSyncs, updated
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import TopicPartition
+
+_LAST_OFFSET = 2**63 - 1
+
+
+def one_by_one(slots: dict[TopicPartition, Slots], syncs: list[OffsetSync], *, mended: bool) -> None:
+    for tp, upstream, downstream in syncs:
+        slots[tp] = updated(slots.get(tp), (upstream, downstream), mended=mended)
+
+
+def in_columns(
+    slots: dict[TopicPartition, Slots], syncs: list[OffsetSync], *, mended: bool
+) -> list[OffsetSync]:
+    """Applies syncs, and returns those that were left."""
+    waiting = WaitingSyncs()
+    for sync in syncs:
+        waiting.append(sync)
+    return [syncs[place] for place in apply_columns(slots, waiting, mended=mended)]
+
+
+def history(random: Random, tp: TopicPartition, length: int, least: int) -> list[OffsetSync]:
+    """Mostly a log that grows, by steps of any size from `least` on; of 0 also with equal syncs, and cut back."""
+    syncs: list[OffsetSync] = []
+    upstream = downstream = 0
+    largest = random.choice((0, 3, 7, 12, 40, 61))
+    cut_back = 0 if least else random.choice((0, 0, 0, 0.1))
+    for _ in range(length):
+        kind = random.random()
+        if kind < cut_back:
+            upstream, downstream = random.choice(
+                ((upstream // 2, downstream), (upstream, downstream // 2), (upstream, max(downstream - 1, 0)))
+            )
+        elif least or kind > 0.05:
+            step = least + random.randrange(2 ** random.randint(0, largest) + 1)
+            upstream = min(upstream + step, _LAST_OFFSET)
+            downstream = min(downstream + step + random.randrange(1, 3), _LAST_OFFSET)
+        syncs.append(OffsetSync(tp, upstream, downstream))
+    return syncs
+
+
+def interleaved(random: Random, histories: list[list[OffsetSync]]) -> list[OffsetSync]:
+    """All histories in one log, each in its order."""
+    turns = [number for number, each in enumerate(histories) for _ in each]
+    random.shuffle(turns)
+    following = [iter(each) for each in histories]
+    return [next(following[number]) for number in turns]
+
+
+@settings(max_examples=20)
+@given(st.integers(0), st.booleans())
+def test_columns_leave_what_one_after_the_other_leaves(seed: int, mended: bool) -> None:
+    random = Random(seed)
+    partitions = [
+        TopicPartition(f"topic-{number // 7}", number % 7) for number in range(random.randint(60, 150))
+    ]
+    usual, least = random.randint(8, 40), random.choice((0, 1, 3, 101, 2**20))
+    histories = [
+        history(random, tp, random.choice((usual, usual, usual, usual, usual + 1, 1, 2, 200)), least)
+        for tp in partitions
+    ]
+    before = random.randrange(usual)
+    expected: dict[TopicPartition, Slots] = {}
+    one_by_one(expected, [sync for each in histories for sync in each[:before]], mended=mended)
+    slots = {tp: Slots(list(each.pairs), list(each.ends)) for tp, each in expected.items()}
+    syncs = interleaved(random, [each[before:] for each in histories])
+    left = in_columns(slots, syncs, mended=mended)
+    one_by_one(slots, left, mended=mended)
+    one_by_one(expected, syncs, mended=mended)
+    assert slots == expected
+
+
+@pytest.mark.parametrize(
+    ("partitions", "each", "left"), [(100, 50, 0), (63, 50, 63 * 50), (100, 8, 800), (100, 9, 0)]
+)
+def test_what_is_left(partitions: int, each: int, left: int) -> None:
+    """The first sync of a partition fills its slots, so nine are eight rounds."""
+    syncs = [
+        OffsetSync(TopicPartition("orders", number), at, at)
+        for at in range(each)
+        for number in range(partitions)
+    ]
+    assert len(in_columns({}, syncs, mended=True)) == left
+
+
+def test_a_partition_that_was_cut_back_is_left_whole_and_in_order() -> None:
+    syncs = [
+        OffsetSync(TopicPartition("orders", number), at, at) for at in range(20) for number in range(100)
+    ]
+    cut = TopicPartition("orders", 42)
+    syncs.append(OffsetSync(cut, 3, 21))
+    assert in_columns({}, syncs, mended=False) == [sync for sync in syncs if sync.topic_partition == cut]
