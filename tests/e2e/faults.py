@@ -13,11 +13,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from bridge.local import NO_AUTHORITIES, Broker, Cluster, ConnectWorker
 from tests.e2e.flow import SHIFT, Flow
 from tests.support import eventually
+from tests.support.waits import WAIT
 
 PARTITIONS = 2
 RECORDS = 20_000
-MOVE_SECONDS = 120.0
-"""A dead worker is missed after its session timeout (10 s here), and then everything is assigned anew."""
 
 
 class Member:
@@ -194,7 +193,7 @@ def spread_over(worker: ConnectWorker, names: Sequence[str], workers: int, tasks
         assert len(set(homes.values())) == workers, homes
         return homes
 
-    return eventually(spread, MOVE_SECONDS, what=f"{', '.join(names)} run on {workers} workers")
+    return eventually(spread, WAIT, what=f"{', '.join(names)} run on {workers} workers")
 
 
 def lines_of(worker: ConnectWorker, *words: str) -> list[str]:

@@ -41,8 +41,6 @@ from tests.support.waits import WAIT
 PARTITIONS = 10
 RECORDS = 10
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-MIRRORED = 120.0
-"""Seconds in which a driver of ours has started and copied what is there, on a busy machine too."""
 _TRANSACTIONS = 4
 
 
@@ -187,7 +185,7 @@ class MirroredFlow:
             result = {partition: there[partition][-1].value for partition in last}
             assert result == last
 
-        eventually(arrived, MIRRORED, what=f"{topic} is mirrored", watched=self.flow.watched)
+        eventually(arrived, WAIT, what=f"{topic} is mirrored", watched=self.flow.watched)
 
     def assert_heartbeats(self) -> None:
         """They arrive here, those of the other direction are mirrored to here, and tell MirrorClient of the cluster."""

@@ -8,8 +8,9 @@ from bridge.local.errors import ConnectFailed
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
-from tests.e2e.test_source import COPIED, copying, fill, wait_copied
+from tests.e2e.test_source import copying, fill, wait_copied
 from tests.support import create_topic, eventually, unique
+from tests.support.waits import WAIT
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def wait_copies(flow: Flow, topic: str, counts: dict[int, list[int]]) -> None:
         copies = read_all(flow.target, flow.remote(topic))
         assert {at: [each.content for each in records] for at, records in copies.items()} == expected
 
-    eventually(there, COPIED, what=f"{topic} is copied again", watched=flow.watched)
+    eventually(there, WAIT, what=f"{topic} is copied again", watched=flow.watched)
 
 
 def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_flow: Flow) -> None:

@@ -17,7 +17,6 @@ import pytest
 from bridge.local import Broker, Cluster, LocalStack
 from tests.e2e.fault_scenario import INTERVAL, FaultScenario, Running, give_syncs
 from tests.e2e.faults import (
-    MOVE_SECONDS,
     PARTITIONS,
     RECORDS,
     Task,
@@ -202,7 +201,7 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
         for name in running.grouped:
             eventually(
                 partial(active, name),
-                MOVE_SECONDS,
+                WAIT,
                 what=f"all tasks of {name} are served again, by the other worker",
                 watched=running.flow.watched,
             )

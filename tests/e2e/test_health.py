@@ -12,7 +12,7 @@ from bridge.local import LocalStack
 from bridge.local.ports import ReservedPort
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json
-from tests.e2e.mirrored_flow import MIRRORED, OurFlow
+from tests.e2e.mirrored_flow import OurFlow
 from tests.support import eventually
 from tests.support.waits import WAIT
 
@@ -51,7 +51,7 @@ def test_without_java_the_task_fails_in_connect_and_health_does_not_flap(
             assert task["state"] == "FAILED", task
             return str(task["trace"])
 
-        trace = eventually(failed, MIRRORED, what="Connect's task is FAILED", watched=flow.watched)
+        trace = eventually(failed, WAIT, what="Connect's task is FAILED", watched=flow.watched)
         expected = f"there is no Java for Spark: {tmp_path}/bin/java can't be run (No such file or directory)"
         assert expected in trace.splitlines()[0]
         why = condition(flow, name, "no_java")

@@ -16,7 +16,7 @@ import pytest
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, forget_clients
-from tests.e2e.mirrored_flow import MIRRORED, OurFlow
+from tests.e2e.mirrored_flow import OurFlow
 from tests.support import eventually
 from tests.support.waits import WAIT
 
@@ -58,7 +58,7 @@ def _well(flow: Flow) -> None:
         health = flow.service.health()
         assert health["status"] == "ok", health
 
-    eventually(well, MIRRORED, what="all is well", watched=flow.watched)
+    eventually(well, WAIT, what="all is well", watched=flow.watched)
 
 
 def _log(flow: Flow) -> Path:

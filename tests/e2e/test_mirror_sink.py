@@ -18,7 +18,7 @@ from tests.e2e.control import aliased, our_control
 from tests.e2e.flow import Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.e2e.test_copy_again import wait_copies
-from tests.e2e.test_source import COPIED, fill, wait_copied
+from tests.e2e.test_source import fill, wait_copied
 from tests.e2e.test_source_take_over import Mirror
 from tests.support import (
     bounds,
@@ -88,7 +88,7 @@ def wait_committed(flow: Flow, name: str, *topics: str) -> None:
     def there() -> None:
         assert committed_offsets(flow.source.bootstrap, f"connect-{name}") == ends(flow, *topics)
 
-    eventually(there, COPIED, what=f"connect-{name} has no lag", watched=flow.watched)
+    eventually(there, WAIT, what=f"connect-{name} has no lag", watched=flow.watched)
 
 
 def wait_task(flow: Flow, name: str, *states: str) -> None:
@@ -222,14 +222,14 @@ def test_a_worker_that_joins_in_mid_copy_takes_a_sink_and_nothing_is_copied_twic
             for topic in topics:
                 assert measured(first, topic) == {0: 0.0, 1: 0.0}
 
-        eventually(known, COPIED, what="both have MBeans", watched=sinks.watched)
+        eventually(known, WAIT, what="both have MBeans", watched=sinks.watched)
 
         def wait_more(than: Mapping[str, int]) -> None:
             def more() -> None:
                 for topic, before in than.items():
                     assert copied(topic) > before + 100
 
-            eventually(more, COPIED, what="more is copied of both", watched=sinks.watched)
+            eventually(more, WAIT, what="more is copied of both", watched=sinks.watched)
 
         with ExitStack() as writing:
             for topic in topics:
@@ -251,7 +251,7 @@ def test_a_worker_that_joins_in_mid_copy_takes_a_sink_and_nothing_is_copied_twic
             for topic in topics:
                 assert_copied_once(sinks, topic)
 
-        eventually(all_copied, COPIED, what="both are copied once", watched=sinks.watched)
+        eventually(all_copied, WAIT, what="both are copied once", watched=sinks.watched)
         for topic, name in names.items():
             wait_committed(sinks, name, topic)
 
@@ -282,7 +282,7 @@ def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(sinks: Flow, wo
         try:
             fill(sinks, topic, 20)
             moved = replace(sinks, worker=left)
-            wait_copied(moved, topic, within=2 * COPIED)
+            wait_copied(moved, topic, within=2 * WAIT)
             wait_committed(moved, name, topic)
         finally:
             lost.restart()
@@ -290,7 +290,7 @@ def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(sinks: Flow, wo
         sinks.process.kill()
         fill(sinks, topic, 40)
         sinks.process.restart()
-        wait_copied(sinks, topic, within=2 * COPIED)
+        wait_copied(sinks, topic, within=2 * WAIT)
         wait_committed(sinks, name, topic)
         sinks.worker.rest.wait_running(name)
         copies = read_all(sinks.target, sinks.remote(topic))

@@ -19,7 +19,7 @@ from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, committed_offsets, forget_clients
-from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
+from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import bounds, eventually, read, unique
 from tests.support.waits import WAIT
 
@@ -73,7 +73,7 @@ def _connector(flow: Flow, kind: str) -> str:
     return str(result)
 
 
-def ready(flow: Flow, group: str, timeout: float = MIRRORED) -> None:
+def ready(flow: Flow, group: str, timeout: float = WAIT) -> None:
     """Waits until every surface says yes."""
 
     def green() -> None:
@@ -246,7 +246,7 @@ def test_a_dead_target_is_not_green_and_says_since_when(
         _stays_so(flow, group, 25)
     finally:
         backup.start()
-    ready(flow, group, 2 * MIRRORED)
+    ready(flow, group, 2 * WAIT)
     forget_clients()
     eventually(
         lambda: committed_offsets(flow.target.bootstrap, group) == at,

@@ -19,11 +19,11 @@ from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, forget_clients
-from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
+from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read
 from tests.support.waits import WAIT
 
-_LONG = 2 * MIRRORED
+_LONG = WAIT
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_a_service_that_is_started_while_the_source_is_dead_answers_as_before(
     mirrored_flow.produce(topic)
     mirrored_flow.wait_mirrored(topic)
     mirrored_flow.commit(group, topic, every(7))
-    _ready(flow, group, MIRRORED)
+    _ready(flow, group, WAIT)
     (copying,) = [each["name"] for each in flow.service.health()["connectors"] if each["kind"] == "source"]
     rest.pause(copying)
     rest.wait_state(copying, "PAUSED")

@@ -21,7 +21,7 @@ from bridge.model.state_records.move_record import MoveRecord
 from bridge.model.state_records.readiness_records import decode
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, committed_offsets, exactly
-from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow
+from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
 from tests.support.waits import WAIT
 
@@ -163,7 +163,7 @@ def ready(mirrored_flow: OurFlow, *groups: str) -> None:
             assert report["ready"], report
             assert report["missing_records"] == 0, report
 
-    eventually(green, MIRRORED, what=f"{groups} are ready", watched=mirrored_flow.flow.watched)
+    eventually(green, WAIT, what=f"{groups} are ready", watched=mirrored_flow.flow.watched)
 
 
 def test_the_runbook(own: Flow, primary: Broker, tmp_path: Path) -> None:
@@ -292,12 +292,12 @@ def back_home(mirrored_flow: OurFlow, page: Page) -> None:
         ]
         assert report["ready"], report
 
-    eventually(synced, MIRRORED, what="no alarm is left", watched=mirrored_flow.flow.watched)
+    eventually(synced, WAIT, what="no alarm is left", watched=mirrored_flow.flow.watched)
     mirrored_flow.produce(topic, 5, start=RECORDS)
     mirrored_flow.wait_mirrored(topic)
     assert group.read(mirrored_flow.source.bootstrap, topic) == 5 * PARTITIONS
     group.assert_once(RECORDS + 5)
-    eventually(synced, MIRRORED, what="the flow goes on", watched=mirrored_flow.flow.watched)
+    eventually(synced, WAIT, what="the flow goes on", watched=mirrored_flow.flow.watched)
 
 
 MANY = 450
@@ -381,4 +381,4 @@ def readiness_of(mirrored_flow: OurFlow, connector: str, expected: Mapping[str, 
         (result,) = [each for each in flows if each["connector"] == connector]
         assert {name: result[name] for name in expected} == dict(expected), result
 
-    eventually(there, MIRRORED, what=f"{expected}", watched=mirrored_flow.flow.watched)
+    eventually(there, WAIT, what=f"{expected}", watched=mirrored_flow.flow.watched)

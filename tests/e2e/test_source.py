@@ -15,9 +15,6 @@ from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.support import bounds, commit, connector, create_topic, eventually, numbered, produce, unique
 from tests.support.waits import WAIT
 
-COPIED = 120.0
-"""Seconds in which a driver has started and copied what is there, on a busy machine too."""
-
 
 @pytest.fixture(scope="module")
 def unique_flow(flow: Flow) -> Flow:
@@ -42,7 +39,7 @@ def fill(flow: Flow, topic: str, start: int, count: int = 20, partitions: int = 
     produce(flow.source.bootstrap, topic, records)
 
 
-def wait_copied(flow: Flow, topic: str, within: float = COPIED) -> None:
+def wait_copied(flow: Flow, topic: str, within: float = WAIT) -> None:
     """Until every partition of the copy holds what the source does, in that order."""
     expected = {
         partition: [each.content for each in records]
@@ -133,7 +130,7 @@ def test_a_topic_map_names_copies_and_the_partitions_of_groups(unique_flow: Flow
         def stands() -> None:
             assert committed_offsets(target.bootstrap, group) == expected
 
-        eventually(stands, COPIED, what=f"{group} at {expected}", watched=unique_flow.watched)
+        eventually(stands, WAIT, what=f"{group} at {expected}", watched=unique_flow.watched)
         assert unique_flow.service.status(name)["copying"]["spark_ui"] is None
         copies, originals = read_all(target, copy), read_all(source, topic)
         contents = [

@@ -18,7 +18,7 @@ from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, latest
 from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
-from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, OurFlow, every, read_all
+from tests.e2e.mirrored_flow import PARTITIONS, OurFlow, every, read_all
 from tests.perf.processes import tree
 from tests.support import allow, create_topic, eventually, numbered, produce, read
 from tests.support.traffic import Reader, Writer
@@ -70,19 +70,17 @@ def test_a_killed_service_and_a_killed_worker_copy_nothing_twice(mirrored_flow: 
     writer, reader = Writer(own.source.bootstrap, topic), Reader(own.target.bootstrap, copy, 2)
     with reader.running():
         with writer.running():
-            eventually(lambda: reader.count > 0, MIRRORED, what="the driver copies", watched=own.watched)
+            eventually(lambda: reader.count > 0, WAIT, what="the driver copies", watched=own.watched)
             service = own.process.process
             left = tree(service.pid)
             assert len(left) > 3, "a driver, its JVM and its Python workers"
             _kill(service.pid)
             eventually(
-                lambda: not any(map(_lives, left)), MIRRORED, what="the driver and what it started have ended"
+                lambda: not any(map(_lives, left)), WAIT, what="the driver and what it started have ended"
             )
             own.process.restart()
             before = reader.count
-            eventually(
-                lambda: reader.count > before, MIRRORED, what="a new driver copies", watched=own.watched
-            )
+            eventually(lambda: reader.count > before, WAIT, what="a new driver copies", watched=own.watched)
 
             worker = own.worker.process
             _kill(worker.pid)
@@ -94,7 +92,7 @@ def test_a_killed_service_and_a_killed_worker_copy_nothing_twice(mirrored_flow: 
             eventually(lambda: own.service.task_states(name) == ["lapsed"], WAIT, what="the lease has ended")
             own.worker.restart()
             before = reader.count
-            eventually(lambda: reader.count > before, MIRRORED, what="copying goes on", watched=own.watched)
+            eventually(lambda: reader.count > before, WAIT, what="copying goes on", watched=own.watched)
         reader.wait_done()
     for partition, values in reader.values.items():
         here = read(own.source.bootstrap, topic, partition, committed_only=True)
@@ -157,7 +155,7 @@ def _failed(flow: Flow, name: str, *words: str) -> str:
         assert all(word in task["trace"] for word in words), task["trace"]
         return str(task["trace"])
 
-    return eventually(failed, MIRRORED, what=f"the task fails: {words}", watched=flow.watched)
+    return eventually(failed, WAIT, what=f"the task fails: {words}", watched=flow.watched)
 
 
 def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_right_is_waited_for(
@@ -186,7 +184,7 @@ def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_rig
         def named() -> None:
             assert f"topic {closed}: grant READ on it" in str(own.service.status(name)["errors"])
 
-        eventually(named, MIRRORED, what="the right is named", watched=own.watched)
+        eventually(named, WAIT, what="the right is named", watched=own.watched)
         mirrored_flow.wait_mirrored(open_)
         assert own.worker.rest.status(name)["tasks"][0]["state"] == "RUNNING"
         allow(origin.bootstrap, "User:alice", closed, "READ")
@@ -225,7 +223,7 @@ def test_what_the_target_holds_already_fails_the_task_or_stands_in_health_as_the
         def copied() -> None:
             assert len(read(own.target.bootstrap, copy, committed_only=True)) == 15
 
-        eventually(copied, MIRRORED, what="it goes on", watched=own.watched)
+        eventually(copied, WAIT, what="it goes on", watched=own.watched)
 
         def in_health() -> None:
             (of,) = (each for each in own.service.health()["connectors"] if each["name"] == name)
@@ -261,7 +259,7 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(mirrored_flow: OurF
         for name in names:
             eventually(
                 partial(_troubled, own, name, before[name]),
-                MIRRORED,
+                WAIT,
                 what=f"health tells of the source: {name}",
             )
         for group in groups:
@@ -282,7 +280,7 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(mirrored_flow: OurF
     for name in names:
         eventually(
             partial(_well, own, name, before[name]),
-            MIRRORED,
+            WAIT,
             what=f"{name} is well again",
             watched=own.watched,
         )

@@ -19,7 +19,6 @@ from tests.e2e.control import aliased, syncs_topic
 from tests.e2e.flow import Flow, committed_offsets
 from tests.e2e.mirrored_flow import (
     IDENTITY,
-    MIRRORED,
     PARTITIONS,
     RECORDS,
     OurFlow,
@@ -172,9 +171,7 @@ def _wait_overrides(mirrored_flow: OurFlow, topic: str, expected: Mapping[str, s
         result = _overrides(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
         assert {key: result.get(key) for key in expected} == expected
 
-    eventually(
-        set_there, MIRRORED, what=f"configs of the copy of {topic}", watched=mirrored_flow.flow.watched
-    )
+    eventually(set_there, WAIT, what=f"configs of the copy of {topic}", watched=mirrored_flow.flow.watched)
 
 
 # -- testReplication -------------------------------------------------------------------------------------------------
@@ -431,7 +428,7 @@ def test_replicate_from_latest(flow: Flow) -> None:
         )
 
     with mirrored_flow.mirror():
-        eventually(begun, MIRRORED, what="positions are known", watched=flow.watched)
+        eventually(begun, WAIT, what="positions are known", watched=flow.watched)
         mirrored_flow.produce(topic, start=RECORDS)
         mirrored_flow.wait_mirrored(topic)
     for records in read_all(mirrored_flow.target, mirrored_flow.remote(topic)).values():

@@ -40,8 +40,6 @@ from tests.support.records import producer
 from tests.support.waits import WAIT
 
 PARTITIONS = 3
-COPIED = 120.0
-"""Seconds in which a driver has started and copied what is there, on a busy machine too."""
 PAUSE = 0.1
 """Seconds between two records of each partition."""
 
@@ -108,7 +106,7 @@ class Mirror:
         def there() -> None:
             assert all(len(self.copies(at)) >= end for at, end in ends.items())
 
-        eventually(there, COPIED, what=f"{self.topic} is copied to {ends}", watched=self._mine.watched)
+        eventually(there, WAIT, what=f"{self.topic} is copied to {ends}", watched=self._mine.watched)
 
     def copies(self, partition: int) -> list[Any]:
         remote = self._mine.remote(self.topic)

@@ -25,8 +25,7 @@ from tests.support import eventually, produce
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
 from tests.support.spark import python_without
-
-SECONDS = 180.0
+from tests.support.waits import WAIT
 
 
 @asynccontextmanager
@@ -40,7 +39,7 @@ async def driven(spec: PipelineSpec, partitions: Sequence[Copied]) -> AsyncItera
 
 
 async def until(holds: Callable[[], bool], pipeline: DriverPipeline) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + WAIT
     while not holds():
         assert time.monotonic() < end, pipeline.status
         await asyncio.sleep(0.1)
@@ -154,7 +153,7 @@ def eventually_shown(ui: str) -> dict[str, Any]:
         assert counted.get("number of output rows", "0") != "0", counted
         assert counted.get("data returned from Python workers", "0.0 B") != "0.0 B", counted
 
-    eventually(shown, SECONDS, what="Spark's UI counts rows")
+    eventually(shown, WAIT, what="Spark's UI counts rows")
     return query
 
 

@@ -9,6 +9,7 @@ from bridge.local import Cluster, ConnectWorker, eventually
 from tests.support.names import unique
 from tests.support.records import last
 from tests.support.topics import bounds
+from tests.support.waits import WAIT
 
 STOCK = "org.apache.kafka.connect.mirror."
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -72,7 +73,7 @@ def mirror(
 
 
 def wait_mirrored(
-    source: Cluster, target: Cluster, topics: Sequence[str], worker: ConnectWorker, timeout: float = 120.0
+    source: Cluster, target: Cluster, topics: Sequence[str], worker: ConnectWorker, timeout: float = WAIT
 ) -> None:
     """Waits until the last data record of every source partition is the last one of its copy."""
     watched = (*source.watched, *target.watched, worker.process)

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.waits import WAIT
+
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_WAIT = 180.0
 
 
 class Block(NamedTuple):
@@ -58,7 +59,7 @@ def run(block: Block, namespace: dict[str, object]) -> str:
 def _command(words: list[str]) -> str:
     assert words[0] == "mirror-bridge", words
     command = [sys.executable, "-m", "bridge", *words[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_WAIT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return ""
 
