@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from bridge.local.plain_http import NO_AUTHORITIES
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
 from bridge.local.server import START_SECONDS, Server
@@ -48,7 +49,10 @@ class MirrorNode(Server):
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
         def ready() -> bool:
-            return httpx.get(f"{self.url}/health/ready", timeout=5.0).status_code == httpx.codes.OK
+            return (
+                httpx.get(f"{self.url}/health/ready", timeout=5.0, verify=NO_AUTHORITIES).status_code
+                == httpx.codes.OK
+            )
 
         self.process.wait_until(ready, timeout, f"{self.process.name} is ready on {self.url}")
 

@@ -33,6 +33,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from bridge.local import NO_AUTHORITIES
 from bridge.protocol.messages import ErrorBody
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
@@ -81,7 +82,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, timeout=60) as made:
+    with httpx.Client(base_url=address, timeout=60, verify=NO_AUTHORITIES) as made:
         yield made
 
 

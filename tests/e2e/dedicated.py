@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from bridge.client import heartbeat_consumer
-from bridge.local import Broker, Cluster, LocalStack, MirrorNode
+from bridge.local import NO_AUTHORITIES, Broker, Cluster, LocalStack, MirrorNode
 from tests.support import Record, eventually, numbered, read, unique
 from tests.support.waits import WAIT
 
@@ -86,7 +86,7 @@ def running(
 
 
 def health(node: MirrorNode) -> Any:
-    answer = httpx.get(f"{node.url}/health", timeout=10)
+    answer = httpx.get(f"{node.url}/health", timeout=10, verify=NO_AUTHORITIES)
     answer.raise_for_status()
     return answer.json()
 

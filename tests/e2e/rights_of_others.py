@@ -18,7 +18,7 @@ from bridge.cli import app
 from bridge.dedicated.offset_writer import OffsetWriter
 from bridge.doctor.needs import AUDIT, DEDICATED, INDEX, RIGHTS, By, On, Right
 from bridge.errors import KafkaFailure
-from bridge.local import MirrorNode
+from bridge.local import NO_AUTHORITIES, MirrorNode
 from bridge.mm2.records import Heartbeat
 from bridge.spark.auditing.options import read_options
 from bridge.spark.auditing.running import audited
@@ -207,7 +207,7 @@ class DedicatedScenario:
         self._well(node)
 
     def _report(self, node: MirrorNode) -> object:
-        return httpx.get(f"{node.url}/v1/groups/{GROUP}", timeout=30).json()
+        return httpx.get(f"{node.url}/v1/groups/{GROUP}", timeout=30, verify=NO_AUTHORITIES).json()
 
     def _beats(self) -> int:
         records = read(self.scenario.target.bootstrap, "heartbeats", committed_only=True)

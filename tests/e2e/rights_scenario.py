@@ -19,7 +19,15 @@ from bridge.doctor.checks import examine
 from bridge.doctor.collecting import collect
 from bridge.doctor.needs import RIGHTS, By, On, Right
 from bridge.kafka.config.settings import StaticClientCheck
-from bridge.local import BridgeService, Broker, ConnectClient, ConnectWorker, LocalStack, Security
+from bridge.local import (
+    NO_AUTHORITIES,
+    BridgeService,
+    Broker,
+    ConnectClient,
+    ConnectWorker,
+    LocalStack,
+    Security,
+)
 from bridge.local.security import TlsFiles, make_tls
 from bridge.model.values import Side
 from connectors.registry import KINDS
@@ -331,7 +339,9 @@ class RightsScenario:
 
     def refresh(self, role: str) -> None:
         """A round now: after several that failed the next one may be half a minute away."""
-        httpx.post(f"{self.service.url}/v1/connectors/{NAME[role]}/refresh", timeout=60.0)
+        httpx.post(
+            f"{self.service.url}/v1/connectors/{NAME[role]}/refresh", timeout=60.0, verify=NO_AUTHORITIES
+        )
 
     # -- what goes on --------------------------------------------------------------------------------------------------
 

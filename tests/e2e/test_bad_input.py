@@ -9,7 +9,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from bridge.local import Broker, ConnectFailed, LocalStack, Security
+from bridge.local import NO_AUTHORITIES, Broker, ConnectFailed, LocalStack, Security
 from bridge.local.ports import ReservedPort
 from tests.e2e.flow import CLASS, SHIFT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique
@@ -71,7 +71,10 @@ def test_an_unreachable_cluster_is_named_and_no_task_fails(flow: Flow, side: str
             (result,) = [each for each in health["connectors"] if each["name"] == name]
             assert (result["state"], f"{side} cluster" in result["waiting_for"]) == ("starting", True), result
             # The service can serve: it must go on being reached, by the configuration that mends this first of all.
-            assert httpx.get(f"{flow.service.url}/health/ready", timeout=60).status_code == httpx.codes.OK
+            assert (
+                httpx.get(f"{flow.service.url}/health/ready", timeout=60, verify=NO_AUTHORITIES).status_code
+                == httpx.codes.OK
+            )
             if side == "target":
                 report = flow.service.report(group)
                 assert (report["reason"], report["ready"]) == ("target_unreachable", False), report
@@ -231,7 +234,10 @@ def test_a_put_that_is_refused_names_the_key_and_leaves_nothing_behind(flow: Flo
     errors = flow.worker.rest.validation_errors(CLASS, {**flow.config("x"), "name": name, **changes})
     assert list(errors) == [key]
     assert name not in flow.worker.rest.connectors()
-    assert httpx.get(f"{flow.service.url}/v1/connectors/{name}/status").status_code == httpx.codes.NOT_FOUND
+    assert (
+        httpx.get(f"{flow.service.url}/v1/connectors/{name}/status", verify=NO_AUTHORITIES).status_code
+        == httpx.codes.NOT_FOUND
+    )
 
 
 def test_a_refused_change_leaves_the_running_connector_as_it_was(flow: Flow) -> None:
@@ -307,12 +313,18 @@ def test_a_bad_body_is_refused_with_the_one_error_body(flow: Flow, case: str, ch
     pieces = (body[at : at + 65536] for at in range(0, len(body), 65536))
     url = f"{flow.service.url}/v1/connectors/{name}"
     answer = httpx.put(
-        url, content=pieces if chunked else body, headers={"content-type": "application/json"}, timeout=60
+        url,
+        content=pieces if chunked else body,
+        headers={"content-type": "application/json"},
+        timeout=60,
+        verify=NO_AUTHORITIES,
     )
     assert answer.status_code == status, answer.text[:500]
     error = answer.json()
     assert error["error_code"]
     assert words.lower() in answer.text.lower(), error
     assert len(answer.text) < 5000, "what was sent is not echoed"
-    assert httpx.get(f"{url}/status").status_code == httpx.codes.NOT_FOUND, "nothing is half written"
+    assert httpx.get(f"{url}/status", verify=NO_AUTHORITIES).status_code == httpx.codes.NOT_FOUND, (
+        "nothing is half written"
+    )
     assert flow.service.get("/health/live") == {"status": "ok"}

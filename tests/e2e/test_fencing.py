@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import httpx
 
+from bridge.local import NO_AUTHORITIES
 from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import commit, unique
 
@@ -24,13 +25,18 @@ def test_an_older_session_is_fenced_and_changes_nothing(flow: Flow) -> None:
         task = f"{flow.service.url}/v1/connectors/{name}/tasks/0"
         start = {"session": older, "kind": "group_offset", "task_count": 1, "config": config}
         calls: dict[str, Callable[[], httpx.Response]] = {
-            "start": lambda: httpx.put(task, json=start),
-            "poll": lambda: httpx.post(f"{task}/poll", json={"session": older, "wait_ms": 0}),
-            "ack": lambda: httpx.post(f"{task}/ack", json={"session": older, "acked": []}),
-            "stop": lambda: httpx.request("DELETE", task, json={"session": older}),
+            "start": lambda: httpx.put(task, json=start, verify=NO_AUTHORITIES),
+            "poll": lambda: httpx.post(
+                f"{task}/poll", json={"session": older, "wait_ms": 0}, verify=NO_AUTHORITIES
+            ),
+            "ack": lambda: httpx.post(
+                f"{task}/ack", json={"session": older, "acked": []}, verify=NO_AUTHORITIES
+            ),
+            "stop": lambda: httpx.request("DELETE", task, json={"session": older}, verify=NO_AUTHORITIES),
             "connector": lambda: httpx.put(
                 f"{flow.service.url}/v1/connectors/{name}",
                 json={"session": older, "kind": "group_offset", "config": config},
+                verify=NO_AUTHORITIES,
             ),
         }
         for what, call in calls.items():

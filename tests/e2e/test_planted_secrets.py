@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,7 +26,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, LocalStack, Security
+from bridge.local import (
+    NO_AUTHORITIES,
+    BridgeService,
+    Broker,
+    ConnectFailed,
+    ConnectWorker,
+    LocalStack,
+    Security,
+)
 from bridge.local.security import TlsFiles, make_tls
 from bridge.pipeline.driver.spark_settings import JAVA_OPTIONS
 from tests.e2e.flow import LEASE_MS
@@ -231,7 +239,9 @@ class Plot:
     def asking(self) -> Iterator[Callable[[str], httpx.Response]]:
         """GETs something of the service; what it answers is searched."""
         headers = {"Authorization": f"Bearer {self.secrets['bridge token']}"}
-        with httpx.Client(base_url=self.service.url, headers=headers, timeout=60.0) as client:
+        with httpx.Client(
+            base_url=self.service.url, headers=headers, timeout=60.0, verify=NO_AUTHORITIES
+        ) as client:
 
             def get(path: str) -> httpx.Response:
                 answer = client.get(path)
@@ -256,7 +266,9 @@ class Plot:
 
     def search_spark(self) -> None:
         """Every page of Spark's UI that shows settings, and the same as JSON."""
-        with httpx.Client(base_url=f"http://127.0.0.1:{self.ui}", timeout=60.0, follow_redirects=True) as ui:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{self.ui}", timeout=60.0, follow_redirects=True, verify=NO_AUTHORITIES
+        ) as ui:
             (application,) = ui.get("/api/v1/applications").json()
             assert application["name"] == ODD
             api = f"/api/v1/applications/{application['id']}"
@@ -464,8 +476,8 @@ def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
         (machine,) = processes(plot.service.process.pid, "org.apache.spark.deploy.SparkSubmit")
         assert listening(machine) == {"0000000000000000FFFF00000100007F"}
         plot.search_spark()
-        refused(plot, mark, provider)
         (driver,) = processes(plot.service.process.pid, "bridge.pipeline.driver.main")
+        refused(plot, mark, provider)
         os.kill(driver, signal.SIGKILL)
         copied(50)
         checkpoints, heartbeats = unique("checkpoints"), unique("heartbeats")
@@ -567,7 +579,7 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
         "source.cluster.sasl.oauthbearer.token.endpoint.url": kept.as_uri(),
         "source.admin.sasl.jaas.config": f"{oauth};",
     }
-    for changes, words in (
+    cases = (
         (copying | away, "no Spark Connect server answers"),
         (login, "Authentication failed"),
         (plain, "uthentication failed"),
@@ -578,8 +590,12 @@ def refused(plot: Plot, mark: str, provider: str) -> None:
             "no token from python:planted_signing.token: it failed with ValueError: no token for [hidden]",
         ),
         (file, "uthentication"),
-    ):
-        with put(plot, source | changes, unique("refused")) as name:
+    )
+    with ExitStack() as running:
+        names = [
+            running.enter_context(put(plot, source | changes, unique("refused"))) for changes, _ in cases
+        ]
+        for name, (_, words) in zip(names, cases, strict=True):
             eventually(
                 lambda name=name, words=words: words in plot.status(name),  # type: ignore[misc]
                 WAIT,

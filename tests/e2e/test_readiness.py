@@ -218,11 +218,21 @@ def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: 
         PROMISED,
         what=f"the service says how to forget {name}",
     )
-    assert httpx.delete(f"{flow.process.url}/v1/connectors/{name}", timeout=60).status_code == 204
+    assert (
+        httpx.delete(
+            f"{flow.process.url}/v1/connectors/{name}", timeout=60, verify=NO_AUTHORITIES
+        ).status_code
+        == 204
+    )
     assert flow.service.report(group)["connector"] != name
     assert name not in httpx.get(f"{flow.process.url}/metrics", timeout=60, verify=NO_AUTHORITIES).text
     ready(flow, group)
-    assert httpx.delete(f"{flow.process.url}/v1/connectors/{other}", timeout=60).status_code == 404
+    assert (
+        httpx.delete(
+            f"{flow.process.url}/v1/connectors/{other}", timeout=60, verify=NO_AUTHORITIES
+        ).status_code
+        == 404
+    )
 
 
 def _not_ready(flow: Flow, group: str, name: str) -> Json:

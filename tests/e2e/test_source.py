@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from bridge.local import NO_AUTHORITIES
 from tests.e2e.control import aliased, our_control
 from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
@@ -84,7 +85,7 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
     with copying(unique_flow, f"{mark}.*", spark_ui_enabled="true", spark_ui_port="0") as name:
         wait_copied(unique_flow, topic)
         ui = unique_flow.service.status(name)["copying"]["spark_ui"]
-        (application,) = httpx.get(f"{ui}/api/v1/applications", timeout=WAIT).json()
+        (application,) = httpx.get(f"{ui}/api/v1/applications", timeout=WAIT, verify=NO_AUTHORITIES).json()
         assert application["name"] == f"mirror-bridge {name}"
         later = create_topic(unique_flow.source.bootstrap, f"{mark}-2", PARTITIONS)
         fill(unique_flow, later, 0)

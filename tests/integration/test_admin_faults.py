@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bridge.local import BridgeService, eventually
+from bridge.local import NO_AUTHORITIES, BridgeService, eventually
 from bridge.local.ports import ReservedPort
 from tests.support import create_topic
 from tests.support.admin_calls import CALLS, TOPIC
@@ -143,7 +143,7 @@ def test_an_answer_that_ends_librdkafka_ends_the_rounds_process_alone(
         service.start()
         with (
             BadApiVersionsProxy(proxied.number, behind.address) as proxy,
-            httpx.Client(base_url=service.url) as client,
+            httpx.Client(base_url=service.url, verify=NO_AUTHORITIES) as client,
         ):
             task = "/v1/connectors/beats/tasks/0"
             started = {**session, "kind": "heartbeat", "task_count": 1, "config": config}

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bridge.local import Cluster
+from bridge.local import NO_AUTHORITIES, Cluster
 from bridge.model.copying import Copied, PipelineSpec, PipelineState
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
 from tests.integration.test_copying import varied
@@ -140,7 +140,7 @@ def eventually_shown(ui: str) -> dict[str, Any]:
     query: dict[str, Any] = {}
 
     def shown() -> None:
-        with httpx.Client(base_url=f"{ui}/api/v1/applications", timeout=60.0) as api:
+        with httpx.Client(base_url=f"{ui}/api/v1/applications", timeout=60.0, verify=NO_AUTHORITIES) as api:
             (application,) = api.get("").json()
             (query_now,) = api.get(f"/{application['id']}/sql?details=true&planDescription=true").json()
             # The API has the counts of queries that have ended only.

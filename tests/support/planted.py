@@ -13,10 +13,11 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path
 
-_PAUSE = 0.05
+_PAUSE, _OF_THE_SEARCH = 0.05, 3
+"""Seconds between two searches, and the least, as a multiple of what the last one took: what is searched has to run."""
 _BEGINNING = 8
 """Characters that most secrets of a test have in common."""
 _CONTROL = """
@@ -46,7 +47,8 @@ class Place:
     processes make does."""
 
     def __init__(self, folder: Path, *without: str, new: bool = False) -> None:
-        self.folder, self._without, self._new = folder, without, new
+        self.folder, self._new = folder, new
+        self._without = re.compile("|".join(map(translate, without)) or "(?!)")
         self._before = {entry.path: _version(entry) for entry in self._entries()} if new else {}
 
     def files(self) -> Iterator[str]:
@@ -77,7 +79,7 @@ class Place:
             yield from (os.path.join(place, name) for name in names if not self._left_out(name))
 
     def _left_out(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._without)
+        return self._without.match(name) is not None
 
 
 def _version(entry: os.DirEntry[str]) -> tuple[int, int] | None:
@@ -128,7 +130,7 @@ class Planted:
                 # A process that has become another program has another command line.
                 with open(f"/proc/{each}/cmdline", "rb", buffering=0) as file:
                     command = file.readall()
-                if (each, command) in self._read:
+                if not command or (each, command) in self._read:  # the kernel's own have none
                     continue
                 for what in ("cmdline", "environ"):
                     data = Path(f"/proc/{each}/{what}").read_bytes()
@@ -142,7 +144,7 @@ class Planted:
 
         def watch() -> None:
             took = 0.0
-            while not ended.wait(max(_PAUSE, took)):
+            while not ended.wait(max(_PAUSE, _OF_THE_SEARCH * took)):
                 began = time.monotonic()
                 self.search_processes()
                 self.search_files(*places)

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from bridge.local import NO_AUTHORITIES
 from tests.unit.service.service_fakes import ROOT, session
 
 WAIT_SECONDS = 60.0
@@ -35,7 +36,9 @@ class Running:
         match = self.eventually(lambda: re.search(r"listens on (https?://[0-9.:]+)", self.text()))
         self.url = match.group(1)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.client = httpx.Client(base_url=self.url, timeout=30, verify=tls or True, headers=headers)
+        self.client = httpx.Client(
+            base_url=self.url, timeout=30, verify=tls or NO_AUTHORITIES, headers=headers
+        )
         self.eventually(lambda: self.health()["rounds_process"] == "running")
 
     def text(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bridge.local import BridgeService
+from bridge.local import NO_AUTHORITIES, BridgeService
 from tests.support.planted import processes
 from tests.unit.connectors.source.test_source_options import GOOD
 from tests.unit.service.service_fakes import session
@@ -58,7 +58,9 @@ def running(folder: Path) -> Iterator[BridgeService]:
 
 def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[str]]:
     body = {"config": {**GOOD, "bridge.validate.reachability": "off", **props}}
-    answer = httpx.put(f"{service.url}/v1/plugins/source/validate", json=body, timeout=60)
+    answer = httpx.put(
+        f"{service.url}/v1/plugins/source/validate", json=body, timeout=60, verify=NO_AUTHORITIES
+    )
     assert answer.status_code == httpx.codes.OK, answer.text
     values = (entry["value"] for entry in answer.json()["configs"])
     return {value["name"]: value["errors"] for value in values if value["errors"]}
@@ -66,7 +68,7 @@ def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[s
 
 def started(service: BridgeService, props: dict[str, str]) -> Any:
     body = {"session": session(1), "kind": "source", "task_count": 1, "config": {**GOOD, **props}}
-    return httpx.put(f"{service.url}/v1/connectors/c/tasks/0", json=body, timeout=60)
+    return httpx.put(f"{service.url}/v1/connectors/c/tasks/0", json=body, timeout=60, verify=NO_AUTHORITIES)
 
 
 def test_validate_and_start_refuse_the_same_all_at_once(running: BridgeService, folder: Path) -> None:
@@ -97,7 +99,7 @@ def test_validate_and_start_refuse_the_same_all_at_once(running: BridgeService, 
     refused = started(running, props)
     assert refused.status_code == httpx.codes.BAD_REQUEST
     assert all(body[0] in json.dumps(refused.json(), ensure_ascii=False) for body in checked_.values())
-    assert httpx.get(f"{running.url}/v1/connectors").json()["connectors"] == []
+    assert httpx.get(f"{running.url}/v1/connectors", verify=NO_AUTHORITIES).json()["connectors"] == []
     assert not (folder / "other_filter").exists()
 
 
@@ -119,7 +121,7 @@ def test_code_that_hangs_is_an_error_of_its_key_and_the_service_answers_meanwhil
     props = {"topic.filter.class": "python:hanging_filter.Filter"}
     checks = [threading.Thread(target=lambda: collected.append(validated(running, props))) for _ in range(2)]
     took = []
-    with httpx.Client(base_url=running.url) as client:
+    with httpx.Client(base_url=running.url, verify=NO_AUTHORITIES) as client:
         client.get("/health/live")
         for each in checks:
             each.start()

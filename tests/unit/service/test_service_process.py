@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bridge.local import NO_AUTHORITIES
 from bridge.protocol.messages import ErrorBody
 from tests.unit.service.health_times import echo
 from tests.unit.service.service_fakes import SECRET, session
@@ -124,7 +125,7 @@ def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
         child = at.rounds_pid()
 
         async def held() -> list[httpx.Response]:
-            async with httpx.AsyncClient(base_url=at.url, timeout=60) as client:
+            async with httpx.AsyncClient(base_url=at.url, timeout=60, verify=NO_AUTHORITIES) as client:
                 body = {"session": session(1), "wait_ms": 1000}
                 polls = [
                     asyncio.create_task(client.post("/v1/connectors/c/tasks/0/poll", json=body))

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from bridge.errors import BridgeError, KafkaFailure, KafkaFault, NotAnswered, OperationRefused
+from bridge.local import NO_AUTHORITIES
 from bridge.service.state.operations import (
     OpenOperations,
     OperationRequest,
@@ -147,7 +148,9 @@ def test_what_ends_during_an_operation_is_an_error_at_once(tmp_path: Path) -> No
         def during(then: object) -> str:
             answers: list[httpx.Response] = []
             asking = threading.Thread(
-                target=lambda: answers.append(httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=60))
+                target=lambda: answers.append(
+                    httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=60, verify=NO_AUTHORITIES)
+                )
             )
             asking.start()
             time.sleep(0.3)  # there is nothing to wait for: the operation answers nothing
