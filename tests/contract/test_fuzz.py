@@ -100,7 +100,7 @@ Case = schemathesis.Case[APIOperation[OperationParameter, ResponsesContainer[obj
 
 
 @schema.parametrize()
-@settings(max_examples=60 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_request_gets_a_declared_answer(case: Case, address: str) -> None:
     checks = CHECKS if case.path != "/health/ready" else CHECKS[1:]  # its 503 is an answer
     case.call_and_validate(base_url=address, checks=checks)

@@ -20,7 +20,7 @@ from tests.unit.service.drill_clusters import PARTITIONS, between
 from tests.unit.service.drill_world import GROUPS, INTERVAL, World
 from tests.unit.virtual_time import VirtualLoop, run_virtual
 
-HISTORIES = int(os.environ.get("MIRROR_BRIDGE_DRILLS", "30"))
+HISTORIES = int(os.environ.get("MIRROR_BRIDGE_DRILLS", "16"))
 SECONDS = 240.0
 CALM = 30.0
 """Seconds after the last trouble in which an answer other than yes is no mistake."""

@@ -106,7 +106,7 @@ def content(row: Row) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", KINDS)
 def test_never_skips_and_never_reads_more_than_the_bound(name: str) -> None:
     seen: Counter[str] = Counter()
-    histories = count(name, HISTORIES, 800, 100)
+    histories = count(name, HISTORIES, 400, 100)
     for number in range(histories):
         run(KINDS[name], f"{name}-{number}", seen)
     judged = seen["exact"] + seen["bounded"] + seen["pending"]
@@ -118,7 +118,7 @@ def test_never_skips_and_never_reads_more_than_the_bound(name: str) -> None:
 @pytest.mark.parametrize("name", ["plain", "out_of_order"])
 def test_plain_and_out_of_order_logs_are_exact(name: str) -> None:
     exact = total = 0
-    for number in range(count(name, HISTORIES, 800, 800)):
+    for number in range(count(name, HISTORIES, 400, 400)):
         history = History(KINDS[name], f"exact-{name}-{number}")
         memory = PartitionMemory()
         for offset in range(history.source.end + 1):
