@@ -40,16 +40,17 @@ def apply_columns(slots: dict[TopicPartition, Slots], waiting: WaitingSyncs, *, 
     counts = np.bincount(partition)
     starts = np.cumsum(counts) - counts
     regular = ~_cut_back([slots.get(name) for name in names], starts, partition, ups, downs, mended=mended)
-    known = np.array([name in slots for name in names])
-    # The first sync of a new partition takes all slots. Partitions with most syncs come first.
-    starts += ~known
-    counts -= ~known
+    fresh = np.array([name not in slots for name in names])
+    # The first sync of a new partition takes all slots.
+    starts += fresh
+    counts -= fresh
+    # Partitions with most syncs come first.
     columns = np.argsort(np.where(regular, -counts, 0), kind="stable")
     columns = columns[: np.count_nonzero(regular & (counts > 0))]
     rounds = int(counts[columns[_PARTITIONS - 1]]) if len(columns) >= _PARTITIONS else 0
     if rounds < _ROUNDS:
         return list(range(len(order)))
-    for number in columns[~known[columns]]:
+    for number in columns[fresh[columns]]:
         first = int(starts[number]) - 1
         slots[names[number]] = Slots([(int(ups[first]), int(downs[first]))], [SLOTS])
     table = _Table([slots[names[number]] for number in columns], ups, downs)
@@ -58,10 +59,10 @@ def apply_columns(slots: dict[TopicPartition, Slots], waiting: WaitingSyncs, *, 
         table.insert(starts[columns[:wide]] + number)
     for number, changed in zip(columns, table.slots(), strict=True):
         slots[names[number]] = changed
-    taken = np.zeros(len(names), np.int64)
-    taken[columns] = np.minimum(counts[columns], rounds) + ~known[columns]
-    rank = np.arange(len(order)) - (starts - ~known)[partition]
-    return sorted(order[rank >= taken[partition]].tolist())
+    ends = np.zeros(len(names), np.int64)
+    ends[columns] = starts[columns] + np.minimum(counts[columns], rounds)
+    left = np.arange(len(order)) >= ends[partition]
+    return sorted(order[left].tolist())
 
 
 def _cut_back(
