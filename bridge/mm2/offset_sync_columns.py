@@ -1,7 +1,7 @@
 """Applies many offset syncs at once: the n-th sync of every partition together, with numpy.
 
 A start reads every sync of a topic, a million perhaps. Slot by slot this makes what `offset_sync_slots` makes of one
-sync after the other, in a fifth of the time.
+sync after the other, in less than half of the time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _Flags = npt.NDArray[np.bool_]
 def apply_columns(slots: dict[TopicPartition, Slots], waiting: WaitingSyncs, *, mended: bool) -> list[int]:
     """Applies syncs to `slots`, and returns the places of those that are left to be applied one after the other.
 
-    Left are partitions whose log was cut back on either side, and the last syncs of those that have more than others.
-    `mended`: see `offset_sync_store`.
+    Left are partitions with few syncs, or whose log was cut back on either side, and the last syncs of those that have
+    more than others; all syncs where too few partitions would be together. `mended`: see `offset_sync_store`. `slots`
+    is changed at the end: after an error it is as it was.
     """
     names = list(dict.fromkeys(waiting.topic_partitions))
     numbers = {name: number for number, name in enumerate(names)}
@@ -46,22 +47,24 @@ def apply_columns(slots: dict[TopicPartition, Slots], waiting: WaitingSyncs, *, 
     counts -= fresh
     # Partitions with most syncs come first.
     columns = np.argsort(np.where(regular, -counts, 0), kind="stable")
-    columns = columns[: np.count_nonzero(regular & (counts > 0))]
-    rounds = int(counts[columns[_PARTITIONS - 1]]) if len(columns) >= _PARTITIONS else 0
-    if rounds < _ROUNDS:
+    columns = columns[: np.count_nonzero(regular & (counts >= _ROUNDS))]
+    if len(columns) < _PARTITIONS:
         return list(range(len(order)))
-    for number in columns[fresh[columns]]:
-        first = int(starts[number]) - 1
-        slots[names[number]] = Slots([(int(ups[first]), int(downs[first]))], [SLOTS])
-    table = _Table([slots[names[number]] for number in columns], ups, downs)
-    for number in range(rounds):
-        wide = int(np.count_nonzero(counts[columns] > number))
-        table.insert(starts[columns[:wide]] + number)
-    for number, changed in zip(columns, table.slots(), strict=True):
-        slots[names[number]] = changed
-    ends = np.zeros(len(names), np.int64)
-    ends[columns] = starts[columns] + np.minimum(counts[columns], rounds)
-    left = np.arange(len(order)) >= ends[partition]
+    rounds = int(counts[columns[_PARTITIONS - 1]])
+    firsts = starts[columns] - 1  # of new partitions; of others they are of no use
+    pairs = zip(ups[firsts].tolist(), downs[firsts].tolist(), strict=True)
+    before = [
+        slots.get(names[column]) or Slots([pair], [SLOTS])
+        for column, pair in zip(columns, pairs, strict=True)
+    ]
+    table = _Table(before, ups, downs)
+    for done in range(rounds):
+        wide = int(np.count_nonzero(counts[columns] > done))
+        table.insert(starts[columns[:wide]] + done)
+    applied = np.zeros(len(names), np.int64)
+    applied[columns] = starts[columns] + np.minimum(counts[columns], rounds)
+    left = np.arange(len(order)) >= applied[partition]
+    slots.update(zip((names[column] for column in columns), table.slots(), strict=True))
     return sorted(order[left].tolist())
 
 
@@ -112,8 +115,9 @@ class _Table:
         """Makes `new` (places of syncs) the latest of the first columns: see `offset_sync_slots._insert`."""
         wide = len(new)
         standing, entries, columns = self._standing[:, :wide], self._entries[:, :wide], self._columns[:wide]
-        before, entry = self._ups[new], new
+        before, entry = self._ups[new], new  # what the slot before has taken
         nearest = int((before - standing[0]).min())
+        # In no column an old sync may be taken for a lower slot.
         first = (nearest - 1).bit_length() + 1 if nearest > 0 else 1
         rows: list[tuple[_Numbers, _Numbers]] = [(before, entry)] * min(first, SLOTS)
         broken = np.ones(wide, np.bool_)

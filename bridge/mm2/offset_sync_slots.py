@@ -15,7 +15,8 @@ FARTHEST = [2**slot - 2 ** (slot - 1) if slot else 0 for slot in range(SLOTS)]
 """B between neighbours: the most by which a slot's sync may lie below that of the slot before."""
 NEAREST = [2 ** max(slot - 2, 0) for slot in range(SLOTS)]
 """C: the least by which any other sync behind a slot lies below that of the slot."""
-OFFSETS = 2**63
+OFFSET_LIMIT = 2**63
+"""What no offset reaches."""
 
 Pair = tuple[int, int]
 """Upstream and downstream offset."""
@@ -28,10 +29,14 @@ class Slots(NamedTuple):
     pairs: list[Pair]
     ends: list[int]
 
+    def keep_newest(self) -> None:
+        """Gives all slots to the latest sync."""
+        self.pairs[1:], self.ends[:] = [], [SLOTS]
+
 
 class WaitingSyncs:
-    """Syncs in the order of their topic, not applied yet: as numbers, for a million objects would keep the garbage
-    collector busy."""
+    """Syncs in the order of their topic, not applied yet. Offsets are kept as numbers: so many objects would keep the
+    garbage collector busy."""
 
     def __init__(self) -> None:
         self.topic_partitions: list[TopicPartition] = []
@@ -77,7 +82,7 @@ def _insert(slots: Slots, new: Pair) -> None:
     """
     pairs, ends = slots
     upstream = new[0]
-    gap = upstream - pairs[0][0] if pairs else OFFSETS
+    gap = upstream - pairs[0][0] if pairs else OFFSET_LIMIT
     # Up to here B is broken and no old sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
     slot = (gap - 1).bit_length() + 1 if gap > 0 else 1
     if slot >= SLOTS:

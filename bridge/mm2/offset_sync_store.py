@@ -30,13 +30,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bridge.mm2.offset_sync_slots import OFFSETS, Slots, WaitingSyncs, updated
+from bridge.mm2.offset_sync_slots import OFFSET_LIMIT, Slots, WaitingSyncs, updated
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
 
-_TOGETHER = 65_536
-"""Syncs that may wait to be applied together, some 2 MB."""
-_MANY = 4096
+TOGETHER = 65_536
+"""Syncs that may wait to be applied together; what waits takes a few MB."""
+MANY = 4096
 """From here on it is worth it to apply them in columns."""
 
 
@@ -49,7 +49,8 @@ class SyncBounds(NamedTuple):
 
 
 class OffsetSyncStore:
-    """The syncs of one offset-syncs topic. Offsets are 0 to 2^63 - 1. One thread at a time.
+    """The syncs of one offset-syncs topic. Offsets are 0 to 2^63 - 1. One thread at a time, also for questions: they
+    apply what waits.
 
     `must_read_to_end`: of what is read before `finish_start` only the last sync of each partition counts. Stock asks
     for it where it could not read its checkpoints: an older sync may have been used for higher answers before.
@@ -66,8 +67,17 @@ class OffsetSyncStore:
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
         self._waiting.append(sync)
-        if len(self._waiting) >= _TOGETHER:
+        if len(self._waiting) >= TOGETHER:
             self._apply_waiting()
+
+    def begin(self, *, must_read_to_end: bool) -> None:
+        """Begins the start, or begins it again after a failure: syncs that were applied before stay. One attempt that
+        asks for only the last ones is enough to lose the others."""
+        self._apply_waiting()
+        if must_read_to_end:
+            for slots in self._slots.values():
+                slots.keep_newest()
+        self._only_last = must_read_to_end
 
     def finish_start(self) -> None:
         """Begins translation: the topic was read to the end that it had at the start."""
@@ -88,7 +98,7 @@ class OffsetSyncStore:
             if upstream <= offset:
                 if upstream == offset:
                     return downstream
-                return downstream + 1 if downstream + 1 < OFFSETS else -OFFSETS
+                return downstream + 1 if downstream + 1 < OFFSET_LIMIT else -OFFSET_LIMIT
         return -1
 
     def bounds(self, topic_partition: TopicPartition, offset: int) -> SyncBounds | None:
@@ -131,9 +141,9 @@ class OffsetSyncStore:
         return self._slots.get(topic_partition)
 
     def _apply_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, WaitingSyncs()
+        waiting = self._waiting
         places: Iterable[int] = range(len(waiting))
-        if len(waiting) >= _MANY and not self._only_last:
+        if len(waiting) >= MANY and not self._only_last:
             from bridge.mm2.offset_sync_columns import apply_columns
 
             places = apply_columns(self._slots, waiting, mended=self._mended)
@@ -142,3 +152,6 @@ class OffsetSyncStore:
             slots = None if self._only_last else self._slots.get(topic_partition)
             pair = waiting.upstream[place], waiting.downstream[place]
             self._slots[topic_partition] = updated(slots, pair, mended=self._mended)
+        # Only now: what an error has left half applied is applied again, as by a log that was cut back. Lost it would
+        # leave answers that are too high.
+        self._waiting = WaitingSyncs()

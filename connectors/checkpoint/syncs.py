@@ -15,15 +15,15 @@ class FollowedSyncs:
 
     def __init__(self, side: Side, tail: Tail, timeout_ms: int, *, mended: bool) -> None:
         self.side, self._mended = side, mended
-        self._store = self._new(must_read_to_end=False)
+        self._store = OffsetSyncStore(must_read_to_end=False, mended=mended)
         self._begun = False
         self.log = TopicFollower(side, tail, self._apply, self._restart, timeout_ms)
 
     async def follow(self, *, must_read_to_end: bool) -> None:
-        """Follows the syncs. `must_read_to_end` counts the first time: the checkpoints that were emitted before are not
-        known. Raises ClusterAway."""
+        """Follows the syncs. `must_read_to_end` counts until the end is reached for the first time: which checkpoints
+        were emitted before is not known. Raises ClusterAway; what was read until then is kept."""
         if not self._begun:
-            self._store = self._new(must_read_to_end=must_read_to_end)
+            self._store.begin(must_read_to_end=must_read_to_end)
         await self.log.follow()
         self._begun = True
         self._store.finish_start()
@@ -42,8 +42,4 @@ class FollowedSyncs:
         self._store.apply(OffsetSync.checked(record.key, record.value))
 
     def _restart(self) -> None:
-        if self._begun:
-            self._store = self._new(must_read_to_end=False)
-
-    def _new(self, *, must_read_to_end: bool) -> OffsetSyncStore:
-        return OffsetSyncStore(must_read_to_end, self._mended)
+        self._store = OffsetSyncStore(must_read_to_end=False, mended=self._mended)

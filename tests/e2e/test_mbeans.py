@@ -188,7 +188,7 @@ def both(flow: Flow, readers: Readers) -> Iterator[Both]:
             for beans in result.copies():
                 assert [each["record-count"] for each in beans.values()] == [0.0] * PARTITIONS, beans
 
-        eventually(running, 2 * WAIT, what="both wait for records", watched=ours.watched)
+        eventually(running, WAIT, what="both wait for records", watched=ours.watched)
         for partition, codec in enumerate(CODECS):
             records = made(partition, result.oldest_ms)
             produce(flow.source.bootstrap, topic, records, compression=codec)
@@ -211,7 +211,7 @@ def copied(both: Both) -> Copied:
             assert [each["record-count"] for each in beans.values()] == [COUNT] * PARTITIONS, beans
         return Copied(theirs, ours, int(time.time() * 1000))
 
-    return eventually(there, 2 * WAIT, what="both have copied", watched=both.ours.watched)
+    return eventually(there, WAIT, what="both have copied", watched=both.ours.watched)
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def checkpointed(both: Both, copied: Copied) -> tuple[Beans, Beans]:
         assert len(theirs) == len(ours) == PARTITIONS * len(both.groups)
         return theirs, ours
 
-    return eventually(there, 2 * WAIT, what="checkpoints are written", watched=both.ours.watched)
+    return eventually(there, WAIT, what="checkpoints are written", watched=both.ours.watched)
 
 
 def test_the_mbeans_of_copying_have_stocks_names_tags_and_values(both: Both, copied: Copied) -> None:
@@ -531,7 +531,7 @@ def test_what_is_deleted_leaves_no_mbean(flow: Flow, readers: Readers) -> None:
         def there() -> None:
             assert [each["record-count"] for each in readers.beans(pattern).values()] == [0.0]
 
-        eventually(there, 2 * WAIT, what="the MBean is there", watched=flow.watched)
+        eventually(there, WAIT, what="the MBean is there", watched=flow.watched)
 
     def gone() -> None:
         assert not readers.beans(pattern)

@@ -256,7 +256,7 @@ def test_a_dead_target_is_not_green_and_says_since_when(
         _stays_so(flow, group, 25)
     finally:
         backup.start()
-    ready(flow, group, 2 * WAIT)
+    ready(flow, group, WAIT)
     forget_clients()
     eventually(
         lambda: committed_offsets(flow.target.bootstrap, group) == at,

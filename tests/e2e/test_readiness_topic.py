@@ -23,8 +23,6 @@ from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read
 from tests.support.waits import WAIT
 
-_LONG = WAIT
-
 
 @pytest.fixture(scope="module")
 def origin(stack: LocalStack) -> Iterator[Broker]:
@@ -181,7 +179,7 @@ def test_a_service_that_is_started_while_the_source_is_dead_answers_as_before(
     _restart(flow)
     report = eventually(lambda: flow.service.report(group), WAIT, what="the group is known again")
     assert report["ready"] is False or report["as_of_ms"] > before["as_of_ms"]
-    _ready(flow, group, _LONG)
+    _ready(flow, group, WAIT)
     stored_ms = _stored(flow)["task", "0"]["asOfMs"]
 
     def newer() -> None:
@@ -208,6 +206,6 @@ def test_a_service_that_is_started_while_the_source_is_dead_answers_as_before(
     origin.start()
     forget_clients()
     rest.resume(copying)
-    _ready(flow, group, _LONG)
+    _ready(flow, group, WAIT)
     mirrored_flow.wait_mirrored(topic)
-    eventually(lambda: flow.service.report(group)["missing_records"] == 0, _LONG, what="nothing is missing")
+    eventually(lambda: flow.service.report(group)["missing_records"] == 0, WAIT, what="nothing is missing")

@@ -16,8 +16,10 @@ from contextlib import contextmanager, suppress
 from fnmatch import translate
 from pathlib import Path
 
-_PAUSE, _OF_THE_SEARCH = 0.05, 3
-"""Seconds between two searches, and the least, as a multiple of what the last one took: what is searched has to run."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two searches."""
+_PAUSE_OF_SEARCH = 3
+"""Times what the search took: what is searched has to run."""
 _BEGINNING = 8
 """Characters that most secrets of a test have in common."""
 _CONTROL = """
@@ -130,7 +132,9 @@ class Planted:
                 # A process that has become another program has another command line.
                 with open(f"/proc/{each}/cmdline", "rb", buffering=0) as file:
                     command = file.readall()
-                if not command or (each, command) in self._read:  # the kernel's own have none
+                if (
+                    not command or (each, command) in self._read
+                ):  # those of the kernel, and what has ended, have none
                     continue
                 for what in ("cmdline", "environ"):
                     data = Path(f"/proc/{each}/{what}").read_bytes()
@@ -144,7 +148,7 @@ class Planted:
 
         def watch() -> None:
             took = 0.0
-            while not ended.wait(max(_PAUSE, _OF_THE_SEARCH * took)):
+            while not ended.wait(min(max(_SHORTEST_PAUSE, _PAUSE_OF_SEARCH * took), _LONGEST_PAUSE)):
                 began = time.monotonic()
                 self.search_processes()
                 self.search_files(*places)

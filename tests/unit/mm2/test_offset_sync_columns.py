@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridge.mm2 import offset_sync_columns, offset_sync_store
 from bridge.mm2.offset_sync_columns import apply_columns
 from bridge.mm2.offset_sync_slots import Slots, WaitingSyncs, updated
+from bridge.mm2.offset_sync_store import OffsetSyncStore
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
 
@@ -93,6 +95,48 @@ def test_what_is_left(partitions: int, each: int, left: int) -> None:
         for number in range(partitions)
     ]
     assert len(in_columns({}, syncs, mended=True)) == left
+
+
+def test_a_few_syncs_of_many_partitions_are_left() -> None:
+    """A column for each of them would take more time than their syncs."""
+    many = [OffsetSync(TopicPartition("cold", number), 5, 5) for number in range(1000)]
+    syncs = [OffsetSync(TopicPartition("hot", number), at, at) for at in range(20) for number in range(100)]
+    assert in_columns({}, [*many, *syncs], mended=False) == many
+
+
+@pytest.mark.parametrize("must_read_to_end", [False, True])
+def test_a_store_that_applies_many_together_answers_as_one_that_is_asked_after_each(
+    must_read_to_end: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_sync_store, "MANY", 800)
+    monkeypatch.setattr(offset_sync_store, "TOGETHER", 2500)
+    random = Random(7)
+    partitions = [TopicPartition("orders", number) for number in range(100)]
+    syncs = interleaved(random, [history(random, each, 100, 3) for each in partitions])
+    together, each_asked = OffsetSyncStore(must_read_to_end), OffsetSyncStore(must_read_to_end)
+    for sync in syncs:
+        together.apply(sync)
+        each_asked.apply(sync)
+        each_asked.kept(sync.topic_partition)
+    for store in (together, each_asked):
+        store.finish_start()
+    assert [together.kept(each) for each in partitions] == [each_asked.kept(each) for each in partitions]
+
+
+def test_syncs_that_an_error_held_up_are_applied_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, tp = OffsetSyncStore(must_read_to_end=False), TopicPartition("orders", 0)
+    with monkeypatch.context() as broken:
+        broken.setattr(offset_sync_store, "MANY", 1)
+        broken.setattr(offset_sync_columns, "apply_columns", _fails)
+        store.apply(OffsetSync(tp, 5, 7))
+        with pytest.raises(MemoryError):
+            store.finish_start()
+    store.finish_start()
+    assert store.translate(tp, 5) == 7
+
+
+def _fails(*_: object, **__: object) -> None:
+    raise MemoryError
 
 
 def test_a_partition_that_was_cut_back_is_left_whole_and_in_order() -> None:
