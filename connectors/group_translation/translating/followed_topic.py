@@ -20,8 +20,8 @@ _TOPIC_FAULTS = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
 class TopicFollower:
     """Reads a topic to its end, again and again. `apply` gets every record in the log's order, `restart` is called
     before the first one of a topic that was created again or is gone. A record that `apply` can't decode (SchemaError)
-    is skipped alone (stock loses the rest of the batch, and all that follows a null value): `apply` decodes before it
-    changes anything."""
+    is skipped alone (stock loses the rest of the batch, and all that follows a null value): of such a record `apply`
+    keeps at most that it has replaced an earlier one."""
 
     def __init__(
         self,

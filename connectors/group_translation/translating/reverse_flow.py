@@ -31,8 +31,8 @@ class ReverseFlow:
         """`known_only`: groups without a trace of the reverse flow stay where they are."""
         self._known_only = known_only
         self._checkpoints: dict[str, dict[TopicPartition, Furthest]] = {}
-        self._records: dict[str, dict[tuple[str, str], Mapping[TopicPartition, int]]] = {}
-        """By group; then by connector and kind, the furthest offsets."""
+        self._records: dict[str, dict[tuple[str, str], Mapping[TopicPartition, int] | None]] = {}
+        """By group; then by connector and kind, the furthest offsets; None where the newest record can't be decoded."""
         self._other = f"{options.target_alias} to {options.source_alias}"
         alias, wait = options.target_alias, options.admin_timeout_ms
         topics = options.policy.checkpoints_topic(alias), options.policy.readiness_topic(alias)
@@ -71,6 +71,10 @@ class ReverseFlow:
                 rows, f"the flow {self._other} has left no checkpoint and no readiness record of the group"
             )
 
+        for (connector, kind), rows_of_record in self._records.get(group, {}).items():
+            if rows_of_record is None:
+                return _held(rows, f"the {kind} record of connector {connector} can't be decoded")
+
         def moved(row: Translated) -> bool:
             end = source_end(row.source)
             return any(
@@ -88,8 +92,8 @@ class ReverseFlow:
             offsets.append(checkpoint.furthest)
         kept = self._records.get(group, {})
         for (connector, kind), rows in kept.items():
-            newer = kept.get((connector, FurthestRecord.kind), {}) if kind == MoveRecord.kind else {}
-            if tp in rows and tp not in newer:
+            newer = kept.get((connector, FurthestRecord.kind)) if kind == MoveRecord.kind else None
+            if rows and tp in rows and tp not in (newer or {}):
                 offsets.append(rows[tp])
         return offsets
 
@@ -102,8 +106,10 @@ class ReverseFlow:
         key = decode_key(record.key)
         if key.kind not in _KINDS:
             return
-        value = None if record.value is None else decode_value(key, record.value)
         of_group = self._records.setdefault(key.name, {})
+        # A record that can't be decoded has replaced the earlier one all the same.
+        of_group[key.connector, key.kind] = None
+        value = None if record.value is None else decode_value(key, record.value)
         if isinstance(value, FurthestRecord):
             of_group[key.connector, key.kind] = {tp: row.furthest for tp, row in value.rows.items()}
         elif isinstance(value, MoveRecord):

@@ -213,6 +213,22 @@ def test_a_record_that_nobody_can_have_written_holds_no_group() -> None:
     assert published.summaries[-1].unreadable_records[TOPIC] == 1
 
 
+def test_a_record_that_can_not_be_decoded_holds_its_group_until_the_next_one() -> None:
+    """It may have said that the mirror has committed more than the one before does."""
+    a, b = mirrored()
+    record(b, FurthestRecord(1, {COPY: Furthest(5, 5 + JUNK, 5 + JUNK)}))
+    put(b, TOPIC, RecordKey("other", "furthest", "g").encode(), b"garbage")
+    b.group("g", {("A.orders", 0): 9 + JUNK})
+    published = back(a, b)
+    assert held(published) == "moved_by_mirror"
+    (row,) = published.reports["g"].partitions
+    assert "furthest record of connector other" in str(row.detail)
+    assert published.summaries[-1].unreadable_records[TOPIC] == 1
+    record(b, FurthestRecord(1, {COPY: Furthest(5, 5 + JUNK, 5 + JUNK)}))
+    back(a, b)
+    assert home(a) == 9
+
+
 def test_where_it_can_not_be_read_nothing_comes_home_and_health_says_why() -> None:
     a, b = mirrored()
     record(b, FurthestRecord(1, {COPY: Furthest(5, 5 + JUNK, 5 + JUNK)}))
