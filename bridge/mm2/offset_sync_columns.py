@@ -12,7 +12,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from bridge.mm2.offset_sync_slots import FARTHEST, LAST, NEAREST, SLOTS, Slots, WaitingSyncs
+from bridge.mm2.offset_sync_slots import FARTHEST, LAST, NEAREST, SLOTS, Slots
+from bridge.mm2.records import SyncColumns
 from bridge.model.values import TopicPartition
 
 _PARTITIONS, _ROUNDS = 64, 8
@@ -22,7 +23,7 @@ _Numbers = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
 
 
-def apply_columns(slots: dict[TopicPartition, Slots], waiting: WaitingSyncs, *, mended: bool) -> list[int]:
+def apply_columns(slots: dict[TopicPartition, Slots], waiting: SyncColumns, *, mended: bool) -> list[int]:
     """Applies syncs to `slots`, and returns the places of those that are left to be applied one after the other.
 
     Left are partitions with few syncs, or whose log was cut back on either side, and the last syncs of those that have
@@ -128,12 +129,15 @@ class _Table:
                 break
             searching = broken & (candidate < slot)
             while searching.any():
-                value, found = standing[candidate, columns], entries[candidate, columns]
-                fits = searching & (before - value >= NEAREST[slot - 1])
-                takes = fits & (before - value <= FARTHEST[slot])
+                value = standing[candidate, columns]
+                distance = before - value
+                fits = searching & (distance >= NEAREST[slot - 1])
+                takes = fits & (distance <= FARTHEST[slot])
                 if slot < LAST:
                     takes &= value - standing[slot + 1] >= NEAREST[slot]
-                before, entry = np.where(takes, value, before), np.where(takes, found, entry)
+                if takes.any():
+                    before = np.where(takes, value, before)
+                    entry = np.where(takes, entries[candidate, columns], entry)
                 searching &= ~fits
                 candidate += searching
                 searching &= candidate < slot

@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
-
-from bridge.mm2.records import OffsetSync
-from bridge.model.values import TopicPartition
 
 SLOTS = 64
 LAST = SLOTS - 1
@@ -32,24 +28,6 @@ class Slots(NamedTuple):
     def keep_newest(self) -> None:
         """Gives all slots to the latest sync."""
         self.pairs[1:], self.ends[:] = [], [SLOTS]
-
-
-class WaitingSyncs:
-    """Syncs in the order of their topic, not applied yet. Offsets are kept as numbers: so many objects would keep the
-    garbage collector busy."""
-
-    def __init__(self) -> None:
-        self.topic_partitions: list[TopicPartition] = []
-        self.upstream, self.downstream = array("q"), array("q")
-
-    def __len__(self) -> int:
-        return len(self.topic_partitions)
-
-    def append(self, sync: OffsetSync) -> None:
-        topic_partition, upstream, downstream = sync
-        self.topic_partitions.append(topic_partition)
-        self.upstream.append(upstream)
-        self.downstream.append(downstream)
 
 
 def updated(slots: Slots | None, new: Pair, *, mended: bool) -> Slots:

@@ -30,12 +30,12 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bridge.mm2.offset_sync_slots import OFFSET_LIMIT, Slots, WaitingSyncs, updated
-from bridge.mm2.records import OffsetSync
+from bridge.mm2.offset_sync_slots import OFFSET_LIMIT, Slots, updated
+from bridge.mm2.records import OffsetSync, SyncColumns
 from bridge.model.values import TopicPartition
 
-TOGETHER = 65_536
-"""Syncs that may wait to be applied together; what waits takes a few MB."""
+TOGETHER = 262_144
+"""Syncs that may wait to be applied together; what waits takes some 6 MB."""
 MANY = 4096
 """From here on it is worth it to apply them in columns."""
 
@@ -61,13 +61,20 @@ class OffsetSyncStore:
         self._mended = mended
         self._started = False
         self._slots: dict[TopicPartition, Slots] = {}
-        self._waiting = WaitingSyncs()
-        """To be applied before the next answer."""
+        self._waiting = SyncColumns.of(())
+        """To be applied before the next answer; as numbers, for so many objects keep the garbage collector busy."""
 
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
-        self._waiting.append(sync)
-        if len(self._waiting) >= TOGETHER:
+        self.apply_columns(SyncColumns.of([sync]))
+
+    def apply_columns(self, syncs: SyncColumns) -> None:
+        """Takes in the next records of the topic."""
+        waiting = self._waiting
+        waiting.topic_partitions.extend(syncs.topic_partitions)
+        waiting.upstream.extend(syncs.upstream)
+        waiting.downstream.extend(syncs.downstream)
+        if len(waiting.topic_partitions) >= TOGETHER:
             self._apply_waiting()
 
     def begin(self, *, must_read_to_end: bool) -> None:
@@ -136,14 +143,14 @@ class OffsetSyncStore:
         ]
 
     def _slots_of(self, topic_partition: TopicPartition) -> Slots | None:
-        if self._waiting:
+        if self._waiting.topic_partitions:
             self._apply_waiting()
         return self._slots.get(topic_partition)
 
     def _apply_waiting(self) -> None:
         waiting = self._waiting
-        places: Iterable[int] = range(len(waiting))
-        if len(waiting) >= MANY and not self._only_last:
+        places: Iterable[int] = range(len(waiting.topic_partitions))
+        if len(waiting.topic_partitions) >= MANY and not self._only_last:
             from bridge.mm2.offset_sync_columns import apply_columns
 
             places = apply_columns(self._slots, waiting, mended=self._mended)
@@ -154,4 +161,4 @@ class OffsetSyncStore:
             self._slots[topic_partition] = updated(slots, pair, mended=self._mended)
         # Only now: what an error has left half applied is applied again, as by a log that was cut back. Lost it would
         # leave answers that are too high.
-        self._waiting = WaitingSyncs()
+        self._waiting = SyncColumns.of(())

@@ -12,6 +12,9 @@ number, for `str()` of a record is what stock's formatters print; `checked` is f
 
 from __future__ import annotations
 
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple, TypeVar
@@ -73,6 +76,39 @@ class OffsetSync(NamedTuple):
             f"OffsetSync{{topicPartition={topic}-{partition}, upstreamOffset={self.upstream_offset}, "
             f"downstreamOffset={self.downstream_offset}}}"
         )
+
+
+class SyncColumns(NamedTuple):
+    """Offset syncs in the order of their topic, each field by itself."""
+
+    topic_partitions: list[TopicPartition]
+    upstream: array[int]
+    downstream: array[int]
+
+    @classmethod
+    def of(cls, syncs: Iterable[OffsetSync]) -> SyncColumns:
+        columns = cls([], array("q"), array("q"))
+        for topic_partition, upstream, downstream in syncs:
+            columns.topic_partitions.append(topic_partition)
+            columns.upstream.append(upstream)
+            columns.downstream.append(downstream)
+        return columns
+
+    @classmethod
+    def decode(cls, records: Sequence[tuple[bytes | None, bytes | None]]) -> SyncColumns | None:
+        """Decodes keys and values together, in half of the time that `OffsetSync.checked` takes for each. None where
+        one of them is not what a source connector writes: `OffsetSync.checked` says why."""
+        try:
+            topic_partitions = [_partition_of_log(key) for key, _ in records]
+        except SchemaError:
+            return None
+        values = [value for _, value in records if value is not None and len(value) == _SYNC_VALUE.size]
+        offsets = array("q", b"".join(values))
+        if sys.byteorder == "little":
+            offsets.byteswap()
+        if len(values) < len(records) or min(offsets, default=0) < 0 or max(offsets, default=0) > LAST_OFFSET:
+            return None
+        return cls(topic_partitions, offsets[::2], offsets[1::2])
 
 
 class Checkpoint(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
-from bridge.mm2.records import OffsetSync
-from bridge.model.values import LogRecord, Side, TopicPartition
+from bridge.mm2.records import OffsetSync, SyncColumns
+from bridge.model.values import LogRecord, LogRecords, Side, TopicPartition
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Tail
 
@@ -17,7 +17,9 @@ class FollowedSyncs:
         self.side, self._mended = side, mended
         self._store = OffsetSyncStore(must_read_to_end=False, mended=mended)
         self._begun = False
-        self.log = TopicFollower(side, tail, self._apply, self._restart, timeout_ms)
+        self.log = TopicFollower(
+            side, tail, self._apply, self._restart, timeout_ms, apply_all=self._apply_all
+        )
 
     async def follow(self, *, must_read_to_end: bool) -> None:
         """Follows the syncs. `must_read_to_end` counts until the end is reached for the first time: which checkpoints
@@ -40,6 +42,13 @@ class FollowedSyncs:
 
     def _apply(self, record: LogRecord) -> None:
         self._store.apply(OffsetSync.checked(record.key, record.value))
+
+    def _apply_all(self, records: LogRecords) -> bool:
+        columns = SyncColumns.decode([(record.key, record.value) for record in records])
+        if columns is None:
+            return False
+        self._store.apply_columns(columns)
+        return True
 
     def _restart(self) -> None:
         self._store = OffsetSyncStore(must_read_to_end=False, mended=self._mended)

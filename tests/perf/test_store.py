@@ -20,7 +20,7 @@ import pytest
 
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.mm2.offset_sync_store import OffsetSyncStore
-from bridge.mm2.records import OffsetSync
+from bridge.mm2.records import OffsetSync, SyncColumns
 from bridge.model.values import TopicPartition
 from tests.perf.results import write
 from tests.perf.store_start import start_up
@@ -42,8 +42,9 @@ def applied() -> tuple[OffsetSyncStore, float]:
         syncs = [OffsetSync(each, number * STEP, number * STEP) for each in partitions()]
         records = [(sync.key(), sync.value()) for sync in syncs]
         began = time.perf_counter()
-        for key, value in records:
-            store.apply(OffsetSync.decode(key, value))
+        columns = SyncColumns.decode(records)
+        assert columns is not None
+        store.apply_columns(columns)
         seconds += time.perf_counter() - began
     began = time.perf_counter()
     store.finish_start()  # applies what waits

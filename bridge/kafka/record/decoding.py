@@ -116,7 +116,8 @@ class DecodedRecords:
         offsets = [each.offset for each in _records_in(content)]
         if offsets:
             _verify_offsets(batch, offsets[0], offsets[-1])
-        if count := sum(each >= start for each in offsets):
+        count = len(offsets) if offsets and offsets[0] >= start else sum(each >= start for each in offsets)
+        if count:
             self._batches.append((content, start))
             self._count += count
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from bridge.errors import KafkaFault
 from bridge.mm2.records import SchemaError
 from bridge.model.state_records.unreadable import UnreadableRecords
-from bridge.model.values import LogRecord, Side
+from bridge.model.values import LogRecord, LogRecords, Side
 from connectors.cluster_away import ClusterAway, ask
 from connectors.ports import Tail
 
@@ -31,12 +31,14 @@ class TopicFollower:
         restart: Callable[[], None],
         timeout_ms: int,
         *,
+        apply_all: Callable[[LogRecords], bool] | None = None,
         optional: bool = False,
     ) -> None:
-        """`optional`: it is no error that there is no such topic."""
+        """`apply_all` applies what was read together, if it can: False has each applied by itself. `optional`: it is no
+        error that there is no such topic."""
         self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
         self._apply, self._restart = apply, restart
-        self._optional = optional
+        self._apply_all, self._optional = apply_all, optional
         self._unreadable = UnreadableRecords([tail.topic])
         self.remark: str | None = None
         """Why the topic can't be read now."""
@@ -57,11 +59,8 @@ class TopicFollower:
                 part = await ask(self._side, self._tail.read(), self._timeout_ms)
                 if part.restarted:
                     self._start_over()
-                for record in part.records:
-                    try:
-                        self._apply(record)
-                    except SchemaError as problem:
-                        self._unreadable.add(topic, record.offset, str(problem))
+                if self._apply_all is None or not self._apply_all(part.records):
+                    self._apply_each(part.records)
                 self._unreadable.add_batches(topic, part.unreadable)
                 if part.at_end:
                     break
@@ -80,6 +79,13 @@ class TopicFollower:
             self._set_remark(None)
         for line in self._unreadable.drain_lines():
             log.warning("%s", line)
+
+    def _apply_each(self, records: LogRecords) -> None:
+        for record in records:
+            try:
+                self._apply(record)
+            except SchemaError as problem:
+                self._unreadable.add(self._tail.topic, record.offset, str(problem))
 
     def _start_over(self) -> None:
         self._unreadable.restarted(self._tail.topic)

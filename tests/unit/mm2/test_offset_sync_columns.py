@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from bridge.mm2 import offset_sync_columns, offset_sync_store
 from bridge.mm2.offset_sync_columns import apply_columns
-from bridge.mm2.offset_sync_slots import Slots, WaitingSyncs, updated
+from bridge.mm2.offset_sync_slots import Slots, updated
 from bridge.mm2.offset_sync_store import OffsetSyncStore
-from bridge.mm2.records import OffsetSync
+from bridge.mm2.records import OffsetSync, SyncColumns
 from bridge.model.values import TopicPartition
 
 _LAST_OFFSET = 2**63 - 1
@@ -27,9 +27,7 @@ def in_columns(
     slots: dict[TopicPartition, Slots], syncs: list[OffsetSync], *, mended: bool
 ) -> list[OffsetSync]:
     """Applies syncs, and returns those that were left."""
-    waiting = WaitingSyncs()
-    for sync in syncs:
-        waiting.append(sync)
+    waiting = SyncColumns.of(syncs)
     return [syncs[place] for place in apply_columns(slots, waiting, mended=mended)]
 
 

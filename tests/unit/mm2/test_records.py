@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError, SyncColumns
 from bridge.model.values import TopicPartition
 
 Record = OffsetSync | Checkpoint | Heartbeat
@@ -258,3 +258,29 @@ def test_what_stock_writes_is_in_range() -> None:
         Checkpoint("", TopicPartition("t", 3), 4, 5, "m"),
     ):
         assert type(record).checked(record.key(), record.value()) == record
+
+
+OFFSET = st.integers(0, 2**63 - 2)
+SYNCS = st.builds(OffsetSync, st.builds(TopicPartition, st.just("orders"), st.integers(0, 3)), OFFSET, OFFSET)
+BYTES = st.tuples(st.none() | st.binary(max_size=18), st.none() | st.binary(max_size=18))
+
+
+@given(
+    st.lists(
+        (SYNCS | st.builds(OffsetSync, PARTITION, LONG, LONG)).map(lambda sync: (sync.key(), sync.value()))
+        | BYTES,
+        max_size=4,
+    )
+)
+def test_syncs_that_are_decoded_together_are_those_of_one_after_the_other(
+    records: list[tuple[bytes | None, bytes | None]],
+) -> None:
+    try:
+        expected = SyncColumns.of(OffsetSync.checked(key, value) for key, value in records)
+    except SchemaError:
+        assert SyncColumns.decode(records) is None
+        return
+    if all(value and len(value) == 16 for _, value in records):
+        assert SyncColumns.decode(records) == expected
+    else:
+        assert SyncColumns.decode(records) is None, "one has more bytes, which are passed over"

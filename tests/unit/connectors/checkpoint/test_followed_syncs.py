@@ -80,3 +80,18 @@ def test_a_topic_that_is_made_anew_during_the_start_begins_with_nothing() -> Non
     syncs = followed(part(HISTORY), away(), part([OffsetSync(BUSY, 7, 9)], at_end=True, restarted=True))
     assert syncs.translate(QUIET, 200) is None
     assert syncs.translate(BUSY, 7) == 9
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"short", OffsetSync(QUIET, 5, 5).value() + b"more", b"\xff" * 16]
+)
+def test_beside_a_record_that_is_no_usual_sync_the_others_count(value: bytes | None) -> None:
+    """What stands after the last field is passed over, as by stock."""
+    records = [LogRecord(at, 0, sync.key(), sync.value()) for at, sync in enumerate(HISTORY)]
+    records.insert(1, LogRecord(7, 0, OffsetSync(BUSY, 0, 0).key(), value))
+    syncs = FollowedSyncs(Side.SOURCE, ScriptedTail(TailPart(records, False, True)), 1000, mended=True)
+    asyncio.run(syncs.follow(must_read_to_end=False))
+    assert syncs.translate(QUIET, 200) == 101
+    longer = value is not None and value.endswith(b"more")
+    assert syncs.translate(BUSY, 5) == (5 if longer else None)
+    assert syncs.log.unreadable == {ScriptedTail.topic: 0 if longer else 1}
