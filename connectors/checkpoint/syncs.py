@@ -16,7 +16,7 @@ class FollowedSyncs:
     def __init__(self, side: Side, tail: Tail, timeout_ms: int, *, mended: bool) -> None:
         self.side, self._mended = side, mended
         self._store = OffsetSyncStore(must_read_to_end=False, mended=mended)
-        self._begun = False
+        self._begun = self._only_last = False
         self.log = TopicFollower(
             side, tail, self._apply, self._restart, timeout_ms, apply_all=self._apply_all
         )
@@ -25,10 +25,12 @@ class FollowedSyncs:
         """Follows the syncs. `must_read_to_end` counts until the end is reached for the first time: which checkpoints
         were emitted before is not known. Raises ClusterAway; what was read until then is kept."""
         if not self._begun:
+            self._only_last = must_read_to_end
             self._store.begin(must_read_to_end=must_read_to_end)
         await self.log.follow()
-        self._begun = True
-        self._store.finish_start()
+        if self.log.remark is None or self.log.missing:
+            self._begun, self._only_last = True, False
+            self._store.finish_start()
 
     @property
     def store(self) -> OffsetSyncStore:
@@ -51,4 +53,4 @@ class FollowedSyncs:
         return True
 
     def _restart(self) -> None:
-        self._store = OffsetSyncStore(must_read_to_end=False, mended=self._mended)
+        self._store = OffsetSyncStore(self._only_last, self._mended)

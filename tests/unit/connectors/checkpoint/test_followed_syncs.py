@@ -95,3 +95,21 @@ def test_beside_a_record_that_is_no_usual_sync_the_others_count(value: bytes | N
     longer = value is not None and value.endswith(b"more")
     assert syncs.translate(BUSY, 5) == (5 if longer else None)
     assert syncs.log.unreadable == {ScriptedTail.topic: 0 if longer else 1}
+
+
+def test_a_log_that_was_cut_back_during_the_start_does_not_bring_older_syncs_back() -> None:
+    reads = part(HISTORY[:1]), away(), part(HISTORY, at_end=True, restarted=True)
+    syncs = followed(*reads, must_read_to_end=(True, True))
+    assert syncs.translate(QUIET, 50) == -1
+    assert syncs.translate(QUIET, 200) == 101
+
+
+def test_no_answer_rests_on_half_a_log_that_may_not_be_read_further() -> None:
+    denied = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
+    tail = ScriptedTail(part(HISTORY[:1]), denied, part(HISTORY[1:], at_end=True))
+    syncs = FollowedSyncs(Side.SOURCE, tail, 1000, mended=True)
+    asyncio.run(syncs.follow(must_read_to_end=True))
+    assert syncs.translate(QUIET, 200) is None
+    asyncio.run(syncs.follow(must_read_to_end=True))
+    assert syncs.translate(QUIET, 50) == -1
+    assert syncs.translate(QUIET, 200) == 101
