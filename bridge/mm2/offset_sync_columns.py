@@ -79,14 +79,12 @@ def _cut_back(
     mended: bool,
 ) -> _Flags:
     """Which partitions have a sync that drops earlier ones, all of them or, `mended`, those at or above it."""
-    newest = [each.pairs[0] if each else None for each in slots]
+    newest = [
+        each.pairs[0] if each else (ups[start], downs[start])
+        for each, start in zip(slots, starts, strict=True)
+    ]
     before_ups, before_downs = np.roll(ups, 1), np.roll(downs, 1)
-    before_ups[starts] = [
-        ups[start] if pair is None else pair[0] for pair, start in zip(newest, starts, strict=True)
-    ]
-    before_downs[starts] = [
-        downs[start] if pair is None else pair[1] for pair, start in zip(newest, starts, strict=True)
-    ]
+    before_ups[starts], before_downs[starts] = zip(*newest, strict=True)
     drops = ups < before_ups
     if mended:
         drops |= (downs <= before_downs) & ((ups != before_ups) | (downs != before_downs))

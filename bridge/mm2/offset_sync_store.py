@@ -66,9 +66,9 @@ class OffsetSyncStore:
 
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
-        self.apply_columns(SyncColumns.of([sync]))
+        self.apply_all(SyncColumns.of([sync]))
 
-    def apply_columns(self, syncs: SyncColumns) -> None:
+    def apply_all(self, syncs: SyncColumns) -> None:
         """Takes in the next records of the topic."""
         waiting = self._waiting
         waiting.topic_partitions.extend(syncs.topic_partitions)

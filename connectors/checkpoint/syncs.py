@@ -49,7 +49,7 @@ class FollowedSyncs:
         columns = SyncColumns.decode([(record.key, record.value) for record in records])
         if columns is None:
             return False
-        self._store.apply_columns(columns)
+        self._store.apply_all(columns)
         return True
 
     def _restart(self) -> None:

@@ -40,7 +40,7 @@ def fill(flow: Flow, topic: str, start: int, count: int = 20, partitions: int = 
     produce(flow.source.bootstrap, topic, records)
 
 
-def wait_copied(flow: Flow, topic: str, within: float = WAIT) -> None:
+def wait_copied(flow: Flow, topic: str) -> None:
     """Until every partition of the copy holds what the source does, in that order."""
     expected = {
         partition: [each.content for each in records]
@@ -53,7 +53,7 @@ def wait_copied(flow: Flow, topic: str, within: float = WAIT) -> None:
             partition: [each.content for each in records] for partition, records in copies.items()
         } == expected
 
-    eventually(there, within, what=f"{topic} is copied", watched=flow.watched)
+    eventually(there, WAIT, what=f"{topic} is copied", watched=flow.watched)
 
 
 def wait_progress(flow: Flow, name: str, topics: list[str], each: int) -> None:

@@ -132,9 +132,8 @@ class Planted:
                 # A process that has become another program has another command line.
                 with open(f"/proc/{each}/cmdline", "rb", buffering=0) as file:
                     command = file.readall()
-                if (
-                    not command or (each, command) in self._read
-                ):  # those of the kernel, and what has ended, have none
+                # Those of the kernel, and what has ended, have no command line.
+                if not command or (each, command) in self._read:
                     continue
                 for what in ("cmdline", "environ"):
                     data = Path(f"/proc/{each}/{what}").read_bytes()

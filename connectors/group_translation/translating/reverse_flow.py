@@ -73,7 +73,10 @@ class ReverseFlow:
 
         for (connector, kind), rows_of_record in self._records.get(group, {}).items():
             if rows_of_record is None:
-                return _held(rows, f"the {kind} record of connector {connector} can't be decoded")
+                return _held(
+                    rows,
+                    f"the {kind} record of connector {connector} can't be decoded; its next one ends this",
+                )
 
         def moved(row: Translated) -> bool:
             end = source_end(row.source)

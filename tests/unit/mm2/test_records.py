@@ -265,13 +265,13 @@ SYNCS = st.builds(OffsetSync, st.builds(TopicPartition, st.just("orders"), st.in
 BYTES = st.tuples(st.none() | st.binary(max_size=18), st.none() | st.binary(max_size=18))
 
 
-@given(
-    st.lists(
-        (SYNCS | st.builds(OffsetSync, PARTITION, LONG, LONG)).map(lambda sync: (sync.key(), sync.value()))
-        | BYTES,
-        max_size=4,
-    )
-)
+WRITTEN = st.tuples(
+    SYNCS | st.builds(OffsetSync, PARTITION, LONG, LONG), st.just(b"") | st.binary(max_size=16)
+).map(lambda sync: (sync[0].key(), sync[0].value() + sync[1]))
+"""Key and value, with more bytes behind the last field now and then."""
+
+
+@given(st.lists(WRITTEN | BYTES, max_size=4))
 def test_syncs_that_are_decoded_together_are_those_of_one_after_the_other(
     records: list[tuple[bytes | None, bytes | None]],
 ) -> None:
