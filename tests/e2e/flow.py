@@ -191,15 +191,22 @@ class Flow:
 
         eventually(ready, WAIT, what=f"{group} is ready", watched=self.watched)
 
-    def wait_reason(self, group: str, topic: str, reason: str, partition: int = 0) -> Json:
-        """Until the partition is pending for this reason; its report."""
+    def wait_verdict(
+        self, group: str, topic: str, verdict: str = "exact", partition: int = 0, reason: str | None = None
+    ) -> Json:
+        """Until the partition has this verdict; its report. It comes a moment after the offset that it tells of."""
 
         def reported() -> Json:
             row = self.service.partition(group, topic, partition)
-            assert (row["verdict"], row["reason"]) == ("pending", reason), row
+            assert (row["verdict"], row["reason"]) == (verdict, reason), row
             return row
 
-        return eventually(reported, WAIT, what=f"{group} is pending: {reason}", watched=self.watched)
+        what = f"{group} is {verdict}" + (f": {reason}" if reason else "")
+        return eventually(reported, WAIT, what=what, watched=self.watched)
+
+    def wait_reason(self, group: str, topic: str, reason: str, partition: int = 0) -> Json:
+        """Until the partition is pending for this reason; its report."""
+        return self.wait_verdict(group, topic, "pending", partition, reason)
 
     def wait_rounds(self, name: str, more: int = 2) -> None:
         """Until `more` rounds have ended that began after now."""

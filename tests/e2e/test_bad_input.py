@@ -120,6 +120,7 @@ def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
         right = unique_flow.config(exactly(group)) | _login(side, secured, PASSWORD)
         unique_flow.worker.rest.put(name, right)
         unique_flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        unique_flow.wait_verdict(group, topic)
         unique_flow.worker.rest.wait_running(name)
         assert unique_flow.service.status(name)["failure"] is None
         for answer in (
@@ -154,7 +155,7 @@ def test_one_topic_without_an_acl_does_not_hold_up_the_others(flow: Flow, secure
         if side == "source":
             # Offsets of a topic that may not even be described are not shown by the broker: there is nothing to tell.
             assert closed not in [row["topic"] for row in unique_flow.service.report(both)["partitions"]]
-        assert unique_flow.service.partition(both, open_)["verdict"] == "exact"
+        unique_flow.wait_verdict(both, open_)
         assert not unique_flow.service.report(both)["ready"]
         unique_flow.wait_ready(alone)
         unique_flow.worker.rest.wait_running(name)

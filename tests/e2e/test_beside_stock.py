@@ -166,6 +166,6 @@ def test_a_mirror_without_offset_syncs_is_enough(flow: Flow) -> None:
         wait_mirrored(flow.source, flow.target, [topic], flow.worker)
         with flow.connector(exactly(group), target_cluster_alias=alias):
             flow.wait_there(group, {(topic, 0): 123})
-            assert flow.service.partition(group, topic)["verdict"] == "exact"
+            flow.wait_verdict(group, topic)
     topics = admin(flow.source.bootstrap).list_topics(timeout=60).topics
     assert f"mm2-offset-syncs.{alias}.internal" not in topics

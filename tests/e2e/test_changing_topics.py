@@ -38,7 +38,7 @@ def test_a_source_topic_recreated_between_two_rounds(flow: Flow, changing: str) 
     assert not flow.service.report(group)["ready"]
     flow.copy(topic, records)
     flow.wait_there(group, {(topic, 0): SHIFT + 100 + 60})
-    assert flow.service.partition(group, topic)["verdict"] == "exact"
+    flow.wait_verdict(group, topic)
 
 
 def test_a_target_topic_recreated_between_two_rounds(flow: Flow, changing: str) -> None:
@@ -51,7 +51,7 @@ def test_a_target_topic_recreated_between_two_rounds(flow: Flow, changing: str) 
     create_topic(flow.target.bootstrap, flow.remote(topic))
     flow.copy(topic, read(flow.source.bootstrap, topic)[40:])
     flow.wait_there(group, {(topic, 0): 20})
-    assert flow.service.partition(group, topic)["verdict"] == "exact"
+    flow.wait_verdict(group, topic)
 
 
 def test_a_partition_added_between_two_rounds(flow: Flow, changing: str) -> None:

@@ -405,7 +405,7 @@ def test_by_both_what_happens_to_the_syncs_topic_changes_no_answer(flow: Flow) -
     def moves_to(offset: int) -> None:
         commit(unique_flow.source.bootstrap, group, {(topic, 0): offset})
         wait_checkpoint(unique_flow, group, topic, offset + SHIFT)
-        assert unique_flow.service.partition(group, topic)["verdict"] == "exact"
+        unique_flow.wait_verdict(group, topic)
 
     with checkpointing(unique_flow, exactly(group)) as name:
         moves_to(12)

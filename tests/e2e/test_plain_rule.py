@@ -49,8 +49,8 @@ def test_what_is_not_mirrored_yet_is_a_debug_line_and_a_skip(plain: Plain) -> No
     assert flow.there(group) == {(flow.remote(topic), 0): 60 + SHIFT}
     flow.copy(topic, late)
     flow.wait_there(group, {(topic, 0): 120 + SHIFT})
-    row = flow.service.partition(group, topic)
-    assert (row["verdict"], row["bound"], row["evidence"]) == ("bounded", None, "timestamp")
+    row = flow.wait_verdict(group, topic, "bounded")
+    assert (row["bound"], row["evidence"]) == (None, "timestamp")
 
 
 def test_a_record_that_is_gone_is_deferred(plain: Plain) -> None:
