@@ -91,7 +91,7 @@ def _medians(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
 def _follow_ours(scene: Scene) -> dict[str, object]:
     load = Load(max(RECORDS // 10, PARTITIONS[-1]), 120, partitions=PARTITIONS[-1])
     topic, copier = filled(scene.near_source, load), Ours(scene)
-    copier.add(topic, load.partitions)
+    remote = copier.add(topic, load.partitions)
 
     def at(pipeline: DriverPipeline, records: int) -> Callable[[], bool]:
         return lambda: sum(each.position for each in pipeline.status.progress.values()) == records
@@ -101,10 +101,14 @@ def _follow_ours(scene: Scene) -> dict[str, object]:
             await until(at(pipeline, load.total), pipeline)
             result = await asyncio.to_thread(_idle, lambda: roots(pipeline))
         await asyncio.to_thread(_one_each, scene, topic, load)
-        began = time.monotonic()
-        async with copier.running() as pipeline:
-            await until(at(pipeline, load.total + load.partitions), pipeline)
-            return {**result, "current_after_s": round(time.monotonic() - began, 1)}
+        with Watch(scene.near_target, remote, load.partitions, list, scene.brokers, 0.25) as watch:
+            # Each partition has one record more, and the marker of its transaction.
+            current = watch.offsets + 2 * load.partitions
+            began = time.monotonic()
+            async with copier.running() as pipeline:
+                ended = await asyncio.to_thread(watch.wait_grown, current, WITHIN)
+                await until(at(pipeline, load.total + load.partitions), pipeline)
+        return {**result, "current_after_s": round(ended - began, 1)}
 
     outcome = asyncio.run(follow())
     copier.forget()

@@ -24,6 +24,7 @@ from bridge.model.connect_address import REMOTE
 from bridge.pipeline.driver import archive, jvm_logs, submitting
 from bridge.pipeline.driver.spark_problem import SparkProblem, error_line, missing_package, reach_master
 from bridge.pipeline.driver.spark_settings import (
+    DAEMON_MODULE,
     JAVA_OPTIONS,
     MASTER,
     UI,
@@ -35,6 +36,8 @@ from bridge.pipeline.driver.spark_settings import (
 )
 from bridge.pipeline.driver.submitted import is_submitted
 from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices.early_daemon import ADDRESS, EarlyDaemon
+from bridge.pipeline.slices.workers import MODULE as WORKERS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -93,9 +96,12 @@ class SparkStart:
             os.environ.setdefault(_LOCAL_ADDRESS, "127.0.0.1")
         self.shows_ui = shows_ui(settings)
         folder = Path(self._temporary.name)
+        self._early = _early_daemon(settings, folder)
         try:
-            self.context: SparkContext = submitting.start(settings, JAVA_OPTIONS, folder, job_tag(name))
+            with submitting.environment(ADDRESS, self._early.address if self._early is not None else ""):
+                self.context: SparkContext = submitting.start(settings, JAVA_OPTIONS, folder, job_tag(name))
         except Exception as error:  # whatever Spark, or the way to it, raises
+            self._end_early()
             self._temporary.cleanup()
             line = f"Spark did not start with {MASTER}={settings[MASTER]}: {error_line(error)}"
             raise SparkProblem(line, ends=True) from error
@@ -106,7 +112,20 @@ class SparkStart:
         if not self._local:
             with contextlib.suppress(Exception):  # its JVM may be gone, and executors with it
                 self.context.stop()
+        self._end_early()
         self._temporary.cleanup()
+
+    def _end_early(self) -> None:
+        if self._early is not None:
+            self._early.close()
+
+
+def _early_daemon(settings: Mapping[str, str], folder: Path) -> EarlyDaemon | None:
+    """Starts one where Spark is going to run its own daemon of slices, on this machine and by this Python."""
+    of_slices = settings.get(DAEMON_MODULE) == WORKERS and os.environ["PYSPARK_PYTHON"] == sys.executable
+    if not (of_slices and settings[MASTER].startswith("local") and sockets(str(folder))) or is_submitted():
+        return None
+    return EarlyDaemon(WORKERS, folder)
 
 
 class SparkJobs:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping
 
 from bridge.kafka.config.oauth import HTTP_HOSTS
+from bridge.pipeline.slices.workers import MODULE
 
 MASTER = "spark.master"
+DAEMON_MODULE = "spark.python.daemon.module"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 UI = "spark.ui.enabled"
 _LOCAL = re.compile(r"local(?:\[(?P<cores>\*|\d+)\])?")
@@ -24,7 +26,7 @@ _DEFAULTS = {
     UI: "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
-    "spark.python.daemon.module": "bridge.pipeline.slices.workers",
+    DAEMON_MODULE: MODULE,
     # What Spark hides, by name or value, in its UI, its event log and its own log lines.
     "spark.redaction.regex": _HIDDEN,
     # On a slow machine Spark would log events whole at INFO, with all settings and nothing hidden.

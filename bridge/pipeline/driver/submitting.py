@@ -54,7 +54,7 @@ def start(settings: Mapping[str, str], own_java_options: str, folder: Path, tag:
                 # own then, where jps and jstat look (/tmp/hsperfdata_*).
                 passed[key] = f"@{path(key, java_arguments(f'{_APART} {options}'))}"
         file = path("spark.properties", properties(passed))
-        with _environment(_ARGUMENTS, f"--load-spark-defaults --properties-file {file} {_given_arguments()}"):
+        with environment(_ARGUMENTS, f"--load-spark-defaults --properties-file {file} {_given_arguments()}"):
             launch: Callable[..., Any] = launch_gateway
             gateway = launch(popen_kwargs={"pass_fds": tuple(held)})
     return SparkContext(gateway=gateway, conf=SparkConf().setAll(list(settings.items())))
@@ -121,7 +121,8 @@ def _on_disk(path: Path, text: str) -> Iterator[str]:
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
+def environment(name: str, value: str) -> Iterator[None]:
+    """Has a variable of the environment for the time of the block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -1,17 +1,24 @@
 """The daemon that Spark forks its Python workers from (spark.python.daemon.module): its own, with all imported that a
-slice needs. So that is imported once for all workers of a machine, and their memory for it is the same."""
+slice needs. So that is imported once for all workers of a machine, and their memory for it is the same.
+
+    python -m bridge.pipeline.slices.workers [DESCRIPTOR]
+
+With the descriptor of a socket it is an early daemon (early_daemon), which the driver starts beside Spark.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from socket import socket
 
 from bridge.logs.setup import WORKER, set_up_logs
-from bridge.pipeline.slices import tasks
+from bridge.pipeline.slices.early_daemon import ADDRESS, hand_over, take_over
 
-__all__ = ["run_daemon", "tasks", "without_zips"]
+MODULE = "bridge.pipeline.slices.workers"
 
 
 def without_zips(path: Sequence[str]) -> list[str]:
@@ -48,7 +55,23 @@ def run_daemon() -> None:
     daemon.manager()
 
 
-if __name__ == "__main__":
+def _import_tasks() -> None:
+    """Imports all that a slice needs; not for a daemon that hands over."""
+    import_module("bridge.pipeline.slices.tasks")
+
+
+def main() -> None:
     # What slices meet with they report through the layout topic, and the driver logs it once for all of them.
     set_up_logs(WORKER, "warning", "json")
+    if len(sys.argv) > 1 and sys.argv[1].isdecimal():
+        if not take_over(socket(fileno=int(sys.argv[1])), _import_tasks):
+            return
+    elif hand_over(os.environ.get(ADDRESS, "")):
+        return
+    else:
+        _import_tasks()
     run_daemon()
+
+
+if __name__ == "__main__":
+    main()

@@ -221,7 +221,7 @@ def test_no_secret_of_the_configuration_is_in_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["bridge.pipeline.slices.workers", "connectors.source.connector", "bridge.cli"]
+    "module", ["bridge.pipeline.slices.tasks", "connectors.source.connector", "bridge.cli"]
 )
 def test_without_transforms_nothing_of_arrow_is_imported(module: str) -> None:
     ask = f"import sys, {module}; print(*sorted({{'pyarrow', 'msgspec'}} & set(sys.modules)))"

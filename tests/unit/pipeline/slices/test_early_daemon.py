@@ -1,0 +1,152 @@
+"""A daemon of Spark hands over to one that has imported already; real processes, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bridge.pipeline.slices.early_daemon import ADDRESS, EarlyDaemon
+from bridge.pipeline.slices.workers import MODULE
+from tests.support import eventually
+from tests.support.waits import WAIT
+
+TAKES = """
+import json, os, socket, sys
+from bridge.pipeline.slices.early_daemon import take_over
+if take_over(socket.socket(fileno=int(sys.argv[1])), lambda: None):
+    more = sys.stdin.readline()
+    print(json.dumps([dict(os.environ), sys.argv[1:], sys.path, more]), flush=True)
+"""
+HANDS_OVER = """
+import sys
+from bridge.pipeline.slices.early_daemon import hand_over
+sys.path.append("/of/spark")
+print(hand_over(sys.argv.pop(1)), flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One whose path a socket's address can have."""
+    short = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
+    yield short
+    for each in short.iterdir():
+        each.unlink()
+    short.rmdir()
+
+
+@contextmanager
+def early(folder: Path) -> Iterator[EarlyDaemon]:
+    process = EarlyDaemon(MODULE, folder)
+    try:
+        yield process
+    finally:
+        process.close()
+        eventually(lambda: not alive(process.pid), WAIT, what="the early daemon ends")
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@contextmanager
+def daemon(folder: Path, address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """As Spark starts one, until its standard input is closed."""
+    environment = os.environ | {
+        ADDRESS: address,
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
+    }
+    command = [sys.executable, "-m", MODULE, "pyspark.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        yield process
+        process.communicate(timeout=WAIT)
+
+
+def listening(process: subprocess.Popen[bytes]) -> int:
+    """The process that listens where the daemon says that workers can be asked for."""
+    assert process.stdout is not None
+    (length,) = struct.unpack("!i", process.stdout.read(4))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(process.stdout.read(length).decode())
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[0])
+
+
+def test_sparks_daemon_hands_over_and_ends_with_the_early_one(folder: Path) -> None:
+    with early(folder) as ready:
+        with daemon(folder, ready.address) as process:
+            assert listening(process) == ready.pid
+        assert process.returncode == 0
+        eventually(lambda: not alive(ready.pid), WAIT, what="Spark ends the early daemon")
+        assert list(folder.iterdir()) == []
+
+
+def test_a_second_daemon_of_spark_serves_by_itself(folder: Path) -> None:
+    with (
+        early(folder) as ready,
+        daemon(folder, ready.address) as first,
+        daemon(folder, ready.address) as second,
+    ):
+        assert listening(first) == ready.pid
+        assert listening(second) == second.pid
+
+
+@pytest.mark.parametrize("address", ["", "/nowhere/daemon"])
+def test_a_daemon_serves_by_itself_where_nobody_listens(folder: Path, address: str) -> None:
+    with daemon(folder, address) as process:
+        assert listening(process) == process.pid
+
+
+def test_a_daemon_serves_by_itself_when_the_early_one_was_killed(folder: Path) -> None:
+    with early(folder) as ready:
+        os.kill(ready.pid, signal.SIGSTOP)  # it has not come to its socket yet
+        with daemon(folder, ready.address) as process:
+            os.kill(ready.pid, signal.SIGKILL)
+            assert listening(process) == process.pid
+
+
+def test_the_early_daemon_ends_when_it_is_not_wanted(folder: Path) -> None:
+    with early(folder) as ready:
+        assert alive(ready.pid)
+
+
+def test_the_early_daemon_has_all_that_spark_gave(folder: Path) -> None:
+    address = str(folder / "daemon")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(1)
+        takes = subprocess.Popen(
+            [sys.executable, "-c", TAKES, str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            env=os.environ | {"ONLY": "early"},
+        )
+    environment = os.environ | {"OF_SPARK": "ü" * 50_000}
+    with (
+        takes,
+        subprocess.Popen(
+            [sys.executable, "-c", HANDS_OVER, address, "pyspark.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        ) as hands_over,
+    ):
+        output, _ = hands_over.communicate(b"of Spark\n", timeout=WAIT)
+    told, handed = output.decode().splitlines()
+    given, arguments, path, read = json.loads(told)
+    assert given == environment
+    assert arguments == ["pyspark.worker"]
+    assert path[-1] == "/of/spark"
+    assert read == "of Spark\n"
+    assert handed == "True"
