@@ -141,10 +141,15 @@ class Checkpoint(NamedTuple):
             _CHECKPOINT_VALUE, value, 0, "version, upstreamOffset and offset of the value"
         )
         metadata, _ = read_string(value, _CHECKPOINT_VALUE.size, "metadata of the value")
+        return cls(*cls.decode_key(key), upstream, downstream, metadata)
+
+    @staticmethod
+    def decode_key(key: bytes | None) -> tuple[str, TopicPartition]:
+        """Returns the group and the remote partition. Raises SchemaError."""
         group, at = read_string(key, 0, "group of the key")
         topic, at = read_string(key, at, "topic of the key")
         (partition,) = read_numbers(_INT32, key, at, "partition of the key")
-        return cls(group, TopicPartition(topic, partition), upstream, downstream, metadata)
+        return group, TopicPartition(topic, partition)
 
     @classmethod
     def checked(cls, key: bytes | None, value: bytes | None) -> Checkpoint:

@@ -31,6 +31,8 @@ class ReverseFlow:
         """`known_only`: groups without a trace of the reverse flow stay where they are."""
         self._known_only = known_only
         self._checkpoints: dict[str, dict[TopicPartition, Furthest]] = {}
+        self._undecodable: set[tuple[str, TopicPartition]] = set()
+        """Those whose newest checkpoint can't be decoded."""
         self._records: dict[str, dict[tuple[str, str], Mapping[TopicPartition, int] | None]] = {}
         """By group; then by connector and kind, the furthest offsets; None where the newest record can't be decoded."""
         self._other = f"{options.target_alias} to {options.source_alias}"
@@ -40,7 +42,7 @@ class ReverseFlow:
         self._logs = tuple(
             TopicFollower(Side.SOURCE, tail, apply, restart, wait, optional=True)
             for tail, apply, restart in (
-                (checkpoints, self._apply_checkpoint, self._checkpoints.clear),
+                (checkpoints, self._apply_checkpoint, self._forget_checkpoints),
                 (readiness, self._apply_record, self._records.clear),
             )
         )
@@ -85,7 +87,12 @@ class ReverseFlow:
                 for furthest in self._furthest(group, row.source)
             )
 
-        return [row._replace(verdict=_NOT_MOVED_ON) if moved(row) else row for row in rows]
+        def verdict(row: Translated) -> Verdict:
+            if (group, row.source) in self._undecodable:
+                return _held_verdict("its newest checkpoint can't be decoded; the next one ends this")
+            return _NOT_MOVED_ON if moved(row) else row.verdict
+
+        return [row._replace(verdict=verdict(row)) for row in rows]
 
     def _furthest(self, group: str, tp: TopicPartition) -> list[int]:
         """Returns the furthest offsets by each source of information. A move record counts only where there is no
@@ -101,9 +108,17 @@ class ReverseFlow:
         return offsets
 
     def _apply_checkpoint(self, record: LogRecord) -> None:
+        place = Checkpoint.decode_key(record.key)
+        # One that can't be decoded may have told of more than the one before it.
+        self._undecodable.add(place)
         group, tp, upstream, downstream, _ = Checkpoint.checked(record.key, record.value)
+        self._undecodable.discard(place)
         of_group = self._checkpoints.setdefault(group, {})
         of_group[tp] = Furthest.after(of_group.get(tp), upstream, downstream)
+
+    def _forget_checkpoints(self) -> None:
+        self._checkpoints.clear()
+        self._undecodable.clear()
 
     def _apply_record(self, record: LogRecord) -> None:
         key = decode_key(record.key)
@@ -126,5 +141,8 @@ class ReverseFlow:
 
 
 def _held(rows: Sequence[Translated], why: str) -> list[Translated]:
-    verdict = Verdict.pending(Reason.MOVED_BY_MIRROR, said=why)
-    return [row._replace(verdict=verdict) for row in rows]
+    return [row._replace(verdict=_held_verdict(why)) for row in rows]
+
+
+def _held_verdict(why: str) -> Verdict:
+    return Verdict.pending(Reason.MOVED_BY_MIRROR, said=why)

@@ -229,6 +229,40 @@ def test_a_record_that_can_not_be_decoded_holds_its_group_until_the_next_one() -
     assert home(a) == 9
 
 
+@pytest.mark.parametrize("value", [None, b"", b"garbage", Checkpoint("g", COPY, 7, -7, "").value()])
+def test_a_checkpoint_that_can_not_be_decoded_holds_its_partition_until_the_next_one(
+    value: bytes | None,
+) -> None:
+    """It may have told of more than the one before, which does not count alone then."""
+    a, b = mirrored(partitions=2)
+    other = TopicPartition("A.orders", 1)
+    for partition in (COPY, other):
+        checkpoint = Checkpoint("g", partition, 5, 5 + JUNK, "")
+        put(b, CHECKPOINTS, checkpoint.key(), checkpoint.value())
+    put(b, CHECKPOINTS, Checkpoint("g", COPY, 7, 7 + JUNK, "").key(), value)
+    b.group("g", {("A.orders", 0): 9 + JUNK, ("A.orders", 1): 9 + JUNK})
+    published = back(a, b)
+    rows = {row.partition: row for row in published.reports["g"].partitions}
+    assert rows[0].reason == "moved_by_mirror"
+    assert "newest checkpoint" in str(rows[0].detail)
+    assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {1: 9}
+    assert published.summaries[-1].unreadable_records[CHECKPOINTS] == 1
+    lower = Checkpoint("g", COPY, 4, 4 + JUNK, "")
+    put(b, CHECKPOINTS, lower.key(), lower.value())
+    back(a, b)
+    assert home(a) == 9
+
+
+def test_a_checkpoint_without_a_key_that_can_be_decoded_holds_nothing() -> None:
+    a, b = mirrored()
+    checkpoint = Checkpoint("g", COPY, 5, 5 + JUNK, "")
+    put(b, CHECKPOINTS, checkpoint.key(), checkpoint.value())
+    put(b, CHECKPOINTS, b"garbage", b"garbage")
+    b.group("g", {("A.orders", 0): 9 + JUNK})
+    back(a, b)
+    assert home(a) == 9
+
+
 def test_where_it_can_not_be_read_nothing_comes_home_and_health_says_why() -> None:
     a, b = mirrored()
     record(b, FurthestRecord(1, {COPY: Furthest(5, 5 + JUNK, 5 + JUNK)}))
