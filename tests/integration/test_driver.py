@@ -50,13 +50,17 @@ def copied(pipeline: DriverPipeline) -> int:
     return sum(each.position for each in pipeline.status.progress.values())
 
 
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def python_workers(driver: int, module: str = "bridge.pipeline.slices.workers") -> list[int]:
-    """Processes in which Spark runs slices: forks of its Python daemon (`module`), below the driver's JVM."""
+    """Processes in which Spark runs slices: forks of a Python daemon (`module`) below the driver."""
     parents: dict[int, int] = {}
     daemons: set[int] = set()
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(each.name)] = parent(int(each.name))
             if module.encode() in (each / "cmdline").read_bytes():
                 daemons.add(int(each.name))
 
@@ -79,6 +83,8 @@ async def _copy_through_kills(flow: CopyFlow, topic: str, partitions: Sequence[C
         assert pipeline.pid is not None
         workers = python_workers(pipeline.pid)
         assert workers
+        # Of the early daemon, which is the driver's own child.
+        assert {parent(parent(each)) for each in workers} == {pipeline.pid}
         for each in workers:
             os.kill(each, signal.SIGKILL)
         await more(200)

@@ -49,6 +49,7 @@ _OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE
 """Make PySpark refuse a Spark of this process's own. Whoever starts us may have them for sessions of their own; here
 `spark.remote` says that there is a server."""
 _ARROW = "pyarrow"
+_VARIABLES = "spark.executorEnv."
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -96,12 +97,13 @@ class SparkStart:
             os.environ.setdefault(_LOCAL_ADDRESS, "127.0.0.1")
         self.shows_ui = shows_ui(settings)
         folder = Path(self._temporary.name)
-        self._early = _early_daemon(settings, folder)
+        self._early = early_daemon(settings, folder)
         try:
             with submitting.environment(ADDRESS, self._early.address if self._early is not None else ""):
                 self.context: SparkContext = submitting.start(settings, JAVA_OPTIONS, folder, job_tag(name))
         except Exception as error:  # whatever Spark, or the way to it, raises
-            self._end_early()
+            if self._early is not None:
+                self._early.kill()
             self._temporary.cleanup()
             line = f"Spark did not start with {MASTER}={settings[MASTER]}: {error_line(error)}"
             raise SparkProblem(line, ends=True) from error
@@ -112,20 +114,24 @@ class SparkStart:
         if not self._local:
             with contextlib.suppress(Exception):  # its JVM may be gone, and executors with it
                 self.context.stop()
-        self._end_early()
-        self._temporary.cleanup()
-
-    def _end_early(self) -> None:
         if self._early is not None:
             self._early.close()
+        self._temporary.cleanup()
 
 
-def _early_daemon(settings: Mapping[str, str], folder: Path) -> EarlyDaemon | None:
-    """Starts one where Spark is going to run its own daemon of slices, on this machine and by this Python."""
-    of_slices = settings.get(DAEMON_MODULE) == WORKERS and os.environ["PYSPARK_PYTHON"] == sys.executable
-    if not (of_slices and settings[MASTER].startswith("local") and sockets(str(folder))) or is_submitted():
+def early_daemon(settings: Mapping[str, str], folder: Path) -> EarlyDaemon | None:
+    """Starts one where Spark is going to run its own daemon of slices on this machine, by this Python and in this
+    environment; `PYSPARK_PYTHON` is set."""
+    here = settings[MASTER].startswith("local") and not is_submitted() and sockets(str(folder))
+    of_slices = settings[DAEMON_MODULE] == WORKERS and os.environ["PYSPARK_PYTHON"] == sys.executable
+    # What variables do when modules are imported, they would do too late.
+    other_environment = any(key.startswith(_VARIABLES) for key in settings)
+    if not here or not of_slices or other_environment:
         return None
-    return EarlyDaemon(WORKERS, folder)
+    try:
+        return EarlyDaemon(WORKERS, folder)
+    except OSError:  # Spark starts without it
+        return None
 
 
 class SparkJobs:

@@ -1,9 +1,9 @@
 """A Python daemon that imports what slices need while Spark's JVM starts, before Spark asks for one.
 
 Both take seconds, and one would begin where the other ends. The driver starts this process beside Spark, with a
-listening socket. The daemon that Spark starts later passes on what Spark gave to it, its standard streams above all,
-by which Spark asks for workers and ends the daemon. It stays for as long as the other runs: it is the one that Spark
-waits for. Where nobody listens, as on an executor of a cluster, it is the daemon itself.
+listening socket. The daemon that Spark starts later hands over to it: it passes on its standard streams, by which Spark
+learns where to ask for workers and ends the daemon, and all else that it was started with, and stays until the early
+daemon has ended. Where nobody listens, as on an executor of a cluster, Spark's daemon does the work by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -18,21 +19,32 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bridge.child_process import python_command
 from bridge.environment import for_child
 
 ADDRESS = "MIRROR_BRIDGE_EARLY_DAEMON"
-"""The environment variable that tells a daemon where another one listens."""
+"""The environment variable that tells Spark's daemon where an early one listens."""
 _STREAMS = (0, 1, 2)
 _TAKEN = b"1"
+_AS_SPARK_SETS_THEM = {
+    # By spark-submit: workers have to agree on the hash of a string.
+    "PYTHONHASHSEED": "0",
+    # What a worker prints would be lost otherwise: it ends without flushing.
+    "PYTHONUNBUFFERED": "YES",
+    # Libraries that are imported would start threads, and none may run when workers are forked.
+    "OMP_NUM_THREADS": "1",
+}
 
 
 class EarlyDaemon:
-    """The process, as whoever starts Spark has it: until `close`, or the end of this process, it waits to be asked."""
+    """The process, as whoever starts Spark has it. It waits for Spark's daemon until `close`, or the end of this
+    process."""
 
     def __init__(self, module: str, folder: Path) -> None:
-        """`module` is run with the descriptor of the socket as its argument, which is in `folder`."""
+        """`module` is run with the descriptor of the socket as its argument; the socket is in `folder`. Raises
+        OSError."""
         self.address = str(folder / "daemon")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.address)
@@ -42,21 +54,27 @@ class EarlyDaemon:
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                # As spark-submit has it for all Python of Spark: workers have to agree on what a string's hash is.
-                env=for_child() | {"PYTHONHASHSEED": "0"},
+                env=for_child() | _AS_SPARK_SETS_THEM,
+                process_group=0,  # as PySpark's daemon: Ctrl-C is for whoever has the terminal
             )
         self.pid = self._process.pid
         threading.Thread(target=self._process.wait, name="end of the early daemon", daemon=True).start()
 
     def close(self) -> None:
-        """Ends it, unless a daemon of Spark's has handed over to it: then Spark does."""
+        """Ends it once it has imported, unless Spark's daemon has handed over to it: then Spark does."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    def kill(self) -> None:
+        """Ends it at once. For a Spark that has not started."""
+        self._process.kill()
+        self.close()
 
 
 def take_over(listener: socket.socket, load: Callable[[], object]) -> bool:
     """Calls `load`, and takes over from the first daemon that comes: this process then has its standard streams,
-    environment, arguments and search path. Returns False once whoever started this process has ended or closed it."""
+    environment, arguments, search path and limit of open files. Returns False where none comes before whoever started
+    this process has ended or closed it, or where the one that came has ended meanwhile."""
     with listener:
         load()
         ready, _, _ = select.select([0, listener.fileno()], [], [])
@@ -64,22 +82,40 @@ def take_over(listener: socket.socket, load: Callable[[], object]) -> bool:
             return False
         connection, _ = listener.accept()
     Path(connection.getsockname()).unlink(missing_ok=True)
-    _, streams, _, _ = socket.recv_fds(connection, 1, len(_STREAMS))
-    given = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
+    try:
+        streams, given = _receive(connection)
+        connection.sendall(_TAKEN)
+    except (OSError, ValueError):
+        return False
     for stream, descriptor in zip(_STREAMS, streams, strict=True):
         os.dup2(descriptor, stream)
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(given["environment"])
     sys.argv[1:], sys.path[:] = given["arguments"], given["path"]
-    connection.sendall(_TAKEN)
-    connection.detach()  # open until this process ends
+    resource.setrlimit(resource.RLIMIT_NOFILE, given["files"])
+    connection.detach()  # open until this process and its workers end
     return True
 
 
+def _receive(connection: socket.socket) -> tuple[list[int], dict[str, Any]]:
+    """Raises OSError, and ValueError for a half of it."""
+    _, streams, _, _ = socket.recv_fds(connection, 1, len(_STREAMS))
+    if len(streams) != len(_STREAMS):
+        raise ValueError(f"{len(streams)} streams")
+    given: dict[str, Any] = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
+    return streams, given
+
+
 def hand_over(address: str) -> bool:
-    """Hands over to the daemon that listens there, and returns once that has ended; False where none has taken over."""
-    given = {"environment": dict(os.environ), "arguments": sys.argv[1:], "path": sys.path}
+    """Hands over to the daemon that listens there, and returns once that one and its workers have ended; False where
+    none has taken over."""
+    given = {
+        "environment": dict(os.environ),
+        "arguments": sys.argv[1:],
+        "path": sys.path,
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+    }
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         socket.send_fds(connection, [b"\0"], _STREAMS)

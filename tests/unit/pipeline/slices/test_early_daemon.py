@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,22 +20,23 @@ from tests.support import eventually
 from tests.support.waits import WAIT
 
 TAKES = """
-import json, os, socket, sys
+import json, os, resource, socket, sys
 from bridge.pipeline.slices.early_daemon import take_over
 if take_over(socket.socket(fileno=int(sys.argv[1])), lambda: None):
-    more = sys.stdin.readline()
-    print(json.dumps([dict(os.environ), sys.argv[1:], sys.path, more]), flush=True)
+    more, files = sys.stdin.readline(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    print(json.dumps([dict(os.environ), sys.argv[1:], sys.path, files, more]), flush=True)
 """
 HANDS_OVER = """
-import sys
+import resource, sys
 from bridge.pipeline.slices.early_daemon import hand_over
+resource.setrlimit(resource.RLIMIT_NOFILE, (321, 321))
 sys.path.append("/of/spark")
 print(hand_over(sys.argv.pop(1)), flush=True)
 """
 
 
 @pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder() -> Iterator[Path]:
     """One whose path a socket's address can have."""
     short = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
     yield short
@@ -93,13 +93,10 @@ def test_sparks_daemon_hands_over_and_ends_with_the_early_one(folder: Path) -> N
 
 
 def test_a_second_daemon_of_spark_serves_by_itself(folder: Path) -> None:
-    with (
-        early(folder) as ready,
-        daemon(folder, ready.address) as first,
-        daemon(folder, ready.address) as second,
-    ):
+    with early(folder) as ready, daemon(folder, ready.address) as first:
         assert listening(first) == ready.pid
-        assert listening(second) == second.pid
+        with daemon(folder, ready.address) as second:
+            assert listening(second) == second.pid
 
 
 @pytest.mark.parametrize("address", ["", "/nowhere/daemon"])
@@ -110,15 +107,51 @@ def test_a_daemon_serves_by_itself_where_nobody_listens(folder: Path, address: s
 
 def test_a_daemon_serves_by_itself_when_the_early_one_was_killed(folder: Path) -> None:
     with early(folder) as ready:
-        os.kill(ready.pid, signal.SIGSTOP)  # it has not come to its socket yet
+        ready.kill()
+        eventually(lambda: not alive(ready.pid), WAIT, what="the early daemon ends")
         with daemon(folder, ready.address) as process:
-            os.kill(ready.pid, signal.SIGKILL)
             assert listening(process) == process.pid
 
 
-def test_the_early_daemon_ends_when_it_is_not_wanted(folder: Path) -> None:
+def test_a_daemon_serves_by_itself_when_the_early_one_ends_before_it_takes_over(folder: Path) -> None:
+    address = str(folder / "daemon")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(1)
+        with daemon(folder, address) as process:
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.recv(1)
+            assert listening(process) == process.pid
+
+
+@pytest.mark.parametrize("half", [b"", b"\0", b'\0{"environment": {}'])
+def test_the_early_daemon_ends_without_a_word_when_the_one_that_came_has_ended(
+    folder: Path, capfd: pytest.CaptureFixture[str], half: bytes
+) -> None:
+    with early(folder) as ready:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(ready.address)
+            connection.sendall(half)
+        eventually(lambda: not alive(ready.pid), WAIT, what="the early daemon ends")
+    assert capfd.readouterr().err == ""
+
+
+def test_the_early_daemon_begins_as_spark_begins_its_own(folder: Path) -> None:
+    """What a worker prints would be lost without the second one, and threads would run when it is forked."""
+    with early(folder) as ready:
+        environment = Path(f"/proc/{ready.pid}/environ").read_text().split("\0")
+    assert {"PYTHONHASHSEED=0", "PYTHONUNBUFFERED=YES", "OMP_NUM_THREADS=1"} <= {*environment}
+
+
+@pytest.mark.parametrize("end", [EarlyDaemon.close, EarlyDaemon.kill])
+def test_the_early_daemon_ends_when_it_is_not_wanted(
+    folder: Path, end: Callable[[EarlyDaemon], None]
+) -> None:
     with early(folder) as ready:
         assert alive(ready.pid)
+        end(ready)
+        eventually(lambda: not alive(ready.pid), WAIT, what="the early daemon ends")
 
 
 def test_the_early_daemon_has_all_that_spark_gave(folder: Path) -> None:
@@ -144,9 +177,10 @@ def test_the_early_daemon_has_all_that_spark_gave(folder: Path) -> None:
     ):
         output, _ = hands_over.communicate(b"of Spark\n", timeout=WAIT)
     told, handed = output.decode().splitlines()
-    given, arguments, path, read = json.loads(told)
+    given, arguments, path, files, read = json.loads(told)
     assert given == environment
     assert arguments == ["pyspark.worker"]
     assert path[-1] == "/of/spark"
+    assert files == [321, 321]
     assert read == "of Spark\n"
     assert handed == "True"
