@@ -22,6 +22,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bridge.local import NO_AUTHORITIES
 from bridge.local.security import make_tls
 from bridge.local.service import BridgeService
 from tests.perf.attacks import ATTACKS, FIFO, OVER_TLS, SESSION, config
@@ -111,7 +112,9 @@ def test_health_attacked(tmp_path: Path) -> None:
             stack.callback(each.close)
             each.start()
         body = {"session": SESSION, "kind": "group_offset", "task_count": 1, "config": config()}
-        assert httpx.put(f"{service.url}/v1/connectors/c/tasks/0", json=body).is_success
+        assert httpx.put(
+            f"{service.url}/v1/connectors/c/tasks/0", json=body, verify=NO_AUTHORITIES
+        ).is_success
         echo_port = stack.enter_context(echo())
         for kind in (None, *ATTACKS):
             attacked, context = (over_tls, tls) if kind == OVER_TLS else (service, None)

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
+from bridge.local import NO_AUTHORITIES, Cluster, ConnectWorker, LocalStack, eventually
 from bridge.protocol.messages import ConnectorStatus
 from tests.perf.group_rounds import (
     DirectTasks,
@@ -43,7 +43,9 @@ def test_memory(stack: LocalStack, source: Cluster, target: Cluster, worker: Con
     service = stack.service("memory-service")
 
     def runs() -> bool:
-        return bool(httpx.get(f"{service.url}/health").json()["rounds_process"] == "running")
+        return bool(
+            httpx.get(f"{service.url}/health", verify=NO_AUTHORITIES).json()["rounds_process"] == "running"
+        )
 
     eventually(runs, 30, what="the rounds process runs", watched=[service.process])
     pids = service_pids(stack, "memory-service")

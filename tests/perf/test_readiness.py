@@ -28,7 +28,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bridge.local import Broker, Cluster, ConnectWorker, LocalStack
+from bridge.local import NO_AUTHORITIES, Broker, Cluster, ConnectWorker, LocalStack
 from tests.perf.group_rounds import (
     DirectTasks,
     Groups,
@@ -95,7 +95,7 @@ class Topic:
 async def asked(url: str, path: str, until: Callable[[], bool]) -> list[float]:
     """Milliseconds of each answer."""
     took = []
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=30, verify=NO_AUTHORITIES) as client:
         while not until():
             began = time.perf_counter()
             (await client.get(path)).raise_for_status()
@@ -105,7 +105,9 @@ async def asked(url: str, path: str, until: Callable[[], bool]) -> list[float]:
 
 
 def _readiness(url: str) -> dict[str, object]:
-    answer: dict[str, object] = httpx.get(f"{url}/v1/readiness", timeout=30).raise_for_status().json()
+    answer: dict[str, object] = (
+        httpx.get(f"{url}/v1/readiness", timeout=30, verify=NO_AUTHORITIES).raise_for_status().json()
+    )
     return answer
 
 

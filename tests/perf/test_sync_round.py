@@ -32,7 +32,7 @@ import httpx
 import pytest
 
 from bridge.kafka.cluster import KafkaCluster
-from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.local import NO_AUTHORITIES, Cluster, ConnectWorker, LocalStack
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import ConnectorStatus
 from tests.perf.group_rounds import (
@@ -233,7 +233,10 @@ def test_sync_round(stack: LocalStack, source: Cluster, target: Cluster, worker:
             if side == "ours":
                 config = our_config(source, target, service, groups=f"{prefix}.*", **common)
                 del config["emit.checkpoints.interval.seconds"]
-                with connector(worker, config) as name, httpx.Client(base_url=service) as http:
+                with (
+                    connector(worker, config) as name,
+                    httpx.Client(base_url=service, verify=NO_AUTHORITIES) as http,
+                ):
 
                     def status() -> ConnectorStatus:
                         answer = http.get(f"/v1/connectors/{name}/status").raise_for_status()
