@@ -80,8 +80,7 @@ def test_an_unreachable_cluster_is_named_and_no_task_fails(flow: Flow, side: str
                 assert (report["reason"], report["ready"]) == ("target_unreachable", False), report
 
         eventually(reported, WAIT, what=f"health says that the {side} can't be reached", watched=flow.watched)
-        status = flow.worker.rest.status(name)
-        assert [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == ["RUNNING"] * 2
+        flow.worker.rest.wait_running(name)
         # Mended by its configuration, without a restart of anything.
         flow.worker.rest.put(name, flow.config(exactly(group)))
         flow.wait_there(group, {(topic, 0): 40 + SHIFT})
