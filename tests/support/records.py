@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from bridge.local import eventually
 from tests.support.names import unique
 from tests.support.readers import reader
 from tests.support.waiting import once_back
+from tests.support.waits import WAIT
 
 FLUSH_SECONDS = 60.0
 READ_SECONDS = 60.0
@@ -51,22 +53,33 @@ def produce(
 ) -> list[int]:
     """Produces in order, waits for every acknowledgement, answers the offsets. `settings`: `_` for `.`."""
     with producer(bootstrap, compression=compression, **settings) as sink:
-        return _send(sink, topic, records)
+        return [offset for _, offset in _send(sink, topic, records)]
 
 
 def produce_transaction(
     bootstrap: str, topic: str, records: Iterable[Record], *, commit: bool = True, compression: str = "none"
 ) -> list[int]:
-    """One transaction, committed or aborted; either leaves a control record in each partition it wrote to."""
+    """One transaction, committed or aborted; either leaves a control record in each partition it wrote to, which is
+    waited for: the broker answers before."""
     with producer(bootstrap, compression=compression, transactional_id=unique("tx")) as sink:
         sink.init_transactions(FLUSH_SECONDS)
         sink.begin_transaction()
-        offsets = _send(sink, topic, records)
+        sent = _send(sink, topic, records)
         if commit:
             sink.commit_transaction(FLUSH_SECONDS)
         else:
             sink.abort_transaction(FLUSH_SECONDS)
-    return offsets
+    with reader(bootstrap) as consumer:
+        for partition, offset in dict(sorted(sent)).items():
+            _wait_end(consumer, TopicPartition(topic, partition), offset + 2)
+    return [offset for _, offset in sent]
+
+
+def _wait_end(consumer: Consumer, place: TopicPartition, least: int) -> None:
+    def end() -> int:
+        return consumer.get_watermark_offsets(place, timeout=READ_SECONDS)[1]
+
+    eventually(lambda: end() >= least, WAIT, what=f"{place.topic}-{place.partition} ends at {least} or later")
 
 
 @contextmanager
@@ -132,15 +145,16 @@ def as_record(message: Message) -> Record:
     )
 
 
-def _send(sink: Producer, topic: str, records: Iterable[Record]) -> list[int]:
-    sent: list[int] = []
+def _send(sink: Producer, topic: str, records: Iterable[Record]) -> list[tuple[int, int]]:
+    """Partitions and offsets, as they were acknowledged."""
+    sent: list[tuple[int, int]] = []
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failures.append(error)
         else:
-            sent.append(position(message)[1])
+            sent.append(position(message))
 
     for record in records:
         while True:
