@@ -49,7 +49,7 @@ _OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE
 """Make PySpark refuse a Spark of this process's own. Whoever starts us may have them for sessions of their own; here
 `spark.remote` says that there is a server."""
 _ARROW = "pyarrow"
-_VARIABLES = "spark.executorEnv."
+_EXECUTOR_ENVIRONMENT = "spark.executorEnv."
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -124,8 +124,8 @@ def early_daemon(settings: Mapping[str, str], folder: Path) -> EarlyDaemon | Non
     environment; `PYSPARK_PYTHON` is set."""
     here = settings[MASTER].startswith("local") and not is_submitted() and sockets(str(folder))
     of_slices = settings[DAEMON_MODULE] == WORKERS and os.environ["PYSPARK_PYTHON"] == sys.executable
-    # What variables do when modules are imported, they would do too late.
-    other_environment = any(key.startswith(_VARIABLES) for key in settings)
+    # Variables for executors would be set after the imports, and some count only before (NUMBA_CACHE_DIR).
+    other_environment = any(key.startswith(_EXECUTOR_ENVIRONMENT) for key in settings)
     if not here or not of_slices or other_environment:
         return None
     try:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from bridge.pipeline.driver import jobs, submitted, submitting
+from bridge.pipeline.driver import jobs, submitting
 from bridge.pipeline.driver.jobs import SparkStart, job_tag
 from bridge.pipeline.driver.spark_problem import SparkProblem
 from bridge.pipeline.slices.early_daemon import ADDRESS
@@ -101,7 +101,6 @@ def test_elsewhere_sparks_daemon_imports_by_itself(
 @pytest.mark.usefixtures("seen")
 def test_with_spark_submit_there_is_no_jvm_to_be_sooner_than(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "is_submitted", lambda: True)
-    monkeypatch.setattr(submitted, "is_submitted", lambda: True)
     SparkStart("orders", LOCAL).close()
     assert Early.started == []
 

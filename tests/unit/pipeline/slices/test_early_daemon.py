@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,11 +39,8 @@ print(hand_over(sys.argv.pop(1)), flush=True)
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """One whose path a socket's address can have."""
-    short = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
-    yield short
-    for each in short.iterdir():
-        each.unlink()
-    short.rmdir()
+    with tempfile.TemporaryDirectory() as short:
+        yield Path(short)
 
 
 @contextmanager
