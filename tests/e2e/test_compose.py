@@ -35,6 +35,8 @@ from tests.support.deployed import (
     properties,
 )
 
+pytestmark = pytest.mark.long
+
 README = DEPLOY / "README.md"
 TRYING_OUT = "Trying it out"
 SERVICES = compose()["services"]

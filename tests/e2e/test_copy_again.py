@@ -12,6 +12,8 @@ from tests.e2e.test_source import copying, fill, wait_copied
 from tests.support import create_topic, eventually, unique
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def unique_flow(flow: Flow) -> Flow:

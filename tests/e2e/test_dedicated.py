@@ -17,6 +17,8 @@ from tests.e2e.flow import committed_offsets
 from tests.support import admin, commit, create_topic, eventually, produce, unique
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 COUNT = 100
 
 

@@ -15,6 +15,8 @@ from tests.e2e.dedicated import dedicated_stack, health, running, some, wait_hea
 from tests.support import admin, commit, create_topic, eventually, produce, unique
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 COUNT = 50
 STOCKS = """\
 # see org.apache.kafka.clients.consumer.ConsumerConfig for more details

@@ -25,6 +25,8 @@ from tests.e2e.dedicated import (
 from tests.support import create_topic, eventually, produce, unique
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 FLOWS = ("A->B", "B->A")
 TAKEN_OVER = (SESSION_MS + 2 * HEARTBEAT_MS) / 1000 + 15.0
 """Seconds: members that are left hear of a loss with their next heartbeat."""

@@ -82,6 +82,7 @@ def test_single_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) ->
         assert {each["flow"] for each in health(node)["flows"]} == {"A->B"}
 
 
+@pytest.mark.long
 @pytest.mark.soak
 def test_cluster_with_emit_offset_disabled(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
     """DedicatedMirrorIntegrationTest.testClusterWithEmitOffsetDisabled: no offset syncs, and no checkpoints. Aliases of
@@ -125,6 +126,7 @@ def written(
     return mm2(file, aliases, [flow], properties("A", target, mark) | given | topics)
 
 
+@pytest.mark.long
 def test_multi_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
     """DedicatedMirrorIntegrationTest.testMultiNodeCluster: three nodes, topics that come later, and a file that changes
     from one node to the next. Stock's alias is hostile to URLs; here it is refused in a sentence."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
@@ -15,6 +16,8 @@ from bridge.local import DEFAULT_KAFKA, ManagedProcess, MirrorNode, kafka_jars
 from tests.e2e.dedicated import dedicated_stack, health, mm2, running, runs, wait_values
 from tests.support import admin, create_topic, eventually, numbered, produce, unique
 from tests.support.waits import WAIT
+
+pytestmark = pytest.mark.long
 
 
 @contextmanager

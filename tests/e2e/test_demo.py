@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 ROWS = {
     *("group", "topic", "partition", "committed", "exact", "timestamp", "stock", "ours"),
     *("reread_timestamp", "reread_stock", "reread_ours", "evidence", "verdict"),

@@ -31,6 +31,8 @@ from tests.support import eventually, unique
 from tests.support.brokers import MORTAL
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 AWAY_SECONDS = 30.0
 """How long the service is gone; what else is killed is as long away as its restart takes, and a little more."""
 HANG_SECONDS = 10.0

@@ -20,6 +20,8 @@ from tests.e2e.mirrored_flow import OurFlow
 from tests.support import eventually
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 OUTAGE = float(os.environ.get("MIRROR_BRIDGE_OUTAGE_SECONDS", "25"))
 MOST = 10
 """Lines of each process for an outage, however long, with its end."""

@@ -26,6 +26,8 @@ from tests.support.java import compiled
 from tests.support.mbeans import Beans, MBeanReader, run_on
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 RULES = (HERE.parents[1] / "deploy" / "jmx-exporter.yaml", *sorted((HERE / "jmx_exporter").glob("*.yaml")))
 KINDS = ("Source", "Checkpoint")

@@ -145,6 +145,7 @@ def place(topic: str, partition: int) -> dict[str, Any]:
     return {"kafka_topic": topic, "kafka_partition": partition}
 
 
+@pytest.mark.long
 def test_offsets_that_are_deleted_or_altered_have_records_copied_again(sinks: Flow) -> None:
     topic = create_topic(sinks.source.bootstrap, unique("again"), PARTITIONS)
     fill(sinks, topic, 0)
@@ -194,6 +195,7 @@ def assert_copied_once(flow: Flow, topic: str) -> dict[int, int]:
     return {number: len(records) for number, records in originals.items()}
 
 
+@pytest.mark.long
 def test_a_worker_that_joins_in_mid_copy_takes_a_sink_and_nothing_is_copied_twice(
     sinks: Flow, workers: SinkWorkers, tmp_path: Path
 ) -> None:
@@ -269,6 +271,7 @@ def test_a_worker_that_joins_in_mid_copy_takes_a_sink_and_nothing_is_copied_twic
             assert reader.read(worker.process.pid, tasks)[tasks]["sink-record-read-total"] == 0
 
 
+@pytest.mark.long
 def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(sinks: Flow, workers: SinkWorkers) -> None:
     if len(workers.started) < 2:
         workers.more()
@@ -297,6 +300,7 @@ def test_a_killed_worker_and_a_killed_service_copy_nothing_twice(sinks: Flow, wo
         assert {len(records) for records in copies.values()} == {60}
 
 
+@pytest.mark.long
 @pytest.mark.soak
 def test_by_a_connector_at_the_target_it_is_handed_back_to_stock(sinks: Flow, flow: Flow) -> None:
     """As hand-back says when it is asked for a sink connector. Every record is on the target once, and in order."""

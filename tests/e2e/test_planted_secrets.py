@@ -44,6 +44,8 @@ from tests.support.planted import Place, Planted, control, listening, processes
 from tests.support.topics import admin
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 MODULE = "org.apache.kafka.common.security"
 ONE = {"replication.factor": "1", "offset-syncs.topic.replication.factor": "1"}
 """Broker."""

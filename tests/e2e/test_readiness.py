@@ -119,6 +119,7 @@ def not_green(flow: Flow, group: str, answer: str, reason: str, within: float) -
     return why
 
 
+@pytest.mark.long
 def test_tables_of_groups_have_the_verdicts_of_the_service(
     mirrored_flow: OurFlow, group: str, tmp_path: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_tables_of_groups_have_the_verdicts_of_the_service(
             assert oldest <= row["as_of"] <= datetime.now(UTC)
 
 
+@pytest.mark.long
 def test_a_group_is_not_ready_while_its_connector_is_paused_or_stopped(
     mirrored_flow: OurFlow, group: str
 ) -> None:
@@ -177,6 +179,7 @@ def test_a_group_is_not_ready_while_its_connector_is_paused_or_stopped(
     ready(flow, group)
 
 
+@pytest.mark.long
 def test_nothing_is_copied_while_the_source_connector_is_paused(mirrored_flow: OurFlow, group: str) -> None:
     flow, name, topic = (
         mirrored_flow.flow,
@@ -209,6 +212,7 @@ def test_nothing_is_copied_while_the_source_connector_is_paused(mirrored_flow: O
     eventually(lambda: flow.service.report(group)["missing_records"] == 0, WAIT, what="nothing is missing")
 
 
+@pytest.mark.long
 def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: OurFlow, group: str) -> None:
     flow, other = mirrored_flow.flow, unique("deleted")
     with mirrored_flow.group_offsets(group) as name:

@@ -23,6 +23,8 @@ from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def origin(stack: LocalStack) -> Iterator[Broker]:

@@ -114,6 +114,7 @@ def test_with_exactly_these_rights_everything_runs(scenario: RightsScenario) -> 
     assert set(copies.values()) == {1}, "ours went on where stock stopped"
 
 
+@pytest.mark.long
 def test_groups_are_moved_and_set_back_with_these_rights(scenario: RightsScenario) -> None:
     groups = GROUPS["group_offset"]
     for command in ("failover", "rollback"):
@@ -123,6 +124,7 @@ def test_groups_are_moved_and_set_back_with_these_rights(scenario: RightsScenari
         scenario.synced("group_offset", group, topic)
 
 
+@pytest.mark.long
 def test_dry_runs_and_the_flow_back_run_with_exactly_their_rights(scenario: RightsScenario) -> None:
     for group, topic in zip(GROUPS["back"], TOPICS, strict=True):
         scenario.synced("group_offset", group, topic)
@@ -138,6 +140,7 @@ def test_dry_runs_and_the_flow_back_run_with_exactly_their_rights(scenario: Righ
         assert scenario.doctor(role) == []
 
 
+@pytest.mark.long
 def test_by_offset_syncs_alone_no_record_is_read(scenario: RightsScenario) -> None:
     """DESCRIBE on topics and copies is enough where nothing is committed, and is missed."""
     role, group, topic = "syncs", GROUPS["syncs"][1], TOPICS[1]
@@ -167,6 +170,7 @@ def moving(scenario: RightsScenario, command: str, *arguments: str) -> tuple[int
     return done.exit_code, done.output
 
 
+@pytest.mark.long
 def test_each_right_that_is_taken_away_is_named_and_the_rest_goes_on(scenario: RightsScenario) -> None:
     """The connectors at once: none of them has anything to do with the rights of another one."""
     walks = [Walk(scenario, role) for role in (*FIRST, "dry", "back")]
@@ -309,6 +313,7 @@ class Walk:
         self.scenario.until(lambda: self.scenario.well(self.role), f"healed: {case.label}")
 
 
+@pytest.mark.long
 def test_groups_come_home_with_these_rights(scenario: RightsScenario) -> None:
     groups = GROUPS["back"]
     status, output = moving(scenario, "failover", "--back", *groups)
@@ -321,6 +326,7 @@ def test_groups_come_home_with_these_rights(scenario: RightsScenario) -> None:
     scenario.until(home, "the groups are the first flow's again")
 
 
+@pytest.mark.long
 def test_a_take_over_waits_for_the_ids_of_the_connector_before_it(scenario: RightsScenario) -> None:
     """Which goes on meanwhile. When it is done nobody needs them any more."""
     cases = scenario.cases("heir")
@@ -351,6 +357,7 @@ def test_a_take_over_waits_for_the_ids_of_the_connector_before_it(scenario: Righ
     assert scenario.doctor("heir") == []
 
 
+@pytest.mark.long
 @pytest.mark.soak
 def test_a_sink_runs_with_exactly_its_rights(scenario: RightsScenario) -> None:
     """Those of Connect's clients are taken away; of the copy they are the source connector's, and are taken above."""
@@ -362,6 +369,7 @@ def test_a_sink_runs_with_exactly_its_rights(scenario: RightsScenario) -> None:
     assert rights.each_of_connects_is_named() == {each for each in RIGHTS if each.kinds == ("sink",)}
 
 
+@pytest.mark.long
 def test_an_index_needs_exactly_its_rights(
     scenario: RightsScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +388,7 @@ def test_an_index_needs_exactly_its_rights(
     assert status == 0, output
 
 
+@pytest.mark.long
 def test_an_audit_needs_exactly_its_rights(scenario: RightsScenario, tmp_path: Path) -> None:
     cases = audit_cases(scenario)
     scenario.grant(cases)

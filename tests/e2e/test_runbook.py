@@ -25,6 +25,8 @@ from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "failover.md"
 _BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import pytest
 
 from bridge.local import LocalStack
 from bridge.local.security import TlsFiles, make_tls
 from tests.e2e.flow import SHIFT, Flow, ServiceClient
 from tests.support import commit, eventually, unique
 from tests.support.waits import WAIT
+
+pytestmark = pytest.mark.long
 
 OLD_TOKEN, NEW_TOKEN = "old-t0ken-4711", "new-t0ken-0815"
 IN_USE = "changed and is in use"

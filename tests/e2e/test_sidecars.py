@@ -12,6 +12,8 @@ from tests.e2e.flow import Flow, Json, exactly
 from tests.support import connector, eventually, unique
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 PAUSED = 60.0
 """Seconds in which a pause is seen: two, and what a busy machine takes. Leases hold for longer."""
 

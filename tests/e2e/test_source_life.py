@@ -24,6 +24,8 @@ from tests.support import allow, create_topic, eventually, numbered, produce, re
 from tests.support.traffic import Reader, Writer
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 PASSWORD, WRONG_PASSWORD = "wonder-5e1f", "wander-9b2c"
 ENDED = 120.0
 """Seconds in which a driver without its service, and all that it started, is gone, on a busy machine too: a part of

@@ -29,6 +29,8 @@ from tests.e2e.mirrored_flow import (
 from tests.support import admin, create_topic, eventually, exists, read, resume, set_topic_config
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 RISING = {partition: partition + 1 for partition in range(PARTITIONS)}
 """Processed records by partition: from one to all."""
 LAG = 10

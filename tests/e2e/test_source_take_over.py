@@ -214,6 +214,7 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_agai
         mirror.delete()
 
 
+@pytest.mark.long
 def test_before_a_take_over_the_index_answers_and_after_it_our_runs(
     unique_flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +293,7 @@ def without_the_source(flow: Flow, topic: str, offsets: Sequence[int], folder: P
     return rows
 
 
+@pytest.mark.long
 def test_an_alias_with_a_dot_is_taken_over_once_it_is_named(unique_flow: Flow) -> None:
     """replication.policy.aliases, which stock does not look at: the alias stays, and so do all names that it is in."""
     alias = f"{unique('us')}.west"

@@ -19,7 +19,10 @@ from tests.support.wrong_clock import COMPILER, clock_library, shifted
 HOUR = 3600
 CLASSES = ("MirrorGroupOffsetConnector", "BridgeMirrorCheckpointConnector")
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="a clock is made wrong by a library in C: needs cc")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(COMPILER is None, reason="a clock is made wrong by a library in C: needs cc"),
+]
 
 
 @pytest.fixture(scope="module")

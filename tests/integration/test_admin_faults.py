@@ -23,6 +23,8 @@ from tests.support.bad_api_versions import BadApiVersionsProxy
 from tests.support.far import FarBroker
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 CUTS = int(os.environ.get("MIRROR_BRIDGE_ADMIN_CUTS", "30"))
 _AWAY = {"UNREACHABLE", "TIMEOUT"}
 KILLS = int(os.environ.get("MIRROR_BRIDGE_ADMIN_KILLS", "2"))

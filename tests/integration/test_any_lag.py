@@ -22,6 +22,8 @@ from tests.support.pipeline import CopyFlow
 from tests.support.records import producer
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 FIRST, RECORDS, TRANSACTION = 10, 2500, 5
 GROUPS = 40
 Reports = dict[str, Any]

@@ -17,6 +17,8 @@ from bridge.local.formatted import STORAGE_TOOL
 from bridge.local.jars import KafkaJars
 from bridge.local.spark_classes import make_spark_archive, spark_environment
 
+pytestmark = pytest.mark.long
+
 
 def test_servers_have_archives_and_a_jvm_takes_its_own() -> None:
     directory = make_archives()

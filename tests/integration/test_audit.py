@@ -69,6 +69,7 @@ def sums(part: PartitionResult) -> Mapping[str, int]:
     return {name: sum(getattr(each, name) for each in windows) for name in names}
 
 
+@pytest.mark.long
 def test_a_copy_is_equal_until_something_is_wrong(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:
@@ -157,6 +158,7 @@ def test_the_command_says_what_differs(source: Cluster, target: Cluster, tmp_pat
     assert sum(pyarrow.parquet.read_table(folder / "summary")["same"].to_pylist()) == 200
 
 
+@pytest.mark.long
 def test_a_stock_mirror_is_compared_by_content(
     spark: SparkSession, source: Cluster, target: Cluster, stock_worker: ConnectWorker
 ) -> None:
@@ -204,6 +206,7 @@ def test_a_stock_mirror_is_compared_by_content(
     assert (some.verdict, sums(some)["same"]) == (AuditVerdict.EQUAL, 1990)
 
 
+@pytest.mark.long
 def test_what_was_not_compared_and_partitions_without_a_source_are_not_equal(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:
@@ -223,6 +226,7 @@ def test_what_was_not_compared_and_partitions_without_a_source_are_not_equal(
     ]
 
 
+@pytest.mark.long
 def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:
@@ -248,6 +252,7 @@ def test_what_can_not_be_read_is_not_equal_nor_a_run_that_is_not_true(
     assert sums(found.partitions[0])["same"] == 50
 
 
+@pytest.mark.long
 def test_what_is_missing_changed_and_out_of_order_is_found_by_runs_and_by_content(
     spark: SparkSession, source: Cluster, target: Cluster
 ) -> None:

@@ -25,6 +25,8 @@ from bridge.protocol.messages import Record
 from tests.support import create_topic, unique
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:

@@ -163,6 +163,7 @@ def eventually_shown(ui: str) -> dict[str, Any]:
     return query
 
 
+@pytest.mark.long
 def test_sparks_ui_shows_what_is_copied_and_a_lost_worker_ends_nothing(
     source: Cluster, target: Cluster
 ) -> None:
@@ -174,6 +175,7 @@ def test_sparks_ui_shows_what_is_copied_and_a_lost_worker_ends_nothing(
     flow.assert_runs_true()
 
 
+@pytest.mark.long
 def test_workers_without_pyarrow_are_named_where_sparks_ui_needs_it(
     source: Cluster, target: Cluster, tmp_path: Path
 ) -> None:

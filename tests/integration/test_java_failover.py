@@ -19,6 +19,8 @@ from bridge.model.values import Committed, Judgement, Side, TopicPartition
 from tests.support import Record, create_topic, numbered, produce, produce_transaction, read, unique
 from tests.support.failover import copy, foreign, topics, translate
 
+pytestmark = pytest.mark.long
+
 Ask = Callable[..., list[str]]
 NOW = 1_700_000_000_000
 _UP_TO = 10

@@ -66,6 +66,7 @@ def test_new_topics_join_the_layout_and_a_lost_one_makes_another(flow: CopyFlow)
     flow.assert_runs_true()
 
 
+@pytest.mark.long
 def test_a_slice_that_begins_anew_goes_on_with_what_has_joined(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_slice_that_begins_anew_goes_on_with_what_has_joined(
     flow.assert_runs_true()
 
 
+@pytest.mark.long
 def test_a_forged_record_adds_nothing(flow: CopyFlow) -> None:
     flow.topic(2)
     with flow.pipeline() as running:
@@ -120,6 +122,7 @@ def test_a_forged_record_adds_nothing(flow: CopyFlow) -> None:
     flow.assert_copied()
 
 
+@pytest.mark.long
 def test_whatever_breaks_meanwhile(flow: CopyFlow) -> None:
     """Topics join at random times, while slots are fenced and partitions leave."""
     dice = random.Random(SEED)

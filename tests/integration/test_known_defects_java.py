@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+import pytest
+
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
@@ -20,6 +22,8 @@ from tests.support.failover import copy, foreign
 from tests.unit.connectors.checkpoint.checkpoint_harness import Connected
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster
 from tests.unit.connectors.run_instance import ALONE
+
+pytestmark = pytest.mark.long
 
 COPY = TopicPartition("A.orders", 0)
 

@@ -18,6 +18,8 @@ from tests.support import Record, create_topic, produce, read, unique
 from tests.support.groups import commit, committed
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 HANDLER = """
 import pyarrow as pa
 

@@ -17,6 +17,8 @@ from bridge.local import LocalStack, LocalStackError, ManagedProcess, ProcessDie
 from tests.support import eventually
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -43,6 +43,8 @@ from tests.support import (
 )
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 STOCK = ["MirrorCheckpointConnector", "MirrorHeartbeatConnector", "MirrorSourceConnector"]
 

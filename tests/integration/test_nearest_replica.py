@@ -20,6 +20,8 @@ from tests.support import admin, create_topic, eventually, produce, produce_tran
 from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 T = TypeVar("T")
 LEADER, NEAR = 1, 2
 RACKS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}

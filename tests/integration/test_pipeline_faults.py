@@ -199,6 +199,7 @@ def login(guarded: Broker) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -> None:
     """It shows all it has, and takes nothing: what is missing is named, and copying goes on once it is granted."""
     flow = CopyFlow(own.source, guarded, props=login(guarded))
@@ -220,6 +221,7 @@ def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -
         scenario.reader.wait_more()
 
 
+@pytest.mark.long
 def test_a_run_that_tells_of_more_than_the_source_holds_takes_a_right_to_read_the_copy(
     own: LocalStack, guarded: Broker
 ) -> None:
@@ -286,6 +288,7 @@ def test_of_two_drivers_only_the_younger_one_copies(flow: CopyFlow) -> None:
         assert running.status.restarts == 0
 
 
+@pytest.mark.long
 def test_a_slot_whose_transaction_took_too_long_gets_a_new_layout(flow: CopyFlow) -> None:
     """The broker answers as if somebody had taken over. The other slot goes on meanwhile, so the job does not end.
     Several times, because it may answer so whatever the slot is doing: adding a partition, writing, committing."""
@@ -305,6 +308,7 @@ def test_a_slot_whose_transaction_took_too_long_gets_a_new_layout(flow: CopyFlow
         scenario.reader.wait_more()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 2], ids=["of somebody else", "of a slot of ours"])
 def test_an_open_transaction_hides_none_of_our_own_runs(flow: CopyFlow, slots: int) -> None:
     """A plain read_committed read of the runs topic would end where it begins, and the copy would happen twice. That of
@@ -346,6 +350,7 @@ def wait_copying(running: InProcess) -> None:
     eventually(copying, WAIT, what="it copies")
 
 
+@pytest.mark.long
 def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +375,7 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
     assert failed == ["commit", "abort"]
 
 
+@pytest.mark.long
 def test_it_is_stopped_and_started_while_busy(flow: CopyFlow) -> None:
     with traffic(flow) as scenario:
         for slots in (2, 1, 3):
@@ -407,6 +413,7 @@ def values(records: Sequence[Record]) -> list[bytes | None]:
     return [each.value for each in records]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [False, True], ids=["by id", "by name"])
 def test_the_source_loses_what_was_copied(
     own: LocalStack, names: bool, monkeypatch: pytest.MonkeyPatch
@@ -444,6 +451,7 @@ def test_the_source_loses_what_was_copied(
         flow.assert_answers_safe()
 
 
+@pytest.mark.long
 def test_the_target_loses_copies(own: LocalStack) -> None:
     """Whether the next copies stand below the place where the last ones did or, all in one, go beyond it."""
     cases = [(CopyFlow(own.source, own.target), written) for written in (20, 100)]
@@ -550,6 +558,7 @@ class Faults:
         self._running = self._ground.pipeline(self._jobs)
 
 
+@pytest.mark.long
 def test_all_at_random(flow: CopyFlow) -> None:
     seed = int(os.environ.get("MIRROR_BRIDGE_FAULT_SEED", random.randrange(1 << 32)))
     with traffic(flow) as scenario:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from bridge.local import Cluster, eventually
 from tests.integration.test_copying import varied
 from tests.support import Record, create_topic, produce, read, unique
@@ -126,6 +128,7 @@ def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
     flow.assert_runs_true()
 
 
+@pytest.mark.long
 def test_records_go_through_the_transforms_that_are_configured(
     source: Cluster, target: Cluster, tmp_path: Path
 ) -> None:

@@ -29,6 +29,8 @@ from tests.support.pipeline import CopyFlow
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.traffic import Reader, Writer
 
+pytestmark = pytest.mark.long
+
 LIFE = 4.0
 """Seconds that a login lasts at this broker."""
 TOKEN_LIFE = 6.0

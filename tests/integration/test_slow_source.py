@@ -17,6 +17,8 @@ from tests.support import Record, produce
 from tests.support.far import far_cluster
 from tests.support.pipeline import CopyFlow, ThreadJobs
 
+pytestmark = pytest.mark.long
+
 LINK = 300_000
 """Bytes per second."""
 TIMEOUT_MS = 4000

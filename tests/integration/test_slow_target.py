@@ -22,6 +22,8 @@ from tests.support.far import FarBroker, far_cluster
 from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs
 from tests.support.quotas import quota
 
+pytestmark = pytest.mark.long
+
 QUOTA, LINK = 500_000, 1_000_000
 """Bytes per second."""
 ONE_WAY_MS = 1500.0

@@ -28,6 +28,8 @@ from tests.support import create_topic, eventually, produce, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
+pytestmark = pytest.mark.long
+
 _HOME = Path(pyspark.__file__).parent
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _JAVA = "org.apache.spark.deploy"

@@ -28,6 +28,8 @@ from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
 from tests.support.topics import wait_transactions_ended
 
+pytestmark = pytest.mark.long
+
 _HOME = Path(pyspark.__file__).parent
 _PORT = re.compile(r"Spark Connect server started at: [^\s,]*?:(\d+)")
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

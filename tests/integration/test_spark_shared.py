@@ -7,6 +7,8 @@ import os
 import signal
 from functools import partial
 
+import pytest
+
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
@@ -15,6 +17,8 @@ from tests.integration.test_driver import copied, until
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+
+pytestmark = pytest.mark.long
 
 _SHARED = {"spark.shared": "true"}
 

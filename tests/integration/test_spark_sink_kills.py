@@ -12,9 +12,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from bridge.local import Cluster
 from tests.support import Record, create_topic, eventually, produce, read, unique
 from tests.support.sink_query import OFFSETS_A_BATCH
+
+pytestmark = pytest.mark.long
 
 PARTITIONS = 3
 TIME = 1_700_000_000_000

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from bridge import submit
 from bridge.local import Cluster, eventually
@@ -22,6 +23,8 @@ from tests.support import create_topic, produce, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
 from tests.support.waits import WAIT
+
+pytestmark = pytest.mark.long
 
 _SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 

@@ -177,6 +177,7 @@ def test_a_run_of_more_than_the_logs_hold_stops_whoever_would_rather_stop(flow: 
     assert len(flow.copies(topic)) == 100
 
 
+@pytest.mark.long
 def test_a_run_that_the_other_cluster_bears_out_is_true(flow: CopyFlow) -> None:
     """The source was cut back behind what was copied. Of brokers without topic ids: one that was made again with the
     records that are left looks the same."""
@@ -193,6 +194,7 @@ def test_a_run_that_the_other_cluster_bears_out_is_true(flow: CopyFlow) -> None:
     assert len(flow.copies(topic)) == 100, "nothing of it comes again"
 
 
+@pytest.mark.long
 def test_a_transformed_run_is_borne_out_whatever_time_the_copy_has(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_transformed_run_is_borne_out_whatever_time_the_copy_has(
     assert values(flow.copies(topic)) == values([*numbered(60), *numbered(10, start=100)])
 
 
+@pytest.mark.long
 def test_a_source_of_many_holes_that_is_cut_back_is_not_copied_again(flow: CopyFlow) -> None:
     """What aborted transactions left has no copy; the run lists where that was."""
     topic = flow.topic()
@@ -268,6 +271,7 @@ def test_runs_that_were_lost_are_told_of_once(flow: CopyFlow, latest: bool) -> N
     assert values(flow.copies(topic)) == values(numbered(100)) + again
 
 
+@pytest.mark.long
 def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) -> None:
     """The target is not empty then in any case: a stock mirror has filled it up to where this one began."""
     topic = flow.topic()
@@ -313,6 +317,7 @@ def test_runs_and_layouts_that_were_lost_together_are_told_of(flow: CopyFlow, ta
     assert ledger(flow) == [("target_not_empty", begin, -1)]
 
 
+@pytest.mark.long
 def test_a_stock_mirror_that_had_copied_further_than_it_knew_is_told_of(flow: CopyFlow) -> None:
     """It was killed before it could note how far: what it would have copied twice is there twice."""
     topic, late = flow.topic(), flow.topic()
@@ -326,6 +331,7 @@ def test_a_stock_mirror_that_had_copied_further_than_it_knew_is_told_of(flow: Co
     assert (gap.source.topic, gap.kind.value, gap.upstream_from) == (topic, "target_not_empty", 40)
 
 
+@pytest.mark.long
 def test_a_topic_that_comes_later_has_lost_no_runs(flow: CopyFlow) -> None:
     first, flow.start = flow.topic(), 40
     produce(flow.source.bootstrap, first, numbered(100, timestamp=LONG_AGO))
@@ -363,6 +369,7 @@ def test_runs_that_were_lost_stop_whoever_would_rather_stop(flow: CopyFlow) -> N
     assert ledger(flow) == []
 
 
+@pytest.mark.long
 def test_what_others_have_written_is_told_of_and_what_retention_took_is_nothing(flow: CopyFlow) -> None:
     written, emptied = flow.topic(), flow.topic()
     for topic in (written, emptied):
@@ -374,6 +381,7 @@ def test_what_others_have_written_is_told_of_and_what_retention_took_is_nothing(
     assert values(flow.copies(emptied)) == values(numbered(10))
 
 
+@pytest.mark.long
 def test_a_first_try_that_was_aborted_left_nothing(flow: CopyFlow) -> None:
     topic, mixed = flow.topic(), flow.topic()
     big = [Record(b"x" * 500_000) for _ in range(6)]

@@ -21,8 +21,6 @@ from bridge.kafka.config.property_names import KNOWN
 from bridge.kafka.config.settings import StaticClientCheck
 from tests.support.java import Ask, asking, compiled
 
-pytestmark = pytest.mark.integration
-
 FILES = 2000
 CONNECTORS = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 

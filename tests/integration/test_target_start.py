@@ -14,6 +14,8 @@ from tests.support import bounds, delete_records
 from tests.support.pipeline import CopyFlow
 from tests.support.records import producer
 
+pytestmark = pytest.mark.long
+
 RECORDS = 4000
 PART = 600
 ANCHOR = 128 * 1024

@@ -144,6 +144,7 @@ def test_masked_fields_arrive_masked_and_dropped_records_are_holes(flow: CopyFlo
     assert_exact(flow, topic, [each for each in here if b'"DE"' not in (each.value or b"")])
 
 
+@pytest.mark.long
 def test_where_all_is_dropped_copying_comes_to_the_end(flow: CopyFlow) -> None:
     flow.transforms = [own("nothing")]
     topic = flow.topic()
@@ -158,6 +159,7 @@ def test_where_all_is_dropped_copying_comes_to_the_end(flow: CopyFlow) -> None:
     assert contents(flow.copies(topic)) == contents(varied(10, 100))
 
 
+@pytest.mark.long
 def test_a_compacted_source_goes_through_transforms(flow: CopyFlow) -> None:
     flow.transforms = [own("even")]
     topic = flow.topic()
@@ -231,6 +233,7 @@ def test_records_may_go_to_another_topic_and_each_copy_has_runs_of_its_own(flow:
     assert read(flow.target.bootstrap, other, 2) == []
 
 
+@pytest.mark.long
 def test_what_the_other_topic_refuses_is_left_out_of_it(flow: CopyFlow) -> None:
     flow.settings = {"fail_on_refused_record": False}
     topic, other = flow.topic(), routed(flow, remote={"max.message.bytes": "20000"})
@@ -250,6 +253,7 @@ def test_what_the_other_topic_refuses_is_left_out_of_it(flow: CopyFlow) -> None:
     assert f"the target rejects the record of {topic}-0 at offset 30 for {other}" in (status.failure or "")
 
 
+@pytest.mark.long
 def test_another_topic_that_is_made_anew_is_told_of_and_goes_on(flow: CopyFlow) -> None:
     topic, other = flow.topic(), routed(flow)
     produce(flow.source.bootstrap, topic, mixed(30), linger_ms=ONE_BATCH)
@@ -265,6 +269,7 @@ def test_another_topic_that_is_made_anew_is_told_of_and_goes_on(flow: CopyFlow) 
     assert contents(read(flow.target.bootstrap, other, committed_only=True)) == contents(later)
 
 
+@pytest.mark.long
 def test_what_goes_to_several_topics_at_once_is_committed_together(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +284,7 @@ def test_what_goes_to_several_topics_at_once_is_committed_together(
     assert_routed(flow, topic, other, flow.original(topic))
 
 
+@pytest.mark.long
 def test_runs_that_were_lost_are_told_of_for_another_topic_too(flow: CopyFlow) -> None:
     topic, other = flow.topic(), routed(flow)
     produce(flow.source.bootstrap, topic, [Record(b"other", timestamp=NOW)] * 10)
@@ -365,6 +371,7 @@ def test_groups_resume_at_the_exact_record_whatever_was_masked_and_dropped(flow:
         assert committed(flow.target.bootstrap, group) == {(flow.remote(topic), 0): expected}
 
 
+@pytest.mark.long
 def test_groups_resume_in_the_topic_that_their_connectors_policy_names(flow: CopyFlow) -> None:
     """One connector for each: in its own topic a group passes over what went to the other one."""
     topic = flow.topic()
@@ -449,6 +456,7 @@ def test_fail_stops_right_before_the_record_and_names_it(flow: CopyFlow) -> None
     flow.assert_copied()
 
 
+@pytest.mark.long
 def test_a_transform_that_can_not_be_called_fails_before_anything_is_copied(flow: CopyFlow) -> None:
     flow.transforms = [own("no_such_function")]
     flow.settings = {"fail_on_refused_record": False}
@@ -460,6 +468,7 @@ def test_a_transform_that_can_not_be_called_fails_before_anything_is_copied(flow
     assert flow.copies(topic) == []
 
 
+@pytest.mark.long
 def test_what_the_target_refuses_of_what_a_transform_returns_is_left_out(flow: CopyFlow) -> None:
     """Compacted topics take no records without a key."""
     flow.transforms = [own("even"), own("without_key", at="20")]
@@ -474,6 +483,7 @@ def test_what_the_target_refuses_of_what_a_transform_returns_is_left_out(flow: C
     assert_exact(flow, topic, kept)
 
 
+@pytest.mark.long
 def test_what_a_slow_transform_has_made_is_committed_before_the_rest_is_there(flow: CopyFlow) -> None:
     """Else one fetch would take longer than a transaction may."""
     flow.transforms = [own("slow", per_record="0.02")]

@@ -156,6 +156,7 @@ def test_the_command_answers_for_every_offset(flow: CopyFlow, tmp_path: Path) ->
     )
 
 
+@pytest.mark.long
 def test_without_the_source_runs_answer_alone(flow: CopyFlow, tmp_path: Path, stack: LocalStack) -> None:
     gone = stack.broker(unique("gone"))
     gone.stop()
@@ -173,6 +174,7 @@ def test_without_the_source_runs_answer_alone(flow: CopyFlow, tmp_path: Path, st
     assert (other["verdict"], other["reason"]) == ("pending", "source_unreachable")
 
 
+@pytest.mark.long
 def test_a_data_frame_gets_the_same_answers_beside_its_columns(flow: CopyFlow, spark: SparkSession) -> None:
     asked = [(number, *row) for number, row in enumerate(positions(flow))]
     frame = spark.createDataFrame(asked, "job long, topic string, partition int, offset long")
@@ -185,6 +187,7 @@ def test_a_data_frame_gets_the_same_answers_beside_its_columns(flow: CopyFlow, s
     check(flow, [row.asDict() for row in answers.orderBy("job").collect()])
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_a_data_frame_is_one_line(flow: CopyFlow, spark: SparkSession) -> None:
     frame = spark.createDataFrame([("orders", 1.5)], "topic string, partition double")
     with pytest.raises(SourceRejected, match=r"no column offset; .*column partition has the type double"):
@@ -300,6 +303,7 @@ def wait_indexed(source: Cluster, target: Cluster, topic: str, follow: ManagedPr
     eventually(indexed, WAIT, what=f"{topic} is indexed to {end}", watched=[follow])
 
 
+@pytest.mark.long
 def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
     stack: LocalStack,
     target: Cluster,
@@ -362,6 +366,7 @@ def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
     assert exact > 0.97 * len(offsets), exact
 
 
+@pytest.mark.long
 def test_what_a_connector_owns_is_left_out_and_the_owner_named(source: Cluster, target: Cluster) -> None:
     topic = create_topic(source.bootstrap, unique("indexed"))
     for cluster, name in ((source, topic), (target, f"{source.name}.{topic}")):
@@ -391,6 +396,7 @@ def test_what_a_connector_owns_is_left_out_and_the_owner_named(source: Cluster, 
     assert TopicPartition(topic, 0) in known()
 
 
+@pytest.mark.long
 def test_a_compacted_copy_is_left_out(source: Cluster, target: Cluster) -> None:
     topic = create_topic(source.bootstrap, unique("indexed"))
     create_topic(target.bootstrap, f"{source.name}.{topic}", 1, {"cleanup.policy": "compact"})
