@@ -14,40 +14,36 @@ MVN := mvn -B -q -f java-shim/pom.xml
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # Dozens of processes of Python would compile all that they import, each for itself: half of the time of their start.
 unexport PYTHONDONTWRITEBYTECODE
-LANES := 3
-IN_LANES := --numprocesses=$(LANES) --dist=loadfile --no-loadscope-reorder
-# What is not to be run need not be imported either, by each of several processes.
-without = $(patsubst %,--ignore=tests/%,$(1))
-# Beside each other, with the output of each in one piece where make can do that (from 4.0 on).
-BESIDE := --jobs $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-
 # The first Python on the PATH that is new enough, unless PYTHON=... says which.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p; done))
 
+STEPS = $(if $(PYTHON),$(PYTHON),$(NO_PYTHON)) tests/support/steps.py
+NO_PYTHON = echo "No Python 3.11 or newer found: install one, or name it with PYTHON=..." >&2; false
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-unit soak durations lint audit demo bench shim jars definitions openapi requirements clean
+.PHONY: help setup test test-all test-unit test-shim soak lint audit demo bench shim jars definitions openapi requirements clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## Make .venv with the pinned dependencies and this project
 
-test: shim jars ## Run everything but benchmarks: lint, the shim's tests, all of pytest
-	@$(MAKE) --no-print-directory $(BESIDE) lint $(STAMPS)/shim-tested test-unit
-	$(BIN)/pytest -m "(integration or e2e) and not soak" $(call without,unit contract perf) $(IN_LANES) $(PYTEST_ARGS)
+test: ## Set up and run the short form: lint, the shim, unit tests, each promise once on brokers
+	+@$(STEPS) short
+
+test-all: ## Run everything but benchmarks and soak; what a change of these rooms needs with FOR="bridge/dedicated"
+	+@$(STEPS) all $(FOR)
 
 test-unit: setup ## Run the tests that need no Kafka
-	$(BIN)/pytest -m "not integration and not e2e and not perf and not soak" $(call without,integration e2e perf) \
-		--numprocesses=$(LANES) --dist=worksteal $(PYTEST_ARGS)
+	$(BIN)/pytest tests/unit tests/contract -m "not perf and not soak and not long" --numprocesses=3 --dist=worksteal $(PYTEST_ARGS)
+
+test-shim: $(STAMPS)/shim-tested ## Run the shim's own tests
 
 soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"
 	$(BIN)/python -m tests.support.soak $(FORMS)
-
-durations: shim jars ## Measure test files that tests/durations.json does not have, or FILES=tests/e2e
-	$(BIN)/python -m tests.support.durations $(FILES)
 
 lint: setup ## Check style, format and types
 	$(BIN)/ruff check .
@@ -66,8 +62,7 @@ bench: shim jars ## Measure; one benchmark with NAME=lookups
 
 shim: $(SHIM) ## Build the Connect plugin: java-shim/target/mirror-bridge-connect-VERSION.zip
 
-jars: $(STAMPS)/tools ## Fetch Kafka's own jars for the local stack, once
-	@$(BIN)/python -m bridge.local fetch
+jars: $(STAMPS)/jars ## Fetch Kafka's own jars for the local stack, once
 
 definitions: setup ## Write the connectors' keys again, for the shim and for docs/configuration.md
 	$(BIN)/mirror-bridge definitions
@@ -86,21 +81,22 @@ clean: ## Remove what was built or measured; .venv and the cache of jars stay
 
 $(VENV)/.installed: requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' 2>/dev/null \
-		|| { echo "No Python 3.11 or newer found: install one, or name it with PYTHON=..." >&2; exit 1; }
+		|| { $(NO_PYTHON); }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "$(PYTHON) cannot make virtual environments: install its venv module." >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(STAMPS)/tools: $(VENV)/.installed
-	@$(BIN)/python -m bridge.local check
+$(STAMPS)/jars: $(VENV)/.installed $(wildcard bridge/local/*.xml bridge/local/arch*.py bridge/local/jars.py)
+	@$(BIN)/python -m bridge.local fetch
 	@mkdir -p $(STAMPS) && touch $@
 
-$(SHIM): $(SHIM_MAIN) | $(STAMPS)/tools
+$(SHIM): $(SHIM_MAIN)
+	@command -v mvn >/dev/null || { echo "No Maven found: install Maven 3.6 or newer so that mvn is on the PATH." >&2; exit 1; }
 	$(MVN) package -DskipTests
 	@touch $@
 
-$(STAMPS)/shim-tested: $(SHIM) $(SHIM_TEST) | $(STAMPS)/tools
+$(STAMPS)/shim-tested: $(SHIM) $(SHIM_TEST)
 	$(MVN) test
-	@touch $@
+	@mkdir -p $(STAMPS) && touch $@

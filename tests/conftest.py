@@ -4,7 +4,8 @@
     pytest --kafka=testcontainers                            brokers in containers, for those who have Docker
     pytest --kafka-source=host:port --kafka-target=host:port two clusters that run already
 
-Workers and the service are processes of ours in all three.
+Workers and the service are processes of ours in all three. In lanes (`pytest -n 3`) the process that starts the lanes
+has the stack, and all lanes use it (tests/support/shared.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -30,7 +32,7 @@ from bridge.local import (
     LocalStack,
 )
 from tests.support.brokers import MORTAL, STEADY
-from tests.support.durations import Clock, in_turn, kept
+from tests.support.shared import AttachedStack, Controller
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -82,19 +84,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kafka-version", help=f"of brokers and worker from jars (default {DEFAULT_KAFKA})")
     group.addoption("--kafka-source", metavar="HOST:PORT", help="a cluster that runs already, as the source")
     group.addoption("--kafka-target", metavar="HOST:PORT", help="a cluster that runs already, as the target")
-    parser.addoption(
-        "--keep-durations", action="store_true", help="write tests/durations.json; for files as a whole"
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Conflicting options are refused before anything is collected or started."""
+    config.pluginmanager.register(Lanes(config))
     if _in_memory(config):
         os.environ.setdefault(_TEMPORARY, str(_MEMORY))
-    if config.getoption("--keep-durations"):
-        if config.getoption("keyword") or any("::" in argument for argument in config.args):
-            raise pytest.UsageError("--keep-durations measures files as a whole: no -k, and no file::test")
-        config.pluginmanager.register(Clock(config))
     given = [name for name in ("--kafka-source", "--kafka-target") if config.getoption(name)]
     if len(given) == 1:
         raise pytest.UsageError(f"{given[0]} needs the other of --kafka-source and --kafka-target too")
@@ -110,6 +106,24 @@ def pytest_configure(config: pytest.Config) -> None:
         # Its Docker client leaves sockets to the garbage collector, some until the very end of the run.
         config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
         warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
+
+
+class Lanes:
+    """In the process that starts the lanes: has the stack that all of them use."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._controller: Controller | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        if self._controller is None:
+            self._controller = Controller.start(**_stack_options(self._config))
+        node.workerinput["shared_stack"] = self._controller.contact
+
+    def pytest_unconfigure(self) -> None:
+        if self._controller is not None:
+            self._controller.close()
 
 
 @pytest.hookimpl(trylast=True)
@@ -135,9 +149,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         if folder in _MARKED:
             item.add_marker(folder)
-    if hasattr(config, "workerinput"):  # one of several lanes
-        place = in_turn(kept(), (item.nodeid for item in items))
-        items.sort(key=lambda item: place(item.nodeid))
+    # Those with brokers take longest, file by file: first they, then what fills the lanes evenly.
+    items.sort(
+        key=lambda item: not item.get_closest_marker("e2e") and not item.get_closest_marker("integration")
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -165,16 +180,28 @@ def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:
     return {}
 
 
+def _stack_options(config: pytest.Config) -> dict[str, Any]:
+    return {
+        "version": config.getoption("--kafka-version") or DEFAULT_KAFKA,
+        "clusters": chosen_clusters(config),
+        "broker_properties": STEADY,
+    }
+
+
 @pytest.fixture(scope="session")
 def shared_stack(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalStack]:
     """Two running clusters for all tests: never stop them, never reuse a topic or group name."""
-    version = request.config.getoption("--kafka-version") or DEFAULT_KAFKA
     directory = tmp_path_factory.mktemp("stack")
-    with LocalStack(
-        directory, version=version, clusters=chosen_clusters(request.config), broker_properties=STEADY
-    ) as running:
+    options = _stack_options(request.config)
+    lane = getattr(request.config, "workerinput", None)
+    stack = (
+        LocalStack(directory, **options)
+        if lane is None
+        else AttachedStack(directory, lane["shared_stack"], version=options["version"])
+    )
+    with stack as running:
         running.start_clusters()
         yield running
 

@@ -1,9 +1,10 @@
-"""`python -m bridge.local check` checks that there are a JDK and Maven; `fetch` also downloads Kafka's jars and the JMX
-exporter's, once, and archives the classes that its servers and Spark's drivers load."""
+"""`python -m bridge.local fetch` downloads Kafka's jars and the JMX exporter's, once, and archives the classes that its
+servers and Spark's drivers load."""
 
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from bridge.local.archives import make_archives
 from bridge.local.errors import LocalStackError
@@ -12,19 +13,23 @@ from bridge.local.java import find_java, find_maven
 from bridge.local.spark_classes import make_spark_archive
 
 
+def _kafka() -> None:
+    """The oldest worker's jars come last: nothing waits for them."""
+    make_archives(DEFAULT_KAFKA)
+    kafka_jars(OLDEST_WORKER)
+
+
 def main(arguments: list[str]) -> int:
-    if arguments not in (["check"], ["fetch"]):
-        print("usage: python -m bridge.local check|fetch", file=sys.stderr)  # noqa: T201
+    if arguments != ["fetch"]:
+        print("usage: python -m bridge.local fetch", file=sys.stderr)  # noqa: T201
         return 2
     try:
         find_java()
         find_maven()
-        if arguments == ["fetch"]:
-            for version in (DEFAULT_KAFKA, OLDEST_WORKER):
-                kafka_jars(version)
-            exporter_jar()
-            make_archives()
-            make_spark_archive()
+        with ThreadPoolExecutor() as side_by_side:
+            made = [side_by_side.submit(make) for make in (_kafka, make_spark_archive, exporter_jar)]
+        for result in made:
+            result.result()
     except LocalStackError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

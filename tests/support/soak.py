@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.support.durations import ROOT
+from tests import ROOT
 
 _TRANSLATION = "tests/unit/translation"
 _HOURS = 6 * 3600

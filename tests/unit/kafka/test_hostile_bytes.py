@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.durations import ROOT
+from tests import ROOT
 
 SECONDS = float(os.environ.get("MIRROR_BRIDGE_FUZZ_SECONDS", "2"))
 """Of each kind."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.durations import ROOT
+from tests import ROOT
 from tests.support.soak import FORMS, Form, chosen, command, main, ran, summary
 
 REPORT = """<testsuites><testsuite>

@@ -7,7 +7,7 @@ import ast
 import re
 from functools import lru_cache
 
-from tests.support.durations import ROOT
+from tests import ROOT
 
 PAGE = (ROOT / "docs/stock-tests.md").read_text()
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \|$", re.MULTILINE)

@@ -1,0 +1,151 @@
+"""Runs `make test` step by step: set-up, lint, the shim, pytest; says where it is and what each step took.
+
+    python tests/support/steps.py short             make test: the short form
+    python tests/support/steps.py all [PATH …]      make test-all: everything but benchmarks and soak; or these paths
+
+Only the standard library: a plain Python runs it, before there is a virtual environment. Steps that need nothing of
+each other run side by side. What a step prints goes to `.local/test/STEP.log`; of a step that fails, the end of that
+log is shown. Processor seconds are those of a step with all processes that it has waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[2]
+LOGS = ROOT / ".local" / "test"
+TESTS = "tests"
+"""The step whose output is shown as it comes."""
+_SHOWN_LINES = 150
+_PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=tests/soak", "--durations=10")
+_LANES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
+_MARKERS = {"short": "not perf and not soak and not long", "all": "not perf and not soak"}
+_BUDGET_MINUTES = {"short": (8, 15)}
+"""At normal speed on two cores: with the environment there, and from an empty clone."""
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    command: Sequence[str]
+    after: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    step: Step
+    status: int
+    seconds: float
+    processor_seconds: float
+
+
+def plan(form: str, paths: Sequence[str], more: str) -> list[Step]:
+    """Returns the steps of a form, in an order in which they can run; `more` is for pytest."""
+    make = ("make", "--no-print-directory", "--silent")
+    pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], *paths, *shlex.split(more)]
+    return [
+        Step("environment", (*make, "setup")),
+        Step("shim", (*make, "shim")),
+        Step("jars", (*make, "jars"), after=["environment"]),
+        Step("lint", (*make, "lint"), after=["environment"]),
+        Step("shim-tests", (*make, "test-shim"), after=["shim", "environment"]),
+        Step(TESTS, pytest, after=["shim", "jars"]),
+    ]
+
+
+def run(steps: Sequence[Step]) -> list[Ended]:
+    """Runs the steps, each once those that it comes after have ended well; returns those that have run."""
+    waiting, running, ended = list(steps), set[str](), dict[str, Ended]()
+    results: SimpleQueue[Ended] = SimpleQueue()
+    while True:
+        well = {name for name, one in ended.items() if one.status == 0}
+        for step in [step for step in waiting if well.issuperset(step.after)]:
+            waiting.remove(step)
+            running.add(step.name)
+            threading.Thread(target=lambda step=step: results.put(_run(step)), daemon=True).start()
+        if not running:
+            return list(ended.values())
+        _say(running, waiting, len(ended), len(steps))
+        result = results.get()
+        running.remove(result.step.name)
+        ended[result.step.name] = result
+        _say_end(result)
+
+
+def _run(step: Step) -> Ended:
+    began = time.monotonic()
+    with (LOGS / f"{step.name}.log").open("wb", buffering=0) as log:
+        process = subprocess.Popen(
+            step.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert process.stdout is not None
+        with process.stdout as output:
+            while chunk := os.read(output.fileno(), 65536):
+                log.write(chunk)
+                if step.name == TESTS:
+                    sys.stdout.buffer.write(chunk)
+                    sys.stdout.flush()
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(step, process.returncode, time.monotonic() - began, used.ru_utime + used.ru_stime)
+
+
+def _say(running: set[str], waiting: Sequence[Step], ended: int, steps: int) -> None:
+    left = f"; then {', '.join(step.name for step in waiting)}" if waiting else ""
+    print(f"== {ended} of {steps} steps done; now {', '.join(sorted(running))}{left}", flush=True)
+
+
+def _say_end(result: Ended) -> None:
+    how = "done" if result.status == 0 else f"FAILED (exit status {result.status})"
+    print(f"== {_row(result)}  {how}", flush=True)
+    if result.status != 0 and result.step.name != TESTS:
+        lines = (LOGS / f"{result.step.name}.log").read_text("utf-8", "replace").splitlines()
+        print("\n".join(lines[-_SHOWN_LINES:]), flush=True)
+
+
+def _row(result: Ended) -> str:
+    return (
+        f"{result.step.name:12} {result.seconds:6.0f} s, {result.processor_seconds:6.0f} s of processor time"
+    )
+
+
+def summary(form: str, steps: Sequence[Step], ended: Sequence[Ended], seconds: float) -> str:
+    """Returns what each step took and how it ended, in all, beside the budget, and where the logs are."""
+    lines = ["", f"make {'test' if form == 'short' else 'test-all'}:"]
+    for result in ended:
+        lines.append(f"  {_row(result)}  {'' if result.status == 0 else 'FAILED'}".rstrip())
+    names = {result.step.name for result in ended}
+    lines += [f"  {step.name:12} not run" for step in steps if step.name not in names]
+    used = sum(result.processor_seconds for result in ended)
+    budget = ""
+    if form in _BUDGET_MINUTES:
+        there, empty = _BUDGET_MINUTES[form]
+        budget = f"; the budget is {there} min, {empty} from an empty clone"
+    lines.append(f"  {'all':12} {seconds:6.0f} s, {used:6.0f} s of processor time{budget}")
+    lines.append(f"  logs: {LOGS.relative_to(ROOT)}/")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    form, *paths = arguments
+    LOGS.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    began = time.monotonic()
+    steps = plan(form, paths, environment.get("PYTEST_ARGS", ""))
+    ended = run(steps)
+    print(summary(form, steps, ended, time.monotonic() - began), flush=True)
+    return 0 if len(ended) == len(steps) and all(result.status == 0 for result in ended) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))
