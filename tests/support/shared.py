@@ -89,6 +89,7 @@ class Controller:
         key = secrets.token_bytes(16)
         server = _Manager(address=(LOOPBACK, 0), authkey=key).get_server()
         threading.Thread(target=server.serve_forever, name="shared stack", daemon=True).start()
+        assert isinstance(server.address, tuple)
         self.contact = {"port": server.address[1], "key": key.hex()}
         """What a lane needs to attach."""
 
