@@ -13,6 +13,7 @@ from bridge.local import NO_AUTHORITIES, Broker, ConnectFailed, LocalStack, Secu
 from bridge.local.ports import ReservedPort
 from tests.e2e.flow import CLASS, SHIFT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 USER, PASSWORD, WRONG_PASSWORD = "alice", "wonderland-5521", "looking-glass-7743"
@@ -53,7 +54,7 @@ def _no_secret_in_logs(flow: Flow) -> None:
 # -- clusters ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", mostly_long(["source", "target"]))
 def test_an_unreachable_cluster_is_named_and_no_task_fails(flow: Flow, side: str) -> None:
     topic, group = flow.topic(), unique("unreachable")
     commit(flow.source.bootstrap, group, {(topic, 0): 40})
@@ -92,7 +93,7 @@ class _Releasing:
         self.close = port.release
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", mostly_long(["source", "target"]))
 def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
     flow: Flow, secured: Broker, side: str
 ) -> None:
@@ -133,7 +134,7 @@ def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
     _no_secret_in_logs(unique_flow)
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", mostly_long(["source", "target"]))
 def test_one_topic_without_an_acl_does_not_hold_up_the_others(flow: Flow, secured: Broker, side: str) -> None:
     unique_flow = _with(flow, side, secured)
     closed, described, open_ = unique_flow.topic(), unique_flow.topic(), unique_flow.topic()
@@ -222,7 +223,7 @@ REFUSED: dict[str, tuple[dict[str, str], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", mostly_long(REFUSED, short=3))
 def test_a_put_that_is_refused_names_the_key_and_leaves_nothing_behind(flow: Flow, case: str) -> None:
     changes, key, words = REFUSED[case]
     name = unique("refused")
@@ -305,7 +306,7 @@ BODIES: dict[str, tuple[bytes, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("chunked", [False, True], ids=["whole", "chunked"])
+@pytest.mark.parametrize("chunked", mostly_long([False, True]), ids=["whole", "chunked"])
 @pytest.mark.parametrize("case", BODIES)
 def test_a_bad_body_is_refused_with_the_one_error_body(flow: Flow, case: str, chunked: bool) -> None:
     body, status, words = BODIES[case]

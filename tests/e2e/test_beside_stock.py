@@ -47,6 +47,7 @@ def _stock_sync(flow: Flow, groups: str) -> Iterator[str]:
         yield name
 
 
+@pytest.mark.long
 def test_ours_never_regresses_what_stock_wrote(flow: Flow, stock_copy: str) -> None:
     """Side by side: stock's answer for a group that lags is lower, ours is exact; neither is ever moved back."""
     mark = unique("side")
@@ -114,6 +115,7 @@ class Flapping:
             consumer.close()
 
 
+@pytest.mark.long
 def test_what_stock_overwrites_is_repaired_within_one_interval(
     flow: Flow, stock_copy: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -87,6 +87,7 @@ def as_lines(group: str, offsets: Any) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_mirror_client_answers_the_same_as_ours(
     unique_flow: Flow, mirrored: str, written: dict[str, int], java: Ask
 ) -> None:
@@ -135,6 +136,7 @@ def test_mirror_client_answers_the_same_as_ours(
     assert sorted(theirs[9]) == expected[1:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["checkpoints", "heartbeats", "offset-syncs"])
 def test_stocks_formatters_print_our_records_as_we_do(
     unique_flow: Flow, written: dict[str, int], kind: str
@@ -195,6 +197,7 @@ def history(cluster: Cluster, alias: str, group: str) -> list[tuple[bool, Checkp
     return collected
 
 
+@pytest.mark.long
 def test_with_both_at_once_ours_lowers_nothing_and_comes_back_where_stock_does(
     unique_flow: Flow, mirrored: str
 ) -> None:

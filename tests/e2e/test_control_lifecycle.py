@@ -12,6 +12,7 @@ from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_checkpoint
 from tests.e2e.flow import LONG_LEASE_MS, SHIFT, Flow, exactly, stays
 from tests.support import commit, connector, delete_group, eventually, unique
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 INTERVALS = 3.0
@@ -142,14 +143,16 @@ def test_what_is_told_by_rest_is_done(flow: Flow) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "settings", "tasks"),
-    [
-        ("Checkpoint", {"enabled": "false"}, 0),
-        ("Checkpoint", {"enabled": "false", "emit_checkpoints_enabled": "false"}, 0),
-        ("Checkpoint", {"tasks_max": 3}, 3),
-        ("Heartbeat", {"enabled": "false"}, 1),
-        ("Heartbeat", {"emit_heartbeats_enabled": "false"}, 0),
-        ("Heartbeat", {"tasks_max": 3}, 1),
-    ],
+    mostly_long(
+        [
+            ("Checkpoint", {"enabled": "false"}, 0),
+            ("Checkpoint", {"enabled": "false", "emit_checkpoints_enabled": "false"}, 0),
+            ("Checkpoint", {"tasks_max": 3}, 3),
+            ("Heartbeat", {"enabled": "false"}, 1),
+            ("Heartbeat", {"emit_heartbeats_enabled": "false"}, 0),
+            ("Heartbeat", {"tasks_max": 3}, 1),
+        ]
+    ),
     ids=str,
 )
 def test_tasks_are_as_many_as_stock_has(

@@ -160,6 +160,7 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
     flows.still("with more records, and nobody reading")
 
 
+@pytest.mark.long
 def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> None:
     """The group stands on B where the mirror has put it. That is no news, whatever has been reset on A since."""
     source, target = flows.flow.source, flows.flow.target

@@ -16,6 +16,7 @@ from tests.support import (
     resume,
     unique,
 )
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 INTERVALS = 3.0
@@ -172,7 +173,9 @@ def test_rewind_moves_back_only_what_is_still_ours(flow: Flow) -> None:
         flow.wait_there(ours, {(topic, 0): 10 + SHIFT})
 
 
-@pytest.mark.parametrize("metadata", ["", "plain", 'a "quoted" ü 消費 🚚, {json: 1}', "x" * 3000])
+@pytest.mark.parametrize(
+    "metadata", mostly_long(["", "plain", 'a "quoted" ü 消費 🚚, {json: 1}', "x" * 3000], short=2)
+)
 def test_metadata_is_copied_byte_for_byte(flow: Flow, rules: str, metadata: str) -> None:
     topic, group = flow.topic(10), _group()
     commit(flow.source.bootstrap, group, {(topic, 0): 5}, metadata=metadata)
@@ -184,7 +187,7 @@ def test_metadata_is_copied_byte_for_byte(flow: Flow, rules: str, metadata: str)
     assert (result.metadata or "") == metadata
 
 
-@pytest.mark.parametrize("group", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("group", mostly_long(ODD.values(), short=2), ids=ODD)
 def test_group_ids_of_any_kind(flow: Flow, rules: str, group: str) -> None:
     topic = flow.topic(10)
     commit(flow.source.bootstrap, group, {(topic, 0): 5})

@@ -44,6 +44,7 @@ from tests.support import (
     set_topic_config,
     unique,
 )
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 USER, PASSWORD = "alice", "wonderland-8812"
@@ -185,6 +186,7 @@ def test_a_checkpoints_topic_that_we_may_not_create_is_named_and_group_sync_goes
         unique_flow.worker.rest.wait_running(name)
 
 
+@pytest.mark.long
 def test_a_checkpoints_topic_that_exists_needs_no_right_to_create(flow: Flow, closed: Broker) -> None:
     unique_flow = synced(flow, target=closed)
     topic, group = copied(unique_flow, closed), unique("closed")
@@ -197,6 +199,7 @@ def test_a_checkpoints_topic_that_exists_needs_no_right_to_create(flow: Flow, cl
         assert unique_flow.service.status(name)["errors"] == []
 
 
+@pytest.mark.long
 def test_a_checkpoints_topic_that_we_may_not_read_is_named_and_checkpoints_go_on(
     flow: Flow, closed: Broker
 ) -> None:
@@ -249,7 +252,7 @@ def test_a_readiness_topic_that_we_may_not_make_or_write_is_named_and_group_sync
     assert {"group", "task"} <= kinds
 
 
-@pytest.mark.parametrize("evidence", ["both", "syncs"])
+@pytest.mark.parametrize("evidence", mostly_long(["both", "syncs"]))
 def test_a_syncs_topic_that_we_may_not_read_is_named_and_records_are_enough(
     flow: Flow, closed: Broker, evidence: str
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_syncs_topic_that_we_may_not_read_is_named_and_records_are_enough(
         wait_checkpoint(unique_flow, group, topic, 45 + SHIFT if evidence == "both" else 40 + SHIFT + 1)
 
 
+@pytest.mark.long
 def test_a_heartbeats_topic_that_we_may_not_create_is_named_and_beats_wait(
     flow: Flow, closed: Broker
 ) -> None:
@@ -397,6 +401,7 @@ def test_by_syncs_alone_what_happens_to_their_topic_is_said_and_heals(flow: Flow
         unique_flow.worker.rest.wait_running(name)
 
 
+@pytest.mark.long
 def test_by_both_what_happens_to_the_syncs_topic_changes_no_answer(flow: Flow) -> None:
     unique_flow = aliased(flow)
     topic, group = unique_flow.topic(), unique("syncs")
@@ -432,7 +437,7 @@ def test_by_both_what_happens_to_the_syncs_topic_changes_no_answer(flow: Flow) -
 # -- the checkpoints topic gone ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made_by", ["us", "somebody"])
+@pytest.mark.parametrize("made_by", mostly_long(["us", "somebody"]))
 def test_a_checkpoints_topic_deleted_in_flight_gets_its_checkpoints_again(flow: Flow, made_by: str) -> None:
     unique_flow = synced(flow)
     topic, group = unique_flow.topic(), unique("deleted")
@@ -450,6 +455,7 @@ def test_a_checkpoints_topic_deleted_in_flight_gets_its_checkpoints_again(flow: 
         unique_flow.worker.rest.wait_running(name)
 
 
+@pytest.mark.long
 def test_an_emptied_checkpoints_topic_gets_its_checkpoints_again(flow: Flow) -> None:
     unique_flow = synced(flow)
     topic, group = unique_flow.topic(), unique("emptied")

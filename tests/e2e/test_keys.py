@@ -14,6 +14,7 @@ from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import PARTITIONS
 from tests.e2e.test_source import fill, wait_copied
 from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 OURS, STOCK = "BridgeMirrorSourceConnector", "MirrorSourceConnector"
@@ -69,7 +70,7 @@ def unique_flow(flow: Flow) -> Flow:
     return aliased(flow)
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", mostly_long(REFUSED))
 def test_a_take_over_is_told_of_what_would_be_dropped(unique_flow: Flow, case: str) -> None:
     changes, keys = REFUSED[case]
     name, rest = unique("take-over"), unique_flow.worker.rest

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, latest, syncs_topic, wait_checkpoint
@@ -49,6 +51,7 @@ def log_of(flow: Flow) -> str:
     return flow.worker.process.log.read_text(errors="replace")
 
 
+@pytest.mark.long
 def test_b2_a_group_that_was_deleted_is_not_made_again(flow: Flow) -> None:
     unique_flow, topic = mirrored_flow(flow)
     produce(unique_flow.source.bootstrap, syncs_topic(unique_flow), [sync(topic, OFFSET)])
@@ -105,6 +108,7 @@ def test_b8_b9_a_poison_record_is_counted_and_no_trouble_is_silent(flow: Flow) -
         assert not any(task.get("trace") for task in status["tasks"])
 
 
+@pytest.mark.long
 def test_b12_b41_a_new_group_restarts_no_task_and_latencies_are_of_each_group(flow: Flow) -> None:
     """With stock any change of the set of groups makes all tasks anew, and with the new metric names the second group's
     first checkpoint throws where it is acknowledged. (Its MBeans of the old names, B40: tests/integration.)"""

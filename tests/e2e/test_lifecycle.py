@@ -122,6 +122,7 @@ def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(flow
         assert all(after[task] > sessions[task] for task in (0, 1)), "the later session is the greater"
 
 
+@pytest.mark.long
 def test_restarts_begin_new_sessions_of_what_was_restarted(flow: Flow) -> None:
     topic, group = flow.topic(), unique("restarted")
     with flow.connector(exactly(group), tasks_max=2) as name:

@@ -111,6 +111,7 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
         wait_copied(unique_flow, topic)
 
 
+@pytest.mark.long
 def test_a_topic_map_names_copies_and_the_partitions_of_groups(unique_flow: Flow) -> None:
     """Without an alias in the name, and not as the source has it either; the mapped name is read back for groups."""
     source, target, mark = unique_flow.source, unique_flow.target, unique("mapped")

@@ -22,6 +22,7 @@ from tests.support import (
     produce,
     resume,
 )
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 RISING = {partition: partition + 1 for partition in range(PARTITIONS)}
@@ -78,7 +79,7 @@ SSL = pytest.param("SSL", False, marks=pytest.mark.soak)
 
 @pytest.mark.parametrize(
     ("mirrored_flow", "both_ways"),
-    [("Base", True), ("Identity", False), ("Transactions", False), SSL],
+    mostly_long([("Base", True), ("Identity", False), ("Transactions", False), SSL]),
     indirect=["mirrored_flow"],
 )
 def test_replication(mirrored_flow: MirroredFlow, both_ways: bool) -> None:
@@ -127,6 +128,7 @@ def _wait_copied(mirrored_flow: MirroredFlow, topic: str) -> None:
 # -- group sync ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @flavours("Base")
 def test_replication_with_empty_partition(mirrored_flow: MirroredFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicationWithEmptyPartition: the offset of the partition without
@@ -177,7 +179,7 @@ def test_one_way_replication_with_auto_offset_sync(mirrored_flow: MirroredFlow) 
     _one_way_replication(mirrored_flow, mirrored_flow.name("consumer-group-auto-sync"), topics)
 
 
-@pytest.mark.parametrize("evidence", ["both", "syncs"])
+@pytest.mark.parametrize("evidence", mostly_long(["both", "syncs"]))
 def test_one_way_replication_with_frequent_offset_syncs(flow: Flow, evidence: str) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOneWayReplicationWithFrequentOffsetSyncs: offset.lag.max is 0. Then
     stock's own answer is exact too for a group that has read everything."""
@@ -194,7 +196,7 @@ def test_one_way_replication_with_frequent_offset_syncs(flow: Flow, evidence: st
         mirrored_flow.assert_monotonic(group)
 
 
-@pytest.mark.parametrize("evidence", ["both", "syncs"])
+@pytest.mark.parametrize("evidence", mostly_long(["both", "syncs"]))
 def test_offset_syncs_topics_on_target(flow: Flow, evidence: str) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOffsetSyncsTopicsOnTarget: the topic is on backup only, and checkpoints
     flow. With `syncs` they rest on nothing else."""
@@ -219,6 +221,7 @@ def test_offset_syncs_topics_on_target(flow: Flow, evidence: str) -> None:
         assert checkpoints_topic(mirrored_flow.flow) in _topics(mirrored_flow.target.bootstrap)
 
 
+@pytest.mark.long
 @flavours("Base")
 def test_restart_replication(mirrored_flow: MirroredFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testRestartReplication: after a restart of the connectors the group is synced

@@ -13,6 +13,7 @@ from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, latest, our_control, wait_checkpoint
 from tests.e2e.flow import SHIFT, Flow, stays
 from tests.support import bounds, commit, connector, eventually, read, stock_config, unique
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 INTERVALS = 3.0
@@ -94,7 +95,7 @@ def assert_more_of_the_same(now: dict[str, list[bytes]], before: dict[str, list[
         assert set(keys) == set(before[kind])
 
 
-@pytest.mark.parametrize("how", ["stopped", "deleted"])
+@pytest.mark.parametrize("how", mostly_long(["stopped", "deleted"]))
 def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
     unique_flow: Flow, mirrored: str, how: str
 ) -> None:
@@ -204,7 +205,7 @@ def alterations(key: dict[str, Any]) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize(
     ("kind", "key"),
-    [("Checkpoint", CHECKPOINT_KEY), ("Heartbeat", HEARTBEAT_KEY)],
+    mostly_long([("Checkpoint", CHECKPOINT_KEY), ("Heartbeat", HEARTBEAT_KEY)]),
     ids=["checkpoint", "heartbeat"],
 )
 def test_offsets_are_altered_and_reset_as_stocks(flow: Flow, kind: str, key: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ def old(stack: LocalStack, flow: Flow) -> Flow:
     return replace(flow, worker=stack.worker("worker-39", version=OLDEST_WORKER, on=SOURCE))
 
 
+@pytest.mark.long
 def test_the_oldest_worker_syncs_groups(old: Flow) -> None:
     worker = old.worker
     assert worker.rest.get("/")["version"] == OLDEST_WORKER
@@ -43,6 +44,7 @@ def test_the_oldest_worker_syncs_groups(old: Flow) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_oldest_worker_pauses_and_resumes_a_sink(old: Flow) -> None:
     way = aliased(old)
     topic = create_topic(way.source.bootstrap, unique("orders"), 2)

@@ -38,6 +38,7 @@ from tests.support import (
     read,
     unique,
 )
+from tests.support.forms import mostly_long
 from tests.support.raw_batches import (
     GZIP,
     LZ4,
@@ -189,7 +190,7 @@ def payload(batch: RawBatch) -> bytes:
     return bytes(batch.data[61:])
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", mostly_long(CODECS, short=2))
 def test_records_arrive_bit_for_bit_passed_or_put_together(wire: Wire, codec: str) -> None:
     topic = wire.topic()
     for record in ODD * 2:
@@ -290,7 +291,7 @@ def test_a_delete_horizon_would_be_kept_so_it_is_cleared(wire: Wire) -> None:
     assert plain_records(bytes(copy.data)) == [Plain(NOW, b"k", None), Plain(NOW + 1, b"k", b"v")]
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", mostly_long(CODECS, short=2))
 def test_a_batch_larger_than_the_target_takes_is_split(wire: Wire, codec: str) -> None:
     values = [bytes((at * at + step * step * 7) % 253 for step in range(at, at + 700)) for at in range(40)]
     whole = unowned(
@@ -402,7 +403,7 @@ def test_a_wrong_checksum_is_rejected(wire: Wire) -> None:
     assert wire.send(wire.topic(), chunk.data).error == CORRUPT
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
+@pytest.mark.parametrize("codec", mostly_long(["none", "gzip", "snappy"]))
 def test_messages_from_before_0_11_arrive(wire: Wire, codec: str) -> None:
     topic, data = wire.topic(), legacy(0, CODECS[codec], 10) + legacy(1, CODECS[codec], 13)
     wire.send_chunks(topic, chunks(DataBatches.committed(data, 10, ()).batches, BACKLOG, 10))

@@ -29,6 +29,7 @@ from bridge.local.security import Security, TlsFiles, make_tls
 from bridge.model.values import Side, TopicPartition
 from tests.support import unique
 from tests.support.brokers import secured_broker
+from tests.support.forms import mostly_long
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.waits import WAIT
 
@@ -135,7 +136,7 @@ def test_mutual_tls(broker: Broker, tls: TlsFiles) -> None:
     assert brokers_seen(settings(address, security__protocol="SSL", **trust)) == (0, 0)
 
 
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+@pytest.mark.parametrize("protocol", mostly_long(["SASL_PLAINTEXT", "SASL_SSL", "SSL"]))
 def test_batches_go_both_ways_over_connections_for_what_is_large(
     broker: Broker, tls: TlsFiles, protocol: str
 ) -> None:

@@ -10,6 +10,7 @@ from bridge.model.copying import PipelineState
 from tests.integration.test_copying import varied
 from tests.support import produce
 from tests.support.batches import data_batches
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -20,7 +21,9 @@ def arrived(bootstrap: str, topic: str) -> set[str]:
     return {CODECS[each.attributes & CODEC] for each in data_batches(bootstrap, topic)}
 
 
-@pytest.mark.parametrize(("requested", "level"), [("", None), ("zstd", 9), ("lz4", None), ("none", None)])
+@pytest.mark.parametrize(
+    ("requested", "level"), mostly_long([("", None), ("zstd", 9), ("lz4", None), ("none", None)])
+)
 def test_every_batch_arrives_with_the_codec_that_is_wanted(
     source: Cluster, target: Cluster, requested: str, level: int | None
 ) -> None:

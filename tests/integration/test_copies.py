@@ -22,6 +22,7 @@ from bridge.pipeline.slices.gaps import read_ledger
 from bridge.translation.runs.runs import RunKey
 from tests.integration.test_copying import varied
 from tests.support import Record, create_topic, eventually, produce
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow, gaps_of
 from tests.support.waits import WAIT
 
@@ -200,7 +201,14 @@ def test_reports_of_another_connector_are_not_ours(flow: CopyFlow) -> None:
 
 @pytest.mark.parametrize(
     "poison",
-    [b'{"layout":1,"slots":1000000000}', b'{"layout":1,"slots":1,"slot":0,"moved":5}', b"[" * 5000, b"\xff"],
+    mostly_long(
+        [
+            b'{"layout":1,"slots":1000000000}',
+            b'{"layout":1,"slots":1,"slot":0,"moved":5}',
+            b"[" * 5000,
+            b"\xff",
+        ]
+    ),
     ids=["a billion slots", "moved is a number", "nested", "no text"],
 )
 def test_nonsense_in_the_layout_topic_stops_nothing(flow: CopyFlow, poison: bytes) -> None:

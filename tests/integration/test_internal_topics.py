@@ -42,6 +42,7 @@ from tests.support import (
     unique,
 )
 from tests.support.brokers import secured_broker
+from tests.support.forms import mostly_long
 from tests.support.records import producer
 from tests.support.waits import WAIT
 
@@ -119,7 +120,7 @@ def under_a_tail(
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", mostly_long(["none", "gzip", "snappy", "lz4", "zstd"], short=2))
 def test_records_of_every_codec(source: Cluster, codec: str) -> None:
     topic = create_topic(source.bootstrap, unique("codec"))
     sent = [
@@ -262,7 +263,7 @@ def test_a_topic_that_is_missing_and_comes_back(source: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("start", "restarted"),
-    [(3, False), (5, True), (7, True), (8, True)],
+    mostly_long([(3, False), (5, True), (7, True), (8, True)], short=2),
     ids=["a part of what was read", "all that was read", "some unread", "all"],
 )
 def test_records_deleted_under_the_tail(source: Cluster, start: int, restarted: bool) -> None:
@@ -442,12 +443,15 @@ def test_a_topic_that_exists_is_left_as_it_is(target: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("configs", "policy"),
-    [
-        ({}, "delete"),
-        ({"cleanup.policy": "delete"}, "delete"),
-        ({"cleanup.policy": "compact,delete"}, "compact,delete"),
-        ({"cleanup.policy": "compact"}, None),
-    ],
+    mostly_long(
+        [
+            ({}, "delete"),
+            ({"cleanup.policy": "delete"}, "delete"),
+            ({"cleanup.policy": "compact,delete"}, "compact,delete"),
+            ({"cleanup.policy": "compact"}, None),
+        ],
+        short=2,
+    ),
 )
 def test_what_must_be_compacted_and_is_not_is_refused_by_name(
     target: Cluster, configs: dict[str, str], policy: str | None
@@ -469,7 +473,10 @@ def test_what_must_be_compacted_and_is_not_is_refused_by_name(
 
 @pytest.mark.parametrize(
     ("name", "replication_factor", "why"),
-    [("plain", 3, "3"), ("plain", 0, "0"), ("not a name", 1, "not a name"), ("x" * 300, 1, "249")],
+    mostly_long(
+        [("plain", 3, "3"), ("plain", 0, "0"), ("not a name", 1, "not a name"), ("x" * 300, 1, "249")],
+        short=2,
+    ),
 )
 def test_a_topic_that_the_broker_refuses(
     target: Cluster, name: str, replication_factor: int, why: str

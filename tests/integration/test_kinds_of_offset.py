@@ -33,6 +33,7 @@ from tests.support import (
     unique,
 )
 from tests.support.failover import JUNK, copy, foreign, topics, translate
+from tests.support.forms import mostly_long
 from tests.support.records import producer
 
 NOW = 1_700_000_000_000
@@ -90,7 +91,7 @@ def plain(source: Cluster, target: Cluster) -> Case:
     return made
 
 
-@pytest.mark.parametrize("offset", [1, 37, 63, 99])
+@pytest.mark.parametrize("offset", mostly_long([1, 37, 63, 99]))
 def test_in_the_middle(plain: Case, offset: int) -> None:
     verdict = plain.ask(offset)
     assert gist(verdict) == (EXACT, offset + JUNK, 0)
@@ -252,7 +253,7 @@ def test_a_record_stamped_far_in_the_future(case: Case) -> None:
         assert gist(case.ask(offset)) == (EXACT, offset + JUNK, 0)
 
 
-@pytest.mark.parametrize("stamp", [-1, -2, -1000])
+@pytest.mark.parametrize("stamp", mostly_long([-1, -2, -1000]))
 def test_negative_timestamps(case: Case, stamp: int) -> None:
     """Never sent to ListOffsets, where -1 is the latest offset and -2 the earliest."""
     records = [replace(each, timestamp=stamp) for each in numbered(40)]

@@ -42,6 +42,7 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 # aiokafka forgets to close the transport of a connection that was refused.
@@ -122,7 +123,7 @@ def batches(bootstrap: str, topic: str, sizes: Sequence[int], **settings: object
 # -- reads -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", mostly_long(["none", "gzip", "snappy", "lz4", "zstd"], short=2))
 def test_records_of_every_codec_with_all_they_carry(source: Cluster, codec: str) -> None:
     topic = create_topic(source.bootstrap, unique("codec"))
     odd = [
@@ -406,7 +407,9 @@ def test_committed_offsets_of_hundreds_of_groups_in_few_requests(
 
 
 @pytest.mark.usefixtures("coordinators")
-@pytest.mark.parametrize("metadata", ["", "plain", "möchte \N{SNOWMAN} 🦜", "a\0b", "x" * 4000])
+@pytest.mark.parametrize(
+    "metadata", mostly_long(["", "plain", "möchte \N{SNOWMAN} 🦜", "a\0b", "x" * 4000], short=2)
+)
 def test_commits_carry_metadata_as_it_is(target: Cluster, metadata: str) -> None:
     topic, group = create_topic(target.bootstrap, unique("meta")), unique('g "," ü')
     place = TopicPartition(topic, 0)

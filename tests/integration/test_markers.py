@@ -28,6 +28,7 @@ from connectors.group_translation.translating.driver import Job, translate_all
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Question
 from connectors.group_translation.translating.verdict_cache import PairIdentity
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
+from tests.support.forms import mostly_long
 
 SOURCE = TopicPartition("orders", 0)
 
@@ -42,7 +43,7 @@ class Runs:
         return self._runs
 
 
-@pytest.mark.parametrize("others", [False, True], ids=["alone", "with others"])
+@pytest.mark.parametrize("others", mostly_long([False, True]), ids=["alone", "with others"])
 def test_headers_tell_every_copys_place(
     target: Cluster, others: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.service.wiring import mirror_queries
 from tests.support import Record, admin, create_topic, delete_topic, produce
+from tests.support.forms import mostly_long
 from tests.support.java import Ask, Field, asking, compiled
 
 
@@ -82,7 +83,9 @@ def text(props: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in props.items())
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: " ".join(policy.values()) or "default")
+@pytest.mark.parametrize(
+    "policy", mostly_long(POLICIES), ids=lambda policy: " ".join(policy.values()) or "default"
+)
 def test_topics_and_hops(broker: Broker, java: Ask, policy: Mapping[str, str]) -> None:
     props = given(broker, policy)
     aliases = ["A", "B", "C", "D", "us-west", "nobody", ""]
@@ -228,6 +231,7 @@ def test_a_topic_that_is_missing(broker: Broker) -> None:
     assert caught.value.fault is KafkaFault.UNKNOWN_TOPIC
 
 
+@pytest.mark.long
 def test_a_large_topic_within_the_time(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint("g", TopicPartition("A.orders", 0), 1, 2, "")
     topic = create_topic(broker.bootstrap, "L.checkpoints.internal")
@@ -318,13 +322,15 @@ def test_a_consumer_ends_in_an_error_when_nothing_answers() -> None:
 
 @pytest.mark.parametrize(
     "props",
-    [
-        {},
-        {"bootstrap.servers": ""},
-        {"bootstrap.servers": "a:1,,b:2"},
-        {"bootstrap.servers": "a:1", "security.protocol": "abc"},
-        {"bootstrap.servers": "a:1", "replication.policy.internal.topic.separator.enabled": "yes"},
-    ],
+    mostly_long(
+        [
+            {},
+            {"bootstrap.servers": ""},
+            {"bootstrap.servers": "a:1,,b:2"},
+            {"bootstrap.servers": "a:1", "security.protocol": "abc"},
+            {"bootstrap.servers": "a:1", "replication.policy.internal.topic.separator.enabled": "yes"},
+        ]
+    ),
 )
 def test_errors_of_a_configuration(java: Ask, props: dict[str, str]) -> None:
     (theirs,) = java([["client", text(props), "hops", "A"]])

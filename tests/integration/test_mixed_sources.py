@@ -11,6 +11,7 @@ from bridge.local import Cluster
 from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
 from tests.support import Record, bounds, create_topic, eventually, produce, unique
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
@@ -67,7 +68,7 @@ def test_the_second_source_is_refused_and_names_the_owner(flows: tuple[Merged, M
     one.assert_copied()
 
 
-@pytest.mark.parametrize("attempt", range(6))
+@pytest.mark.parametrize("attempt", mostly_long(range(6)))
 def test_of_two_that_start_at_once_exactly_one_copies(flows: tuple[Merged, Merged], attempt: int) -> None:
     # By alias and in the opposite order: the order of their starts is not what decides.
     one, two = sorted(flows, key=lambda each: each.alias, reverse=attempt % 2 == 1)

@@ -31,6 +31,7 @@ from tests.integration.test_pipeline_gaps import ledger
 from tests.integration.test_pipeline_records import open_transaction
 from tests.support import Record, allow, bounds, denied, numbered, produce
 from tests.support.brokers import MORTAL
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, fetch_by_name
 from tests.support.traffic import Reader, Writer
 from tests.support.waits import WAIT
@@ -146,7 +147,7 @@ def full(cluster: Cluster) -> None:
 HUNG = pytest.param(hung, marks=pytest.mark.soak)
 
 
-@pytest.mark.parametrize("fault", [killed, HUNG])
+@pytest.mark.parametrize("fault", mostly_long([killed, HUNG]))
 def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
     with traffic(flow) as scenario:
         scenario.pipeline()
@@ -155,7 +156,7 @@ def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> 
         scenario.reader.wait_more()
 
 
-@pytest.mark.parametrize("fault", [killed, HUNG, full])
+@pytest.mark.parametrize("fault", mostly_long([killed, HUNG, full]))
 def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
     with traffic(flow) as scenario:
         scenario.pipeline()

@@ -23,6 +23,7 @@ from tests.support import (
     numbered,
     produce,
 )
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow, InProcess, fetch_by_name, gaps_of
 from tests.support.records import FLUSH_SECONDS
 from tests.support.waits import WAIT
@@ -67,7 +68,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return gate
 
 
-@pytest.fixture(params=["by id", "by name"])
+@pytest.fixture(params=mostly_long(["by id", "by name"]))
 def fetches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by name":
         fetch_by_name(monkeypatch)
@@ -142,7 +143,7 @@ def test_with_fail_nothing_is_committed_behind_a_gap(flow: CopyFlow) -> None:
     flow.assert_answers_safe()
 
 
-@pytest.mark.parametrize("records", [30, 300], ids=["shorter", "overtaken"])
+@pytest.mark.parametrize("records", mostly_long([30, 300]), ids=["shorter", "overtaken"])
 def test_made_again_between_two_fetches(flow: CopyFlow, gate: Gate, fetches: str, records: int) -> None:
     """B20: stock goes on at its old position in the new topic, or begins anew, and says nothing."""
     topic = flow.topic()
@@ -157,6 +158,7 @@ def test_made_again_between_two_fetches(flow: CopyFlow, gate: Gate, fetches: str
     flow.assert_answers_safe()
 
 
+@pytest.mark.long
 def test_made_again_while_it_is_down(flow: CopyFlow, fetches: str) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))
@@ -206,6 +208,7 @@ def test_the_remote_topic_made_again_while_it_runs(flow: CopyFlow, gate: Gate) -
     flow.assert_answers_safe()
 
 
+@pytest.mark.long
 def test_the_remote_topic_made_again_while_it_is_down(flow: CopyFlow) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))

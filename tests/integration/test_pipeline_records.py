@@ -28,6 +28,7 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow, fetch_by_name, gaps_of
 from tests.support.records import FLUSH_SECONDS, producer
 
@@ -40,7 +41,7 @@ def flow(source: Cluster, target: Cluster) -> CopyFlow:
     return CopyFlow(source, target)
 
 
-@pytest.fixture(params=["fail", "report"])
+@pytest.fixture(params=mostly_long(["report", "fail"]))
 def policy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -186,7 +187,7 @@ def test_a_poison_record_behind_more_than_is_held_in_flight(
 # -- what the source's log is like ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("codec", mostly_long(["none", "zstd"]))
 def test_a_compacted_source_with_holes(flow: CopyFlow, codec: str) -> None:
     topic = flow.topic()
     for at in range(3):

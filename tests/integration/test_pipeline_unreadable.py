@@ -21,6 +21,7 @@ from bridge.model.copying import PipelineState
 from bridge.model.lookups import Read, Window
 from bridge.model.values import Side, TopicPartition
 from tests.support import numbered, produce
+from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow, gaps_of
 from tests.support.raw_batches import NOW, ZSTD, Plain, batch_of
 
@@ -28,7 +29,7 @@ BROKEN = 20
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("policy", ["fail", "report"])
+@pytest.mark.parametrize("policy", mostly_long(["fail", "report"]))
 def test_a_batch_that_nobody_can_decode(
     policy: str, source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +93,7 @@ def bomb() -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("policy", ["fail", "report", "as it is"])
+@pytest.mark.parametrize("policy", mostly_long(["fail", "report", "as it is"]))
 def test_a_batch_of_which_too_much_would_become(policy: str, source: Cluster, target: Cluster) -> None:
     """It passes where nobody has to decode it. Where somebody has to, it is an unreadable batch."""
     flow = CopyFlow(source, target, settings={"fail_on_refused_record": policy == "fail"})

@@ -11,13 +11,14 @@ from bridge.commands.failover import as_csv
 from bridge.local import Cluster
 from bridge.protocol.messages import MovedGroup, PlannedOffset
 from tests.support import commit, create_topic, numbered, produce, unique
+from tests.support.forms import mostly_long
 from tests.support.groups import committed
 from tests.support.java import kafka_class
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", mostly_long([1, 2]))
 def test_kafkas_tool_takes_the_plan_of_one_group_and_of_several(
     target: Cluster, tmp_path: Path, count: int
 ) -> None:

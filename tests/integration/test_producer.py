@@ -30,6 +30,7 @@ from bridge.kafka.state_topics import read_committed
 from bridge.local import Cluster
 from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, delete_topic, eventually, read, unique
+from tests.support.forms import mostly_long
 from tests.support.raw_batches import NOW, Plain, batch_of
 
 T = TypeVar("T")
@@ -134,7 +135,7 @@ def test_an_aborted_transaction_leaves_nothing_and_the_next_one_goes_on(target: 
     assert values(target, topic) == [b"0", b"1", b"2"]
 
 
-@pytest.mark.parametrize("when", ["sending", "committing"])
+@pytest.mark.parametrize("when", mostly_long(["sending", "committing"]))
 def test_of_two_with_one_id_the_older_is_fenced(target: Cluster, when: str) -> None:
     topic = create_topic(target.bootstrap, unique("produced"))
     place = TopicPartition(topic, 0)

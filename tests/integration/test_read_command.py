@@ -125,6 +125,7 @@ def test_it_follows_from_the_end_and_says_when_the_topic_was_made_anew(
     assert "Traceback" not in running.err
 
 
+@pytest.mark.long
 def test_a_reader_that_nobody_listens_to_ends(source: Cluster, tmp_path: Path) -> None:
     topic = create_topic(source.bootstrap, unique("heartbeats"))
     produce(source.bootstrap, topic, records([Heartbeat("A", "B", at) for at in range(20_000)]))
@@ -185,6 +186,7 @@ def login(broker: Broker, path: Path, password: str) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_a_file_with_a_login(guarded: Broker, tmp_path: Path) -> None:
     topic = create_topic(guarded.bootstrap, "A.checkpoints.internal")
     checkpoint = Checkpoint("g", PLACE, 5, 7, "m")

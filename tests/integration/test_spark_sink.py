@@ -248,6 +248,7 @@ def test_a_login_needs_these_rights_and_no_more(tmp_path: Path) -> None:
         assert [each.value for each in read(broker.bootstrap, "orders")] == [b"a"]
 
 
+@pytest.mark.long
 def test_a_job_that_is_over_writes_no_more(
     target: Cluster, topic: str, options: Callable[..., SinkOptions]
 ) -> None:
@@ -272,6 +273,7 @@ def load(spark: SparkSession, source: Cluster) -> Load:
     return frame
 
 
+@pytest.mark.long
 def test_what_is_read_is_written_as_it_was(source: Cluster, target: Cluster, topic: str, load: Load) -> None:
     create_topic(source.bootstrap, topic, 3)
     given = [

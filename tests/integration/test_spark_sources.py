@@ -96,6 +96,7 @@ def test_records_come_with_all_that_they_have(source: Cluster, read: Callable[..
     ]
 
 
+@pytest.mark.long
 def test_every_offset_is_read_once_however_it_is_divided_and_compressed(
     source: Cluster, read: Callable[..., DataFrame]
 ) -> None:
@@ -125,6 +126,7 @@ def test_every_offset_is_read_once_however_it_is_divided_and_compressed(
     assert sum(each[2] for each in counts) == 2000
 
 
+@pytest.mark.long
 def test_offsets_and_times_say_what_is_read(source: Cluster, read: Callable[..., DataFrame]) -> None:
     topic = create_topic(source.bootstrap, unique("records"))
     produce(source.bootstrap, topic, numbered(100, timestamp=TIME))
@@ -152,6 +154,7 @@ def test_offsets_and_times_say_what_is_read(source: Cluster, read: Callable[...,
     assert read(topic, startingOffsets=f'{{"{topic}": {{"0": 10}}}}', failOnDataLoss="false").count() == 60
 
 
+@pytest.mark.long
 def test_aborted_records_are_read_only_where_they_are_asked_for(
     source: Cluster, read: Callable[..., DataFrame]
 ) -> None:
@@ -163,6 +166,7 @@ def test_aborted_records_are_read_only_where_they_are_asked_for(
     assert read(topic, **{"isolation.level": "read_uncommitted"}).count() == 30
 
 
+@pytest.mark.long
 def test_a_schema_chooses_columns(source: Cluster, read: Callable[..., DataFrame]) -> None:
     topic = create_topic(source.bootstrap, unique("records"))
     produce(source.bootstrap, topic, numbered(5))
@@ -260,6 +264,7 @@ def test_a_stream_reads_all_in_rates_and_goes_on_from_its_checkpoint(
         run()
 
 
+@pytest.mark.long
 def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path: Path) -> None:
     topic = create_topic(source.bootstrap, unique("records"))
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -337,6 +342,7 @@ def test_internal_topics_are_tables_of_the_newest_of_each_key(
     assert table("mirror-runs", runs).count() == 0
 
 
+@pytest.mark.long
 def test_what_stock_has_written_are_tables_too(
     spark: SparkSession, source: Cluster, target: Cluster, stock_worker: ConnectWorker
 ) -> None:
@@ -397,6 +403,7 @@ def tour(source: Cluster, target: Cluster, tmp_path: Path, monkeypatch: pytest.M
                 delete_topic(cluster.bootstrap, topic)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tour", "spark")
 def test_the_tour_prints_what_it_says(source: Cluster) -> None:
     namespace: dict[str, object] = {"__name__": "tour"}

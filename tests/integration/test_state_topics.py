@@ -29,6 +29,7 @@ from tests.support import (
     produce_transaction,
     set_topic_config,
 )
+from tests.support.forms import mostly_long
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 from tests.support.waits import WAIT
 
@@ -134,7 +135,7 @@ POISONED: dict[str, Callable[[OffsetRun], OffsetRun]] = {
 }
 
 
-@pytest.mark.parametrize("poisoned", POISONED.values(), ids=POISONED)
+@pytest.mark.parametrize("poisoned", mostly_long(POISONED.values(), short=2), ids=POISONED)
 def test_a_run_of_more_than_the_logs_hold_skips_nothing_and_nothing_is_there_twice(
     flow: CopyFlow, poisoned: Callable[[OffsetRun], OffsetRun]
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_run_of_more_than_the_logs_hold_skips_nothing_and_nothing_is_there_twi
     assert list(flow.copy().gaps) == list(status.gaps), "told once"
 
 
+@pytest.mark.long
 def test_a_run_of_more_than_the_logs_hold_stops_whoever_would_rather_stop(flow: CopyFlow) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))
@@ -251,7 +253,7 @@ def lose_runs(flow: CopyFlow) -> None:
     lose(flow, flow.spec.runs_topic)
 
 
-@pytest.mark.parametrize("latest", [False, True], ids=["earliest", "latest"])
+@pytest.mark.parametrize("latest", mostly_long([False, True]), ids=["earliest", "latest"])
 def test_runs_that_were_lost_are_told_of_once(flow: CopyFlow, latest: bool) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))
@@ -295,7 +297,9 @@ def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) 
     assert "source.gap.policy is fail" in str(flow.copy().failure)
 
 
-@pytest.mark.parametrize("taken_over", [False, True], ids=["from the beginning", "after a take-over"])
+@pytest.mark.parametrize(
+    "taken_over", mostly_long([False, True]), ids=["from the beginning", "after a take-over"]
+)
 def test_runs_and_layouts_that_were_lost_together_are_told_of(flow: CopyFlow, taken_over: bool) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100, timestamp=LONG_AGO))
@@ -478,6 +482,7 @@ def test_what_another_connector_has_claimed_is_its_own(
     assert pairs(flow) == ({its, topic}, {its, topic})
 
 
+@pytest.mark.long
 def test_a_source_that_is_away_drops_nothing(flow: CopyFlow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
     topic, gone = flow.topic(), flow.topic()
@@ -494,7 +499,7 @@ def test_a_source_that_is_away_drops_nothing(flow: CopyFlow, monkeypatch: pytest
 # -- topics that are not compacted -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["runs_topic", "layout_topic", "gaps_topic"])
+@pytest.mark.parametrize("which", mostly_long(["runs_topic", "layout_topic", "gaps_topic"]))
 def test_a_driver_refuses_a_state_topic_that_is_not_compacted(flow: CopyFlow, which: str) -> None:
     topic, state = flow.topic(), getattr(flow.spec, which)
     produce(flow.source.bootstrap, topic, numbered(10))

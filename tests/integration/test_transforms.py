@@ -38,6 +38,7 @@ from tests.support import (
     unique,
 )
 from tests.support.failover import AnyClient
+from tests.support.forms import mostly_long
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 from tests.support.waits import WAIT
 
@@ -89,7 +90,7 @@ def assert_exact(flow: CopyFlow, topic: str, kept: Sequence[Record], partition: 
         assert (verdict.offset, verdict.bound) == (unread, 0), (offset, verdict)
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", mostly_long(["none", "lz4"]))
 def test_what_a_transform_leaves_alone_arrives_bit_for_bit(flow: CopyFlow, codec: str) -> None:
     flow.transforms = [own("prints")]
     topic = flow.topic(2)
@@ -297,6 +298,7 @@ def test_runs_that_were_lost_are_told_of_for_another_topic_too(flow: CopyFlow) -
     assert len(read(flow.target.bootstrap, other, committed_only=True)) == 20
 
 
+@pytest.mark.long
 def test_a_topic_that_is_not_named_is_an_error(flow: CopyFlow) -> None:
     topic = flow.topic()
     flow.transforms = [own("routes", to="nowhere")]
@@ -412,7 +414,7 @@ POISONED = [
 ]
 
 
-@pytest.mark.parametrize("function", ["raises", "hangs", "aborts", "grows"])
+@pytest.mark.parametrize("function", mostly_long(["raises", "hangs", "aborts", "grows"]))
 def test_report_leaves_out_what_a_transform_fails_with(flow: CopyFlow, function: str) -> None:
     flow.transforms = [own("upper"), own(function, mark="POISON")]
     flow.settings = {

@@ -21,6 +21,7 @@ from bridge.spark.pushdown import Limits
 from bridge.spark.records import batch_partitions
 from tests.support import allow, commit, create_topic, unique
 from tests.support.brokers import secured_broker
+from tests.support.forms import mostly_long
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -52,7 +53,7 @@ def cluster(broker: Broker, mechanism: str, password: str, user: str = "alice") 
     return KafkaCluster(client_settings(Side.SOURCE, login_props(broker, mechanism, password, user)))
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", mostly_long(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]))
 def test_a_wrong_password_is_named_and_not_shown(
     broker: Broker, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
