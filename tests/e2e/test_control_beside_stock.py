@@ -37,7 +37,7 @@ from tests.support import (
     stock_config,
     unique,
 )
-from tests.support.java import Ask, Field, asking, compiled, kafka_class
+from tests.support.java import Ask, Field, Oracle, asking, kafka_class
 from tests.support.waits import WAIT
 
 SIDE_INTERVAL = 2
@@ -78,7 +78,7 @@ def written(unique_flow: Flow, mirrored: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    return asking(compiled(HARNESS, tmp_path_factory.mktemp("java"), "JavaMirrorClient"))
+    return asking(Oracle(HARNESS, tmp_path_factory.mktemp("java"), "JavaMirrorClient", live=True))
 
 
 def as_lines(group: str, offsets: Any) -> list[str]:

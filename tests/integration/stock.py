@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
-from tests.support.java import compiled
+from tests.support.java import Oracle
 
 Syncs = Iterable[tuple[int, int]]
 """Upstream and downstream offsets."""
@@ -21,11 +20,11 @@ class Stock:
     """Stock's classes, asked by two programs: StockStore by lines, KnownDefects by a defect's name."""
 
     def __init__(self, classes: Path) -> None:
-        self._store = compiled(HERE / "StockStore.java", classes, f"{PACKAGE}StockStore")
-        self._defects = compiled(HERE / "KnownDefects.java", classes, f"{PACKAGE}KnownDefects")
+        self._store = Oracle(HERE / "StockStore.java", classes, f"{PACKAGE}StockStore")
+        self._defects = Oracle(HERE / "KnownDefects.java", classes, f"{PACKAGE}KnownDefects")
 
     def shows(self, defect: str, *arguments: object) -> str:
-        return self._run([*self._defects, defect, *map(str, arguments)], "").strip()
+        return self._defects.run("", defect, *map(str, arguments)).strip()
 
     def checkpoints(
         self, syncs: Syncs, offsets: Iterable[int], *, topic: str = "orders", only_last: bool = False
@@ -52,15 +51,7 @@ class Stock:
         return [_decoded(each.split(":")) for each in answer.split()]
 
     def _answers(self, lines: Iterable[tuple[object, ...]]) -> list[str]:
-        return self._run(
-            self._store, "".join("\t".join(map(str, line)) + "\n" for line in lines)
-        ).splitlines()
-
-    @staticmethod
-    def _run(command: list[str], text: str) -> str:
-        ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr[-2000:]
-        return ran.stdout
+        return self._store.run("".join("\t".join(map(str, line)) + "\n" for line in lines)).splitlines()
 
 
 def _b64(text: str) -> str:

@@ -19,7 +19,7 @@ from connectors.config import connect_keys
 from connectors.config.key_effects import NOBODYS, UNPREFIXED, KeyRules
 from connectors.config.old_names import OLD_NAMES
 from connectors.registry import KINDS
-from tests.support.java import compiled, kafka_class
+from tests.support.java import Oracle, compiled, kafka_class
 
 CLIENTS = ("admin", "consumer", "producer")
 PER_TASK = {"task.assigned.partitions", "task.assigned.groups", "task.index"}
@@ -31,13 +31,9 @@ Keys = Mapping[str, set[str]]
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Keys:
     """Names by whose they are."""
-    command = compiled(
-        Path(__file__).with_name("KeysOfJava.java"), tmp_path_factory.mktemp("keys"), "KeysOfJava"
-    )
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
+    source, classes = Path(__file__).with_name("KeysOfJava.java"), tmp_path_factory.mktemp("keys")
     collected = defaultdict[str, set[str]](set)
-    for line in ran.stdout.splitlines():
+    for line in Oracle(source, classes, "KeysOfJava").run("").splitlines():
         whose, name = line.split("\t")
         collected[whose].add(name)
     assert len(collected) == 8
@@ -93,6 +89,7 @@ def test_every_property_under_every_prefix_has_an_effect_in_every_connector(java
                 assert each.rule(key) not in (NOBODYS, UNPREFIXED), (each.kind, key)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
 def test_no_key_of_kafkas_own_is_taken_for_a_misspelling_of_another(version: str, tmp_path: Path) -> None:
     compiled(Path(__file__).with_name("KeysOfJava.java"), tmp_path, "KeysOfJava")

@@ -26,13 +26,20 @@ from bridge.model.values import Committed, Side, TopicPartition
 from bridge.service.wiring import mirror_queries
 from tests.support import Record, admin, create_topic, delete_topic, produce
 from tests.support.forms import mostly_long
-from tests.support.java import Ask, Field, asking, compiled
+from tests.support.java import RECORDED_OR_LIVE, Ask, Field, Oracle, asking
 
 
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """Asked of clusters that run."""
     source = Path(__file__).with_name("JavaMirrorClient.java")
-    return asking(compiled(source, tmp_path_factory.mktemp("java"), "JavaMirrorClient"))
+    return asking(Oracle(source, tmp_path_factory.mktemp("java"), "JavaMirrorClient", live=True))
+
+
+@pytest.fixture(scope="module", params=RECORDED_OR_LIVE)
+def offline(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    source, live = Path(__file__).with_name("JavaMirrorClient.java"), request.param == "live"
+    return Oracle(source, tmp_path_factory.mktemp("offline"), "JavaMirrorClient", live=live)
 
 
 # -- topics and hops -------------------------------------------------------------------------------------------------
@@ -83,9 +90,8 @@ def text(props: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in props.items())
 
 
-@pytest.mark.parametrize(
-    "policy", mostly_long(POLICIES), ids=lambda policy: " ".join(policy.values()) or "default"
-)
+@pytest.mark.long
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: " ".join(policy.values()) or "default")
 def test_topics_and_hops(broker: Broker, java: Ask, policy: Mapping[str, str]) -> None:
     props = given(broker, policy)
     aliases = ["A", "B", "C", "D", "us-west", "nobody", ""]
@@ -193,6 +199,7 @@ def checkpoints(broker: Broker) -> str:
     return "E"
 
 
+@pytest.mark.long
 def test_offsets_of_groups(broker: Broker, java: Ask, checkpoints: str) -> None:
     props = given(broker, {})
     groups = ["g", "größe", "console-consumer-7", "", "nobody", "g."]
@@ -203,6 +210,7 @@ def test_offsets_of_groups(broker: Broker, java: Ask, checkpoints: str) -> None:
         assert bool(result) is (group not in ("nobody", "g."))
 
 
+@pytest.mark.long
 def test_offsets_of_patterns(broker: Broker, java: Ask, checkpoints: str) -> None:
     props = given(broker, {})
     patterns = [".*", "g", "g.1", "g-?1?", "(?i)GRÖSSE|größe", "console-.*", "x"]
@@ -212,6 +220,7 @@ def test_offsets_of_patterns(broker: Broker, java: Ask, checkpoints: str) -> Non
         assert as_lines(result) == set(theirs), pattern
 
 
+@pytest.mark.long
 def test_a_tombstone_ends_stock_and_not_us(broker: Broker, java: Ask) -> None:
     place = TopicPartition("A.orders", 0)
     one, other = Checkpoint("g", place, 1, 2, ""), Checkpoint("h", place, 3, 4, "")
@@ -332,18 +341,18 @@ def test_a_consumer_ends_in_an_error_when_nothing_answers() -> None:
         ]
     ),
 )
-def test_errors_of_a_configuration(java: Ask, props: dict[str, str]) -> None:
-    (theirs,) = java([["client", text(props), "hops", "A"]])
+def test_errors_of_a_configuration(offline: Oracle, props: dict[str, str]) -> None:
+    (theirs,) = asking(offline)([["client", text(props), "hops", "A"]])
     assert theirs[:2] == ["error", "ConfigException"]
     with pytest.raises(ConfigRejected) as caught:
         read_config(props)
     assert [error.message for error in caught.value.errors] == [theirs[2]]
 
 
-def test_servers_that_are_given_twice(java: Ask) -> None:
+def test_servers_that_are_given_twice(offline: Oracle) -> None:
     """Stock gets as far as its admin client, and names no key."""
     props = {"bootstrap.servers": "a:1,a:1"}
-    (theirs,) = java([["client", text(props), "hops", "A"]])
+    (theirs,) = asking(offline)([["client", text(props), "hops", "A"]])
     assert theirs[:2] == ["error", "KafkaException"]
     with pytest.raises(ConfigRejected, match=r"'bootstrap\.servers' values must not be duplicated"):
         read_config(props)
@@ -352,12 +361,12 @@ def test_servers_that_are_given_twice(java: Ask) -> None:
 # -- formatters and files --------------------------------------------------------------------------------------------
 
 
-def test_formatters(java: Ask) -> None:
+def test_formatters(offline: Oracle) -> None:
     rng = random.Random(11)
     names = ["group-1", "topic-2", "", "größe", "a\nb", "\0", "🦜"]
     kinds = {"heartbeat": Heartbeat.decode, "checkpoint": Checkpoint.decode, "sync": OffsetSync.decode}
     questions: list[tuple[str, bytes, bytes]] = []
-    for _ in range(500):
+    for _ in range(offline.scaled(2500)):
         place = TopicPartition(rng.choice(names), rng.randrange(-1, 2**31))
         one, two = rng.randrange(-(2**63), 2**63), rng.choice([0, -1, 2**63 - 1])
         heartbeat = Heartbeat(rng.choice(names), rng.choice(names), one)
@@ -367,7 +376,7 @@ def test_formatters(java: Ask) -> None:
             if rng.random() < 0.2:
                 value = value[: rng.randrange(len(value))]
             questions.append((kind, key, value))
-    answers = java([["format", *question] for question in questions])
+    answers = asking(offline)([["format", *question] for question in questions])
     for question, answer in zip(questions, answers, strict=True):
         kind, key, value = question
         if answer[0] == "error":
@@ -378,7 +387,7 @@ def test_formatters(java: Ask) -> None:
             assert [f"{kinds[kind](key, value)}\n"] == answer
 
 
-def test_properties_files(java: Ask, tmp_path: Path) -> None:
+def test_properties_files(offline: Oracle, tmp_path: Path) -> None:
     """As java.util.Properties reads them: thousands of files of the characters that mean something there."""
     rng = random.Random(7)
     pieces = [
@@ -411,10 +420,10 @@ def test_properties_files(java: Ask, tmp_path: Path) -> None:
         "sasl.jaas.config=x \\\n  y;\n",
         "a\\ub=c",
     ]
-    files += ["".join(rng.choices(pieces, k=rng.randrange(1, 14))) for _ in range(3000)]
+    files += ["".join(rng.choices(pieces, k=rng.randrange(1, 14))) for _ in range(offline.scaled(3000))]
     path = tmp_path / "client.properties"
     questions: list[list[Field]] = [["properties", file.encode("latin-1")] for file in files]
-    for file, answer in zip(files, java(questions), strict=True):
+    for file, answer in zip(files, asking(offline)(questions), strict=True):
         path.write_bytes(file.encode("latin-1"))
         if answer[:2] == ["error", "IllegalArgumentException"]:
             with pytest.raises(PropertiesProblem, match="line 1"):

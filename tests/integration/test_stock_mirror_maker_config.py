@@ -19,17 +19,22 @@ from bridge.errors import ConfigRejected
 from bridge.java_properties import parse_properties
 from bridge.kafka.config.property_names import KNOWN
 from bridge.kafka.config.settings import StaticClientCheck
-from tests.support.java import Ask, asking, compiled
+from tests.support.java import RECORDED_OR_LIVE, Ask, Oracle, asking
 
 FILES = 2000
 CONNECTORS = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 
 
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+@pytest.fixture(scope="module", params=RECORDED_OR_LIVE)
+def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     source = Path(__file__).with_name("MirrorMakerConfigs.java")
     main = "org.apache.kafka.connect.mirror.MirrorMakerConfigs"
-    return asking(compiled(source, tmp_path_factory.mktemp("classes"), main))
+    return Oracle(source, tmp_path_factory.mktemp("classes"), main, live=request.param == "live")
+
+
+@pytest.fixture(scope="module")
+def java(oracle: Oracle) -> Ask:
+    return asking(oracle)
 
 
 def theirs(java: Ask, how: str, files: Sequence[str]) -> list[dict[str, str]]:
@@ -227,10 +232,10 @@ def _escaped(rng: random.Random, text: str, *, key: bool = False) -> str:
 # -- comparisons ------------------------------------------------------------------------------------------------------
 
 
-def test_two_thousand_files_at_random(java: Ask) -> None:
+def test_files_at_random(oracle: Oracle, java: Ask) -> None:
     """Clusters, pairs, client, worker and connector configurations are stock's; what stock refuses is refused."""
     rng = random.Random(382)
-    files = [some_file(rng) for _ in range(FILES)]
+    files = [some_file(rng) for _ in range(oracle.scaled(FILES))]
     different: list[tuple[str, str]] = []
     compared = refused = 0
     for file, answer in zip(files, theirs(java, "digest", files), strict=True):
@@ -248,8 +253,8 @@ def test_two_thousand_files_at_random(java: Ask) -> None:
         different += [(file, part) for part, text in made.items() if _digest(text) != answer[part]]
     assert [_difference(java, *each) for each in different[:3]] == []
     assert not different
-    assert compared > 10 * FILES
-    assert 0 < refused < FILES / 5
+    assert compared > 10 * len(files)
+    assert 0 < refused < len(files) / 5
 
 
 def _difference(java: Ask, file: str, part: str) -> dict[str, object]:

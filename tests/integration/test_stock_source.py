@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,17 +14,17 @@ from bridge.mm2.records import OffsetSync
 from bridge.mm2.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from bridge.model.values import TopicPartition
 from tests.support.comparison import Comparison, b64, place
-from tests.support.java import compiled
+from tests.support.java import RECORDED_OR_LIVE, Oracle
 
 LONGEST = 2**63 - 1
 UPDATES, STEPS, TOPICS = 100_000, 20_000, 5_000
 LAGS = [0, 1, 2, 50, 100, 100, -7, LONGEST]
 
 
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
-    source = Path(__file__).with_name("StockSource.java")
-    return compiled(source, tmp_path_factory.mktemp("stock"), "org.apache.kafka.connect.mirror.StockSource")
+@pytest.fixture(scope="module", params=RECORDED_OR_LIVE)
+def stock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    source, main = Path(__file__).with_name("StockSource.java"), "org.apache.kafka.connect.mirror.StockSource"
+    return Oracle(source, tmp_path_factory.mktemp("stock"), main, live=request.param == "live")
 
 
 class Copied:
@@ -66,12 +66,12 @@ def records(syncs: Iterable[OffsetSync]) -> str:
     return " ".join(f"{sync.key().hex()}:{sync.value().hex()}" for sync in syncs)
 
 
-def test_writer(stock: Sequence[str]) -> None:
+def test_writer(stock: Oracle) -> None:
     """States after stretches of records, the records that are sent, in their order, as bytes, and what a commit sends.
     Stock has as many permits as it wants, and is told of each record by itself."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng, updates = comparison.rng, 0
-    while updates < UPDATES:
+    while updates < stock.scaled(UPDATES):
         lag = rng.choice(LAGS)
         copied = {
             TopicPartition(rng.choice("té"), n): Copied(rng, lag) for n in range(rng.choice([1, 2, 14]))
@@ -90,15 +90,15 @@ def test_writer(stock: Sequence[str]) -> None:
             comparison.ask(ours, "stretch", *place(topic_partition), upstream, downstream, count)
             if rng.random() < commits:
                 comparison.ask(records(writer.drain_delayed()), "commit")
-    comparison.settle(stock)
-    assert len(comparison.answers) > UPDATES // 50
+    comparison.settle()
+    assert len(comparison.answers) > updates // 50
 
 
-def test_partition_state(stock: Sequence[str]) -> None:
+def test_partition_state(stock: Oracle) -> None:
     """Where it is not reset after each update too."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng = comparison.rng
-    while comparison.count < STEPS:
+    while comparison.count < stock.scaled(STEPS):
         lag = rng.choice(LAGS)
         copied, state = Copied(rng, lag), PartitionState(lag)
         comparison.tell("state", lag)
@@ -109,8 +109,8 @@ def test_partition_state(stock: Sequence[str]) -> None:
             if rng.random() < 0.5:
                 state.reset()
                 comparison.tell("reset")
-    comparison.settle(stock)
-    assert len(comparison.answers) > STEPS // 10
+    comparison.settle()
+    assert len(comparison.answers) > comparison.count // 10
 
 
 PIECES = [
@@ -131,11 +131,12 @@ PIECES = [
 ]
 
 
-def test_topics(stock: Sequence[str]) -> None:
+def test_topics(stock: Oracle) -> None:
     """But for B29: where names stay, stock takes all that ends with `heartbeats` for a heartbeats topic of somebody."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng, copied = comparison.rng, 0
-    for _ in range(TOPICS):
+    count = stock.scaled(TOPICS)
+    for _ in range(count):
         kind, separator = rng.choice(["default", "identity"]), rng.choice([None, ".", "-", "__"])
         topics, heartbeats = rng.choice(["", ".*", "A.*,orders", "B.*"]), rng.random() < 0.5
         joined = rng.choice([separator or ".", separator or ".", ""])
@@ -150,5 +151,5 @@ def test_topics(stock: Sequence[str]) -> None:
         copied += ours
         given = kind, "-" if separator is None else f"+{separator}", b64(topics), int(heartbeats)
         comparison.ask(str(ours).lower(), "topic", *given, b64(topic))
-    comparison.settle(stock)
-    assert TOPICS // 10 < copied < TOPICS - TOPICS // 10
+    comparison.settle()
+    assert count // 10 < copied < count - count // 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,19 +21,18 @@ from bridge.mm2.replication_policy import (
 from bridge.model.values import Committed, GroupState, Judgement, TopicPartition, Verdict
 from bridge.translation.plan import TargetGroup, Translated, plan_group
 from tests.support.comparison import Comparison, answers_of, b64, place
-from tests.support.java import compiled
+from tests.support.java import RECORDED_OR_LIVE, Oracle
 
 LONGEST = 2**63 - 1
 STORE_COMPARISONS, RULE_COMPARISONS, SYNC_COMPARISONS, RECORDS = 100_000, 20_000, 20_000, 20_000
 
 Offsets = Mapping[TopicPartition, Committed | None]
-Command = Sequence[str]
 
 
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Command:
-    source = Path(__file__).with_name("StockStore.java")
-    return compiled(source, tmp_path_factory.mktemp("stock"), "org.apache.kafka.connect.mirror.StockStore")
+@pytest.fixture(scope="module", params=RECORDED_OR_LIVE)
+def stock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    source, main = Path(__file__).with_name("StockStore.java"), "org.apache.kafka.connect.mirror.StockStore"
+    return Oracle(source, tmp_path_factory.mktemp("stock"), main, live=request.param == "live")
 
 
 def offsets_as_fields(offsets: Offsets) -> Iterator[object]:
@@ -108,11 +107,11 @@ def ask_state(comparison: Comparison, store: OffsetSyncStore, topic_partition: T
     comparison.ask(" ".join(shown), "state", *place(topic_partition))
 
 
-def test_store(stock: Command) -> None:
+def test_store(stock: Oracle) -> None:
     """Answers before, in and after the start-up, and the state after syncs, in random histories."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng = comparison.rng
-    while comparison.count < STORE_COMPARISONS:
+    while comparison.count < stock.scaled(STORE_COMPARISONS):
         histories = [History(rng, each) for each in partitions(rng, *rng.choice([["t"], ["t", "é.u"]]))]
         must_read_to_end = rng.random() < 0.5
         store = OffsetSyncStore(must_read_to_end)
@@ -129,18 +128,18 @@ def test_store(stock: Command) -> None:
             for _ in range(3):
                 ask_answer(comparison, store, history)
             ask_state(comparison, store, history.topic_partition)
-    comparison.settle(stock)
-    assert len(comparison.answers) > STORE_COMPARISONS // 10
+    comparison.settle()
+    assert len(comparison.answers) > comparison.count // 10
 
 
 @pytest.mark.parametrize("policy_name", ["default", "identity"])
-def test_checkpoint_rule(stock: Command, policy_name: str) -> None:
+def test_checkpoint_rule(stock: Oracle, policy_name: str) -> None:
     """Whole rounds: what is emitted, as bytes of keys and values, while syncs come and groups move either way."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng = comparison.rng
     policy = IdentityReplicationPolicy() if policy_name == "identity" else DefaultReplicationPolicy()
     policy.configure({"source.cluster.alias": "A"})
-    while comparison.count < RULE_COMPARISONS // 2:
+    while comparison.count < stock.scaled(RULE_COMPARISONS // 2):
         histories = [
             History(rng, each) for each in partitions(rng, "t", "B.u", "C.v", "heartbeats", "B.heartbeats")
         ]
@@ -167,7 +166,7 @@ def test_checkpoint_rule(stock: Command, policy_name: str) -> None:
                 checkpoints.apply(checkpoint)
             records = sorted(f"{each.key().hex()}:{each.value().hex()}" for each in result)
             comparison.ask(" ".join(records), "checkpoints", b64(group), *offsets_as_fields(committed))
-    comparison.settle(stock)
+    comparison.settle()
     assert len(comparison.answers) > comparison.count // 10
 
 
@@ -185,7 +184,7 @@ def asked_once(topics: list[TopicPartition]) -> list[str]:
     return [*lines, "\t".join(map(str, ("checkpoints", b64("g"), *offsets_as_fields(committed))))]
 
 
-def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Command) -> None:
+def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Oracle) -> None:
     """B13: on A, `B.C.w` is a copy of B's `C.w`; stock's checkpoint is for `w`, which B has not, or it is another."""
     topic = TopicPartition("B.C.w", 0)
     (result,) = answers_of(stock, asked_once([topic]))
@@ -194,17 +193,17 @@ def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: 
     assert renamed(DefaultReplicationPolicy(), topic.topic) == "C.w"
 
 
-def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Command) -> None:
+def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Oracle) -> None:
     """`B.a` and `B.C.a` both came from `a` once; ours gives the lower answer (test_checkpoints)."""
     topics = [TopicPartition("B.a", 0), TopicPartition("B.C.a", 0)]
     assert answers_of(stock, asked_once(topics)) == ["IllegalStateException"]
 
 
-def test_group_sync(stock: Command) -> None:
+def test_group_sync(stock: Oracle) -> None:
     """What is committed on the target for a group that is Empty there (it is in stock's snapshot) or does not exist."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng = comparison.rng
-    while comparison.count < SYNC_COMPARISONS:
+    while comparison.count < stock.scaled(SYNC_COMPARISONS):
         remotes = rng.sample([TopicPartition(topic, part) for topic in ("A.t", "é") for part in (0, 1)], 3)
         offsets = [rng.choice([0, 1, 100, 101, LONGEST]) for _ in remotes]
         rows = [
@@ -225,7 +224,7 @@ def test_group_sync(stock: Command) -> None:
         ]
         snapshot = [0] if idle is None else [1, *offsets_as_fields(idle)]
         comparison.ask(committed_by_us(rows, idle), "groupsync", b64("g"), len(rows), *fields, *snapshot)
-    comparison.settle(stock)
+    comparison.settle()
     assert len(comparison.answers) > 50
 
 
@@ -251,12 +250,12 @@ def committed_by_us(rows: list[Checkpoint], idle: Offsets | None) -> str:
     )
 
 
-def test_records(stock: Command) -> None:
+def test_records(stock: Oracle) -> None:
     """What stock's formatters print of sound and damaged records; what they die of is a SchemaError here."""
-    comparison = Comparison()
+    comparison = Comparison(stock)
     rng = comparison.rng
     texts = ["", "topic-1", "é", "a\tb", "\U0001f600", "x" * 300]
-    for _ in range(RECORDS):
+    for _ in range(stock.scaled(RECORDS)):
         remote = TopicPartition(rng.choice(texts), rng.choice([0, 7, -1, 2**31 - 1]))
         numbers = [rng.choice([0, 1, -1, LONGEST, -(2**63), rng.randrange(2**40)]) for _ in range(2)]
         records: list[OffsetSync | Checkpoint | Heartbeat] = [
@@ -274,8 +273,8 @@ def test_records(stock: Command) -> None:
             ours = "!"
         fields = ("-" if each is None else f"+{each.hex()}" for each in (key, value))
         comparison.ask(ours, "record", type(record).__name__, *fields)
-    comparison.settle(stock)
-    assert len(comparison.answers) > RECORDS // 20
+    comparison.settle()
+    assert len(comparison.answers) > comparison.count // 20
 
 
 BREAKING = [0x41, 0x80, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC3, 0xE0, 0xE2, 0xED, 0xEF, 0xF0, 0xF4, 0xF8, 0xFF]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from bridge.local.jars import kafka_jars
 from tests.support.java import COMPILER, SHORT_LIVED
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
+@pytest.mark.long
 def test_golden_messages(tmp_path: Path) -> None:
-    jars = kafka_jars("4.3.1")
+    jars = kafka_jars()
     subprocess.run(
         [
             "javac",
