@@ -31,7 +31,7 @@ _PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=
 _LANES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
 _MARKERS = {"short": "not perf and not soak and not long", "all": "not perf and not soak"}
 _ENVIRONMENT: Mapping[str, Mapping[str, str]] = {"short": {}, "all": {"MIRROR_BRIDGE_ORACLES": "check"}}
-"""In the whole run, programs in Java answer themselves what the short form takes from tables (tests/support/java.py)."""
+"""In the whole run programs in Java say what the short form takes from tables (tests/support/java.py)."""
 _BUDGET_MINUTES = {"short": (8, 15)}
 """At normal speed on two cores: with the environment there, and from an empty clone."""
 
