@@ -32,6 +32,7 @@ from bridge.local import (
     LocalStack,
 )
 from tests.support.brokers import MORTAL, STEADY
+from tests.support.lanes import scheduler
 from tests.support.shared import AttachedStack, Controller
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
@@ -120,6 +121,10 @@ class Lanes:
         if self._controller is None:
             self._controller = Controller.start(**_stack_options(self._config))
         node.workerinput["shared_stack"] = self._controller.contact
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        return scheduler(config, log) if config.getoption("dist") == "loadfile" else None
 
     def pytest_unconfigure(self) -> None:
         if self._controller is not None:

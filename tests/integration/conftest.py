@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from bridge.local.jars import kafka_jars
 from bridge.local.spark_classes import spark_environment
 from tests.integration.stock import Stock
 from tests.support.java import COMPILER, SHORT_LIVED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,3 +64,12 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., lis
 @pytest.fixture(scope="session")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
     return Stock(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all tests of DataFrames; their files run in one lane (tests/support/lanes.py)."""
+    from tests.support.spark import spark_session
+
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,15 +38,8 @@ from tests.support import (
     unique,
 )
 from tests.support.pipeline import CopyFlow
-from tests.support.spark import spark_session
 
 TIME = 1_700_000_000_000
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 def report(spark: SparkSession, flow: CopyFlow, **asked: object) -> AuditReport:

@@ -29,17 +29,11 @@ from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
 from tests.support.brokers import secured_broker
 from tests.support.raw_batches import Plain, batch_of
-from tests.support.spark import run_stream, spark_session
+from tests.support.spark import run_stream
 from tests.support.topics import wait_transactions_ended
 
 TIME = 1_700_000_000_000
 Load = Callable[..., DataFrame]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture

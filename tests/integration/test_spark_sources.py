@@ -38,18 +38,12 @@ from tests.support import (
     unique,
 )
 from tests.support.pages import blocks, run, tidied
-from tests.support.spark import run_stream, spark_session
+from tests.support.spark import run_stream
 from tests.support.waits import WAIT
 
 TIME = 1_700_000_000_000
 SECRET = "planted-s3cr3t"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture

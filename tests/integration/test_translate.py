@@ -48,19 +48,12 @@ from tests.support import (
 )
 from tests.support.indexing import InProcess
 from tests.support.pipeline import CopyFlow
-from tests.support.spark import spark_session
 from tests.support.topics import wait_transactions_ended
 from tests.support.waits import WAIT
 
 TIME = 1_700_000_000_000
 RECORDS = 40
 COMMAND = (sys.executable, "-m", "bridge", "translate")
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture(scope="module")
