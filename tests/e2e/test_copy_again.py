@@ -6,11 +6,10 @@ import pytest
 
 from bridge.local.errors import ConnectFailed
 from tests.e2e.control import aliased
+from tests.e2e.copying import copying, fill, wait_copied
 from tests.e2e.flow import Flow
-from tests.e2e.mirrored_flow import PARTITIONS, read_all
-from tests.e2e.test_source import copying, fill, wait_copied
-from tests.support import create_topic, eventually, unique
-from tests.support.waits import WAIT
+from tests.e2e.mirrored_flow import PARTITIONS
+from tests.support import create_topic, unique
 
 pytestmark = pytest.mark.long
 
@@ -18,21 +17,6 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def unique_flow(flow: Flow) -> Flow:
     return aliased(flow)
-
-
-def wait_copies(flow: Flow, topic: str, counts: dict[int, list[int]]) -> None:
-    """Until each partition holds the records of these source offsets, in this order."""
-    originals = read_all(flow.source, topic)
-    expected = {
-        partition: [originals[partition][at].content for at in offsets]
-        for partition, offsets in counts.items()
-    }
-
-    def there() -> None:
-        copies = read_all(flow.target, flow.remote(topic))
-        assert {at: [each.content for each in records] for at, records in copies.items()} == expected
-
-    eventually(there, WAIT, what=f"{topic} is copied again", watched=flow.watched)
 
 
 def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_flow: Flow) -> None:
@@ -50,7 +34,7 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_fl
         answer = rest.call("DELETE", stopped())
         assert answer["message"] == "The offsets for this connector have been reset successfully"
         rest.resume(name)
-        wait_copies(unique_flow, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
+        wait_copied(unique_flow, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
 
         place = {"cluster": unique_flow.source.name, "topic": topic, "partition": 0}
         one = [{"partition": place, "offset": {"offset": 14}}]
@@ -60,7 +44,7 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_fl
         again = {
             partition: whole * 2 + (whole[15:] if partition == 0 else []) for partition in range(PARTITIONS)
         }
-        wait_copies(unique_flow, topic, again)
+        wait_copied(unique_flow, topic, again)
 
         # Connect has stored this one offset now, and asks the same for DELETE as for a PATCH that takes it away.
         with pytest.raises(ConnectFailed, match="it is not clear whether those are meant"):
@@ -73,4 +57,4 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_fl
         rest.resume(name)
         fill(unique_flow, topic, 20)
         after = {partition: [*offsets, *range(20, 40)] for partition, offsets in again.items()}
-        wait_copies(unique_flow, topic, after)
+        wait_copied(unique_flow, topic, after)

@@ -10,9 +10,9 @@ import pytest
 from bridge.local import ConnectFailed, LocalStack
 from bridge.mm2.records import Checkpoint, Heartbeat
 from tests.e2e.control import aliased, checkpoints_topic, our_control
+from tests.e2e.copying import fill, wait_copied
 from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import PARTITIONS
-from tests.e2e.test_source import fill, wait_copied
 from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
 from tests.support.forms import mostly_long
 from tests.support.waits import WAIT

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,17 @@ from bridge.cli import app
 from bridge.local import ConnectFailed, ConnectWorker, LocalStack
 from bridge.local.stack import SOURCE
 from tests.e2e.control import aliased, our_control
+from tests.e2e.copying import (
+    fill,
+    sink_config,
+    sinking,
+    wait_committed,
+    wait_copied,
+    wait_task,
+)
 from tests.e2e.flow import Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
-from tests.e2e.test_copy_again import wait_copies
-from tests.e2e.test_source import fill, wait_copied
-from tests.e2e.test_source_take_over import Mirror
+from tests.e2e.taken_mirror import Mirror
 from tests.support import (
     bounds,
     connector,
@@ -60,45 +66,6 @@ def workers(stack: LocalStack) -> SinkWorkers:
 @pytest.fixture(scope="module")
 def sinks(stack: LocalStack, workers: SinkWorkers) -> Flow:
     return aliased(Flow(stack.source, stack.target, workers.started[0], stack.service("sink-service")))
-
-
-def sink_config(flow: Flow, **settings: object) -> dict[str, str]:
-    common = {"refresh_topics_interval_seconds": 1, "spark_master": "local[2]", "tasks_max": 2}
-    return our_control("Sink", flow, **{**common, **settings})
-
-
-@contextmanager
-def sinking(flow: Flow, **settings: object) -> Iterator[str]:
-    """Our sink connector, for the time of the block."""
-    with connector(flow.worker, sink_config(flow, **settings), unique("sink")) as name:
-        yield name
-
-
-def ends(flow: Flow, *topics: str) -> dict[tuple[str, int], int]:
-    return {
-        (topic, number): end
-        for topic in topics
-        for number, (_, end) in bounds(flow.source.bootstrap, topic).items()
-    }
-
-
-def wait_committed(flow: Flow, name: str, *topics: str) -> None:
-    """Until the connector's group has no lag on these topics, as kafka-consumer-groups counts it."""
-
-    def there() -> None:
-        assert committed_offsets(flow.source.bootstrap, f"connect-{name}") == ends(flow, *topics)
-
-    eventually(there, WAIT, what=f"connect-{name} has no lag", watched=flow.watched)
-
-
-def wait_task(flow: Flow, name: str, *states: str) -> None:
-    """Until the service has the connector's tasks in these states."""
-    eventually(
-        lambda: flow.service.task_states(name) == list(states),
-        WAIT,
-        what=f"the tasks of {name} are {states}",
-        watched=flow.watched,
-    )
 
 
 def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(sinks: Flow) -> None:
@@ -171,7 +138,7 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(sinks: Fl
         rest.alter_offsets(name, [(place(topic, 0), {"kafka_offset": 15}), (place(topic, 1), None)])
         rest.resume(name)
         again = {number: whole + (whole[15:] if number == 0 else whole) for number in range(PARTITIONS)}
-        wait_copies(sinks, topic, again)
+        wait_copied(sinks, topic, again)
         wait_committed(sinks, name, topic)
 
 

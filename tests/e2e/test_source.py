@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 from bridge.local import NO_AUTHORITIES
-from tests.e2e.control import aliased, our_control
+from tests.e2e.control import aliased
+from tests.e2e.copying import copying, fill, wait_copied
 from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
-from tests.support import bounds, commit, connector, create_topic, eventually, numbered, produce, unique
+from tests.support import bounds, commit, create_topic, eventually, unique
 from tests.support.waits import WAIT
 
 
 @pytest.fixture(scope="module")
 def unique_flow(flow: Flow) -> Flow:
     return aliased(flow)
-
-
-@contextmanager
-def copying(flow: Flow, topics: str, **settings: object) -> Iterator[str]:
-    """Our source connector, for the time of the block."""
-    common = {"topics": topics, "refresh_topics_interval_seconds": 1, "spark_master": "local[2]"}
-    config = our_control("Source", flow, **{**common, **settings})
-    with connector(flow.worker, config, unique("source")) as name:
-        yield name
-
-
-def fill(flow: Flow, topic: str, start: int, count: int = 20, partitions: int = PARTITIONS) -> None:
-    records = [
-        record
-        for partition in range(partitions)
-        for record in numbered(count, start=start, timestamp=1_700_000_000_000 + start, partition=partition)
-    ]
-    produce(flow.source.bootstrap, topic, records)
-
-
-def wait_copied(flow: Flow, topic: str) -> None:
-    """Until every partition of the copy holds what the source does, in that order."""
-    expected = {
-        partition: [each.content for each in records]
-        for partition, records in read_all(flow.source, topic).items()
-    }
-
-    def there() -> None:
-        copies = read_all(flow.target, flow.remote(topic))
-        assert {
-            partition: [each.content for each in records] for partition, records in copies.items()
-        } == expected
-
-    eventually(there, WAIT, what=f"{topic} is copied", watched=flow.watched)
 
 
 def wait_progress(flow: Flow, name: str, topics: list[str], each: int) -> None:

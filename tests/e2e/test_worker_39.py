@@ -9,9 +9,8 @@ import pytest
 from bridge.local import OLDEST_WORKER, ConnectFailed, LocalStack
 from bridge.local.stack import SOURCE
 from tests.e2e.control import aliased
+from tests.e2e.copying import fill, sinking, wait_committed, wait_copied, wait_task
 from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, Flow, exactly
-from tests.e2e.test_mirror_sink import sinking, wait_committed, wait_task
-from tests.e2e.test_source import fill, wait_copied
 from tests.support import commit, create_topic, eventually, unique
 from tests.support.waits import WAIT
 

@@ -23,7 +23,7 @@ from bridge.spark.auditing.collecting import collect
 from bridge.spark.auditing.options import read_options
 from bridge.spark.auditing.running import audited
 from bridge.translation.runs.runs import OffsetRun
-from tests.integration.test_replicate import config
+from tests.integration.drivers import config
 from tests.support import (
     Record,
     add_partitions,

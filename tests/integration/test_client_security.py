@@ -9,15 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.config.settings import ClientSettings, client_settings
+from bridge.kafka.config.settings import ClientSettings
 from bridge.kafka.consumer.fetcher import Fetcher, FetchPosition
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
@@ -26,7 +23,8 @@ from bridge.kafka.record.coalescing import DataBatches
 from bridge.local import eventually
 from bridge.local.broker import Broker
 from bridge.local.security import Security, TlsFiles, make_tls
-from bridge.model.values import Side, TopicPartition
+from bridge.model.values import TopicPartition
+from tests.integration.client_logins import brokers_seen, settings
 from tests.support import unique
 from tests.support.brokers import secured_broker
 from tests.support.forms import mostly_long
@@ -51,35 +49,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[
     )
     with secured_broker(tmp_path_factory.mktemp("broker"), security) as running:
         yield running
-
-
-def settings(address: str, **props: str) -> ClientSettings:
-    given = {f"source.cluster.{name.replace('__', '.')}": value for name, value in props.items()}
-    hasty = {"source.admin.request.timeout.ms": "5000", "source.consumer.request.timeout.ms": "5000"}
-    return client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": address, **hasty, **given})
-
-
-def brokers_seen(settings_: ClientSettings) -> tuple[int, int]:
-    """By librdkafka, by aiokafka; 0 where the client is not let in."""
-    try:
-        admin = AdminClient({**settings_.admin, "log_level": 0})
-        by_admin = len(admin.list_topics(timeout=3).brokers)
-    except KafkaException:
-        by_admin = 0
-
-    async def raw() -> int:
-        client = AIOKafkaClient(**settings_.raw.arguments())
-        try:
-            await client.bootstrap()
-            return len(client.cluster.brokers())
-        except KafkaError:
-            return 0
-        finally:
-            await client.close()
-
-    by_raw = asyncio.run(raw())
-    gc.collect()
-    return by_admin, by_raw
 
 
 def let_in(settings_: ClientSettings) -> None:

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
-from tests.support import Record, delete_records, produce, produce_transaction
+from tests.support import delete_records, produce, produce_transaction
 from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support.records import varied
 
 
 @pytest.fixture
 def flow(source: Cluster, target: Cluster) -> CopyFlow:
     return CopyFlow(source, target)
-
-
-def varied(count: int, start: int = 0) -> list[Record]:
-    """Everything that a record can carry."""
-    dice = random.Random(start)
-    return [
-        Record(
-            None if number % 7 == 0 else dice.randbytes(dice.randint(0, 300)),
-            key=None if number % 5 == 0 else b"key-%d" % number,
-            timestamp=1_600_000_000_000 + dice.randint(-100_000, 100_000),
-            headers=(("a", b"1"), ("a", None), ("", b"")) if number % 3 == 0 else (),
-        )
-        for number in range(start, start + count)
-    ]
 
 
 def test_all_that_is_there_is_copied_bit_for_bit(flow: CopyFlow) -> None:

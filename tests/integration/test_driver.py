@@ -8,9 +8,7 @@ import json
 import os
 import re
 import signal
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,56 +16,14 @@ import httpx
 import pytest
 
 from bridge.local import NO_AUTHORITIES, Cluster
-from bridge.model.copying import Copied, PipelineSpec, PipelineState
-from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
-from tests.integration.test_copying import varied
+from bridge.model.copying import Copied, PipelineState
+from tests.integration.drivers import copied, driven, parent, python_workers, until
 from tests.support import eventually, produce
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.records import varied
 from tests.support.spark import python_without
 from tests.support.waits import WAIT
-
-
-@asynccontextmanager
-async def driven(spec: PipelineSpec, partitions: Sequence[Copied]) -> AsyncIterator[DriverPipeline]:
-    pipeline = DriverPipelines().start(spec)
-    pipeline.assign(partitions)
-    try:
-        yield pipeline
-    finally:
-        await pipeline.stop()
-
-
-async def until(holds: Callable[[], bool], pipeline: DriverPipeline) -> None:
-    end = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < end, pipeline.status
-        await asyncio.sleep(0.1)
-
-
-def copied(pipeline: DriverPipeline) -> int:
-    """Positions of all partitions together."""
-    return sum(each.position for each in pipeline.status.progress.values())
-
-
-def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def python_workers(driver: int, module: str = "bridge.pipeline.slices.workers") -> list[int]:
-    """Processes in which Spark runs slices: forks of a Python daemon (`module`) below the driver."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for each in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            parents[int(each.name)] = parent(int(each.name))
-            if module.encode() in (each / "cmdline").read_bytes():
-                daemons.add(int(each.name))
-
-    def ours(pid: int) -> bool:
-        return pid == driver or (pid in parents and ours(parents[pid]))
-
-    return [pid for pid in daemons if parents.get(pid) in daemons and ours(pid)]
 
 
 async def _copy_through_kills(flow: CopyFlow, topic: str, partitions: Sequence[Copied]) -> None:

@@ -13,10 +13,7 @@ from bridge.kafka.consumer.broker_fetcher import BrokerFetcher
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
-from bridge.pipeline.slices.gaps import read_ledger
-from tests.integration.test_pipeline_records import open_transaction
 from tests.support import (
-    Record,
     create_topic,
     delete_records,
     delete_topic,
@@ -24,8 +21,8 @@ from tests.support import (
     produce,
 )
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow, InProcess, fetch_by_name, gaps_of
-from tests.support.records import FLUSH_SECONDS
+from tests.support.pipeline import CopyFlow, InProcess, fetch_by_name, gaps_of, ledger
+from tests.support.records import FLUSH_SECONDS, open_transaction, values
 from tests.support.waits import WAIT
 
 
@@ -73,16 +70,6 @@ def fetches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "by name":
         fetch_by_name(monkeypatch)
     return str(request.param)
-
-
-def values(records: Sequence[Record]) -> list[bytes | None]:
-    return [each.value for each in records]
-
-
-def ledger(flow: CopyFlow) -> list[tuple[str, int, int]]:
-    newest = {each.key: each.value for each in flow.state(flow.spec.gaps_topic)}
-    result = [read_ledger(key, value) for key, value in newest.items()]
-    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in result if gap is not None]
 
 
 def made_again(flow: CopyFlow, topic: str, records: int) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
-from confluent_kafka import Producer
 
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.local import Cluster
@@ -16,7 +14,6 @@ from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.holes import decoded
 from bridge.translation.runs.runs import OffsetRun
-from tests.integration.test_copying import varied
 from tests.support import (
     Record,
     add_partitions,
@@ -26,11 +23,10 @@ from tests.support import (
     numbered,
     produce,
     produce_transaction,
-    unique,
 )
 from tests.support.forms import mostly_long
 from tests.support.pipeline import CopyFlow, fetch_by_name, gaps_of
-from tests.support.records import FLUSH_SECONDS, producer
+from tests.support.records import FLUSH_SECONDS, open_transaction, varied
 
 LARGE = {"max.message.bytes": str(12 * 1024 * 1024)}
 OLD, NOW = 1_000_000_000_000, int(time.time() * 1000)
@@ -54,20 +50,6 @@ def caught_up(flow: CopyFlow, *, slots: int = 2) -> None:
     assert flow.copy(slots=slots).state is PipelineState.CAUGHT_UP
     flow.assert_copied()
     flow.assert_runs_true()
-
-
-@contextmanager
-def open_transaction(
-    bootstrap: str, topic: str, records: Sequence[Record], *, by: str | None = None
-) -> Iterator[Producer]:
-    """Records that are in the log, and neither committed nor aborted. `by`: the transactional id."""
-    with producer(bootstrap, transactional_id=by or unique("tx")) as sink:
-        sink.init_transactions(FLUSH_SECONDS)
-        sink.begin_transaction()
-        for each in records:
-            sink.produce(topic, value=each.value, key=each.key, partition=each.partition)
-        sink.flush(FLUSH_SECONDS)
-        yield sink
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------

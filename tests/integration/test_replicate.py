@@ -10,35 +10,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bridge.local import Cluster, eventually
-from tests.integration.test_copying import varied
+from tests.integration.drivers import config
 from tests.support import Record, create_topic, produce, read, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.records import varied
 from tests.support.waits import WAIT
 
 COMMAND = (sys.executable, "-m", "bridge", "replicate")
-
-
-def config(flow: CopyFlow, topics: str, **more: str) -> Mapping[str, str]:
-    return {
-        "connector.class": "BridgeMirrorSourceConnector",
-        "source.cluster.alias": flow.alias,
-        "target.cluster.alias": "target",
-        "source.cluster.bootstrap.servers": flow.source.bootstrap,
-        "target.cluster.bootstrap.servers": flow.target.bootstrap,
-        "topics": topics,
-        "replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "heartbeats.replication.enabled": "false",
-        "spark.master": "local[2]",
-        **more,
-    }
 
 
 class Terminal:

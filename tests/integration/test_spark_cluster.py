@@ -20,12 +20,10 @@ from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
 from bridge.model.copying import Transform
 from bridge.pipeline.driver.archive import python
-from tests.integration.test_copying import varied
-from tests.integration.test_driver import copied, driven, until
-from tests.integration.test_replicate import config
-from tests.integration.test_spark_submit import submitted
+from tests.integration.drivers import config, copied, driven, submitted, until
 from tests.support import create_topic, eventually, produce, unique
 from tests.support.pipeline import CopyFlow
+from tests.support.records import varied
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long

@@ -4,94 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
-from bridge.local.spark_classes import spark_environment
 from bridge.model.copying import PipelineState
 from bridge.spark import audit, register, translate_offsets
 from bridge.spark.rejected import SourceRejected
-from tests.integration.test_copying import varied
-from tests.integration.test_driver import copied, driven, python_workers, until
+from tests.integration.drivers import (
+    connect_server,
+    copied,
+    driven,
+    python_workers,
+    server,
+    until,
+)
 from tests.support import create_topic, produce, read, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.records import varied
 from tests.support.topics import wait_transactions_ended
 
 pytestmark = pytest.mark.long
-
-_HOME = Path(pyspark.__file__).parent
-_PORT = re.compile(r"Spark Connect server started at: [^\s,]*?:(\d+)")
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-_NEEDED = ("numpy", "numpy.libs", "pandas", "pyarrow", "dateutil", "pytz", "six.py", "tzdata")
-"""What Spark asks of a server's Python for functions over Arrow."""
-
-
-@contextmanager
-def connect_server(folder: Path, python: Path, packages: Path) -> Iterator[tuple[ManagedProcess, str]]:
-    """A server with two cores, and its address. `python`: what runs tasks, with `packages` beside PySpark."""
-    log = folder / "server.log"
-    settings = {
-        "spark.master": "local[2,4]",
-        "spark.driver.host": "localhost",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _SHORT_LIVED,
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",
-        "spark.io.encryption.enabled": "true",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "INFO",
-    }
-    process = ManagedProcess(
-        "Spark Connect server",
-        [
-            str(_HOME / "bin" / "spark-submit"),
-            *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
-            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-            "spark-internal",
-        ],
-        log,
-        environment={
-            **spark_environment(),
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(packages),
-            "SPARK_HOME": str(_HOME),
-            "PYSPARK_PYTHON": str(python),
-        },
-        directory=folder,
-    )
-    try:
-        process.start()
-        process.wait_until(lambda: _PORT.search(log.read_text()) is not None, 120, "the server listens")
-        match = _PORT.search(log.read_text())
-        assert match is not None
-        yield process, f"sc://localhost:{match[1]}"
-    finally:
-        process.stop()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
-    """Its Python has nothing of ours, nor what we need."""
-    bare = tmp_path / "packages"
-    bare.mkdir()
-    for name in _NEEDED:
-        (bare / name).symlink_to(_HOME.parent / name)
-    python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-    with connect_server(tmp_path, python, bare) as (process, address):
-        yield process, address
+__all__ = ["server"]
 
 
 def test_a_connect_server_copies_loses_a_worker_and_comes_back(

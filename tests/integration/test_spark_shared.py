@@ -12,11 +12,11 @@ import pytest
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
-from tests.integration.test_copying import varied
-from tests.integration.test_driver import copied, until
+from tests.integration.drivers import copied, until
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.records import varied
 
 pytestmark = pytest.mark.long
 

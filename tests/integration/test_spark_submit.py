@@ -5,47 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from bridge import submit
 from bridge.local import Cluster, eventually
-from bridge.local.processes import ManagedProcess
 from bridge.local.spark_classes import spark_environment
-from tests.integration.test_copying import varied
-from tests.integration.test_driver import python_workers
-from tests.integration.test_replicate import config
+from tests.integration.drivers import SUBMIT, config, python_workers, submitted
 from tests.support import create_topic, produce, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
+from tests.support.records import varied
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
-
-_SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-
-
-_LOCAL = ("--master", "local[2,4]")
-
-
-def submitted(
-    folder: Path, props: Mapping[str, str], *arguments: str, options: Sequence[str] = _LOCAL
-) -> ManagedProcess:
-    """`arguments`: of the copy; `options`: of spark-submit."""
-    file = folder / "mirror.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in props.items()))
-    java = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    settings = ("--conf", java, "--conf", "spark.driver.host=localhost")
-    return ManagedProcess(
-        "spark-submit",
-        [_SUBMIT, *options, *settings, submit.__file__, "--config", str(file), *arguments],
-        folder / "submit.log",
-        environment={**os.environ, **spark_environment(), "PYSPARK_PYTHON": sys.executable},
-    )
 
 
 def test_a_submitted_copy_loses_a_worker_and_its_driver_and_ends_with_spark(
@@ -87,7 +61,7 @@ def test_spark_refuses_cluster_mode_on_a_standalone_master() -> None:
     """As docs/spark.md says: should that end, it is one way more to run a copy."""
     done = subprocess.run(
         [
-            _SUBMIT,
+            SUBMIT,
             "--master",
             "spark://localhost:1",
             "--deploy-mode",

@@ -18,7 +18,6 @@ from bridge.pipeline.layouts import dropping
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
-from tests.integration.test_pipeline_gaps import ledger, values
 from tests.support import (
     Record,
     create_topic,
@@ -30,7 +29,8 @@ from tests.support import (
     set_topic_config,
 )
 from tests.support.forms import mostly_long
-from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
+from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of, ledger
+from tests.support.records import values
 from tests.support.waits import WAIT
 
 FAR = 2**62

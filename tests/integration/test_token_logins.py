@@ -19,7 +19,7 @@ from bridge.kafka.config.settings import ClientSettings
 from bridge.kafka.network.client import NetworkClient
 from bridge.local.broker import Broker
 from bridge.local.security import Security
-from tests.integration.test_client_security import brokers_seen, settings
+from tests.integration.client_logins import brokers_seen, settings
 from tests.support import unique
 from tests.support.brokers import secured_broker
 from tests.support.jwts import Signer

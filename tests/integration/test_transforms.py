@@ -22,7 +22,6 @@ from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.translating.runs import FollowedRuns
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns
-from tests.integration.test_copying import varied
 from tests.support import (
     Record,
     bounds,
@@ -40,6 +39,7 @@ from tests.support import (
 from tests.support.failover import AnyClient
 from tests.support.forms import mostly_long
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
+from tests.support.records import varied
 from tests.support.waits import WAIT
 
 NOW = int(time.time() * 1000)

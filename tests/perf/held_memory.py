@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.perf.processes import resident_mb
+
 _MB = 1 << 20
 _LEFT = 300
 """MB that stay free: more than the kernel keeps for itself."""
@@ -75,3 +77,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def resident(pids: dict[str, int]) -> dict[str, float]:
+    """MB by process, and their sum. RSS counts what processes share once for each of them."""
+    sizes = {name: round(resident_mb(pid), 1) for name, pid in pids.items()}
+    return {"sum": round(sum(sizes.values()), 1), **sizes}

@@ -12,7 +12,7 @@ from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
 from bridge.mm2.records import Checkpoint, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.perf.group_rounds import our_checkpoints, service_pids
-from tests.perf.test_memory import resident
+from tests.perf.held_memory import resident
 from tests.support import (
     admin,
     commit,

@@ -20,18 +20,12 @@ from tests.perf.group_rounds import (
     service_pids,
     spread,
 )
-from tests.perf.processes import resident_mb
+from tests.perf.held_memory import resident
 from tests.perf.results import write
 
 PARTITIONS, RECORDS, GROUPS = 10, 30_000, 10_000
 QUIET_ROUNDS, MOVED_ROUNDS = 5, 4
 MOST_MB = 300.0
-
-
-def resident(pids: dict[str, int]) -> dict[str, float]:
-    """MB by process, and their sum. RSS counts what processes share once for each of them."""
-    sizes = {name: round(resident_mb(pid), 1) for name, pid in pids.items()}
-    return {"sum": round(sum(sizes.values()), 1), **sizes}
 
 
 @pytest.mark.timeout(1800)

@@ -12,11 +12,10 @@ import pytest
 
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
-from tests.integration.test_copying import varied
-from tests.integration.test_driver import copied, driven, until
-from tests.integration.test_spark_connect import server
+from tests.integration.drivers import copied, driven, server, until
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
+from tests.support.records import varied
 
 __all__ = ["server"]
 

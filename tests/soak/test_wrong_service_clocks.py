@@ -12,9 +12,9 @@ import pytest
 
 from bridge.local import ConnectFailed, ConnectWorker, LocalStack
 from tests.e2e.control import aliased, our_control
+from tests.e2e.copying import fill, wait_copied
 from tests.e2e.flow import LONG_LEASE_MS, Flow, exactly
 from tests.e2e.mirrored_flow import PARTITIONS
-from tests.e2e.test_source import fill, wait_copied
 from tests.support import commit, create_topic, read, unique
 from tests.support.planted import processes
 from tests.support.waits import WAIT

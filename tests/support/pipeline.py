@@ -29,6 +29,7 @@ from bridge.model.copying import (
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.driver.supervisor import Supervisor
 from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices.gaps import read_ledger
 from bridge.pipeline.slices.running import copy_slice
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import PartitionRuns
@@ -374,7 +375,18 @@ class InProcess:
 
 
 def gaps_of(status: PipelineStatus) -> list[tuple[str, int, int]]:
-    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in status.gaps]
+    return _ranges(status.gaps)
+
+
+def ledger(flow: CopyFlow) -> list[tuple[str, int, int]]:
+    """Returns the gaps that the ledger of this flow has."""
+    newest = {each.key: each.value for each in flow.state(flow.spec.gaps_topic)}
+    entries = [read_ledger(key, value) for key, value in newest.items()]
+    return _ranges([gap for gap in entries if gap is not None])
+
+
+def _ranges(gaps: Sequence[Gap]) -> list[tuple[str, int, int]]:
+    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in gaps]
 
 
 __all__ = [
@@ -387,6 +399,7 @@ __all__ = [
     "admin",
     "fetch_by_name",
     "gaps_of",
+    "ledger",
     "topic_id",
 ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -48,6 +49,24 @@ def numbered(count: int, *, start: int = 0, timestamp: int | None = None, partit
     ]
 
 
+def varied(count: int, start: int = 0) -> list[Record]:
+    """Records that have between them everything that a record can carry; others from each `start`."""
+    dice = random.Random(start)
+    return [
+        Record(
+            None if number % 7 == 0 else dice.randbytes(dice.randint(0, 300)),
+            key=None if number % 5 == 0 else b"key-%d" % number,
+            timestamp=1_600_000_000_000 + dice.randint(-100_000, 100_000),
+            headers=(("a", b"1"), ("a", None), ("", b"")) if number % 3 == 0 else (),
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def values(records: Sequence[Record]) -> list[bytes | None]:
+    return [each.value for each in records]
+
+
 def produce(
     bootstrap: str, topic: str, records: Iterable[Record], *, compression: str = "none", **settings: object
 ) -> list[int]:
@@ -73,6 +92,20 @@ def produce_transaction(
         for partition, offset in dict(sorted(sent)).items():
             _wait_end(consumer, TopicPartition(topic, partition), offset + 2)
     return [offset for _, offset in sent]
+
+
+@contextmanager
+def open_transaction(
+    bootstrap: str, topic: str, records: Sequence[Record], *, by: str | None = None
+) -> Iterator[Producer]:
+    """Records that are in the log, and neither committed nor aborted. `by`: the transactional id."""
+    with producer(bootstrap, transactional_id=by or unique("tx")) as sink:
+        sink.init_transactions(FLUSH_SECONDS)
+        sink.begin_transaction()
+        for each in records:
+            sink.produce(topic, value=each.value, key=each.key, partition=each.partition)
+        sink.flush(FLUSH_SECONDS)
+        yield sink
 
 
 def _wait_end(consumer: Consumer, place: TopicPartition, least: int) -> None:
