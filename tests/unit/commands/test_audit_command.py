@@ -29,7 +29,6 @@ from bridge.pipeline.driver import submitting
 from bridge.spark.auditing import frames, running, session
 from bridge.spark.auditing.options import AuditOptions
 from bridge.spark.rejected import SourceRejected
-from tests.unit.pipeline.driver.test_connect_jobs import unused_port
 
 CONFIG = {
     "source.cluster.alias": "A",
@@ -271,7 +270,7 @@ def test_a_session_of_spark_connect_is_refused() -> None:
 def test_a_spark_that_does_not_start_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: int
 ) -> None:
-    master = f"spark://127.0.0.1:{unused_port()}"
+    master = "spark://127.0.0.1:1"
     none = run(tmp_path, command=command, spark_master=master, spark_authenticate="false")
     line = f"mirror-bridge: spark.master: no Spark master answers at {master}: Connection refused\n"
     assert (none.exit_code, none.stderr) == (status, line)

@@ -22,7 +22,7 @@ from bridge.protocol.messages import (
     RolledBack,
     ValidationError,
 )
-from tests.unit.commands.test_progress_command import serve
+from tests.unit.mock_http import serve
 
 AT_MS = 1_795_000_000_000
 

@@ -18,9 +18,15 @@ from bridge.model.values import TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
-from tests.unit.connectors.source.test_source_instance import PROPS
+from tests.unit.connectors.configs import SOURCE
 
-OURS = {**PROPS, "connector.class": "BridgeMirrorSourceConnector", "bridge.url": "http://127.0.0.1:8900"}
+OURS = {
+    **SOURCE,
+    "connector.class": "BridgeMirrorSourceConnector",
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+    "bridge.url": "http://127.0.0.1:8900",
+}
 
 
 def runs(topic: str, position: int, *, handed_back: bool = False) -> dict[TopicPartition, PartitionRuns]:

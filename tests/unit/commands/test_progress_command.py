@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.protocol.messages import CopyProgress, CopyTotals, ErrorBody, PartitionProgress
+from tests.unit.mock_http import serve
 
 TOTALS = CopyTotals(source="A", target="B", state="copying", partitions=3, lag=7)
 PARTITIONS = [
@@ -23,7 +24,6 @@ PARTITIONS = [
         topic="o\x1b[2J", partition=0, target_topic="A.o", position=5, replication_latency_ms=40
     ),
 ]
-Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def run(*arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
@@ -61,15 +61,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
 
     serve(monkeypatch, answer)
     return seen
-
-
-def serve(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    client = httpx.Client
-
-    def made(**options: object) -> httpx.Client:
-        return client(transport=httpx.MockTransport(answer), **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(httpx, "Client", made)
 
 
 def test_for_people(asked: list[httpx.Request]) -> None:

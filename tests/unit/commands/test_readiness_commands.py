@@ -20,7 +20,7 @@ from bridge.protocol.messages import (
     ReadinessReason,
     ReadinessReport,
 )
-from tests.unit.commands.test_progress_command import serve
+from tests.unit.mock_http import serve
 from tests.unit.service.service_fakes import report
 
 AT_MS = 1_795_000_000_000

@@ -20,6 +20,7 @@ from connectors.base import (
 )
 
 ALONE = Assignment(1, frozenset({0}))
+NOBODY = Assignment(1, frozenset())
 
 Made = TypeVar("Made", bound=Instance)
 

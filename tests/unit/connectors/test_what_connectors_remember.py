@@ -13,7 +13,7 @@ from connectors.source.discovery import DiscoveredTopics
 from connectors.source.take_over import TakeOver
 from tests.unit.connectors.checkpoint.checkpoint_harness import put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log
-from tests.unit.connectors.group_translation.test_round import options, rounds, run
+from tests.unit.connectors.group_translation.group_rounds import options, rounds, run
 
 A_ROUND = 100
 ROUNDS = int(os.environ.get("MIRROR_BRIDGE_TOPICS", "2000")) // A_ROUND

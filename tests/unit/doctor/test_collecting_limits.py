@@ -16,7 +16,7 @@ from bridge.kafka.admin.cluster_description import DescribedTopic
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side, TopicInfo, TopicPartition
 from connectors.registry import KINDS
-from tests.unit.connectors.config.test_key_effects import GOOD
+from tests.unit.connectors.configs import CONFIGS
 
 MANY = 2_500
 ALL = frozenset({"READ"})
@@ -78,7 +78,7 @@ def facts(monkeypatch: pytest.MonkeyPatch) -> tuple[Facts, Cluster]:
     monkeypatch.setattr(collecting, "Inspection", Inspection)
     monkeypatch.setattr(collecting, "reach_side", reach)
     kind = KINDS["group_offset"]
-    config = {**GOOD["group_offset"], "topics": "t-.*", "groups": "g-.*"}
+    config = {**CONFIGS["group_offset"], "topics": "t-.*", "groups": "g-.*"}
     return asyncio.run(collect(kind, "c", config, StaticClientCheck())), cluster
 
 

@@ -42,8 +42,8 @@ from bridge.service.http.app import create_app
 from bridge.service.service import Service
 from connectors.base import COPYING_KINDS, Kind
 from connectors.registry import KINDS
-from tests.unit.commands.test_progress_command import serve
-from tests.unit.connectors.config.test_key_effects import GOOD
+from tests.unit.connectors.configs import CONFIGS
+from tests.unit.mock_http import serve
 from tests.unit.service.service_fakes import fake_service
 
 A, B = Side.SOURCE, Side.TARGET
@@ -134,10 +134,10 @@ def test_reachability() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_was_not_looked_at_is_said_to_be_well(kind: str) -> None:
     """Of a configuration with errors, and of clusters that are away."""
-    config = {**GOOD[kind], "groupz": "x", "topicz": "x", "emit.heartbeat.enabled": "x"}
+    config = {**CONFIGS[kind], "groupz": "x", "topicz": "x", "emit.heartbeat.enabled": "x"}
     wrong = asyncio.run(collect(KINDS[kind], "c", config, StaticClientCheck()))
     away = {f"{side}.cluster.bootstrap.servers": "127.0.0.1:1" for side in Side}
-    gone = asyncio.run(collect(KINDS[kind], "c", {**GOOD[kind], **away}, StaticClientCheck()))
+    gone = asyncio.run(collect(KINDS[kind], "c", {**CONFIGS[kind], **away}, StaticClientCheck()))
     for facts in (wrong, gone):
         examined = examine(facts)
         well = {each.check for each in examined if each.severity is Severity.OK}
@@ -376,7 +376,7 @@ def test_java_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_names_the_needs_of_its_kind(kind: str) -> None:
-    plan = Plan.of(KINDS[kind], GOOD[kind])
+    plan = Plan.of(KINDS[kind], CONFIGS[kind])
     pairs = plan.pairs(["orders", "__consumer_offsets"])
     needs = {(need.side, need.operation, need.resource) for need in plan.needs(pairs, ["g"], frozenset())}
     assert ((B, "WRITE", "topic") in needs) is (kind != "heartbeat")
@@ -392,7 +392,7 @@ def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
     def needs(kind: str, **settings: str) -> set[tuple[Side, str, str, str]]:
         synced = {"sync.group.offsets.enabled": "true"} if kind == "checkpoint" else {}
         changed = {key.replace("_", "."): value for key, value in settings.items()}
-        plan = Plan.of(KINDS[kind], {**GOOD[kind], "name": "m", **synced, **changed})
+        plan = Plan.of(KINDS[kind], {**CONFIGS[kind], "name": "m", **synced, **changed})
         all_there = [name for some in plan.asked_by_name.values() for name in some]
         needed = plan.needs([Pair("orders", "A.orders")], ["g"], frozenset(all_there))
         return {(need.side, need.operation, need.resource, need.name) for need in needed}
@@ -405,7 +405,7 @@ def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
             for key, value in right.only:
                 assert needs(kind, **{key.replace(".", "_"): value}) - needs(kind), (right, key)
     ids = {name for *_, name in needs("source", bridge_take_over_from="old")}
-    alias = GOOD["source"]["source.cluster.alias"]
+    alias = CONFIGS["source"]["source.cluster.alias"]
     assert {f"mirror-bridge-{alias}-{name}-{who}" for name in ("m", "old") for who in ("driver", 0)} <= ids
 
 
@@ -414,14 +414,16 @@ def test_on_the_way_home_the_topic_that_a_copy_is_of_is_its_counterpart() -> Non
     there = ["A.orders", "B.orders", "heartbeats", "mine", "mm2-layout.A.internal"]
     chosen = {"topics": r"A\.orders,mine,mm2-layout.*", "topics.exclude": "x"}
     for kind in ("group_offset", "checkpoint"):
-        config = {**GOOD[kind], **aliases, **chosen}
+        config = {**CONFIGS[kind], **aliases, **chosen}
         assert Plan.of(KINDS[kind], config).pairs(there) == [Pair("mine", "B.mine")]
         home = Plan.of(KINDS[kind], {**config, "reverse.checkpointing.enabled": "true"})
         assert home.pairs(there) == [Pair("A.orders", "orders"), Pair("mine", "B.mine")]
 
 
 def test_names_that_are_no_patterns_are_asked_for() -> None:
-    plan = Plan.of(KINDS["checkpoint"], {**GOOD["checkpoint"], "topics": "orders,a.b,x.*", "groups": "g,h+"})
+    plan = Plan.of(
+        KINDS["checkpoint"], {**CONFIGS["checkpoint"], "topics": "orders,a.b,x.*", "groups": "g,h+"}
+    )
     assert (plan.named("topics"), plan.named("groups", "group")) == (["orders", "a.b"], ["g"])
     assert plan.asked_by_name[A][-2:] == ["orders", "a.b"]
     assert plan.asked_by_name[B] == [plan.policy.offset_runs_topic(plan.aliases[0])]
@@ -436,7 +438,7 @@ def test_the_documentation_has_the_table_of_rights(page: str) -> None:
 
 def test_a_plan_leaves_out_what_is_switched_off() -> None:
     def keys(kind: str, **off: str) -> set[str]:
-        given = {**GOOD[kind], **{key.replace("_", "."): value for key, value in off.items()}}
+        given = {**CONFIGS[kind], **{key.replace("_", "."): value for key, value in off.items()}}
         return {each.key for each in Plan.of(KINDS[kind], given).replications()}
 
     assert keys("heartbeat") - keys("heartbeat", emit_heartbeats_enabled="false") == {
@@ -445,23 +447,25 @@ def test_a_plan_leaves_out_what_is_switched_off() -> None:
     assert keys("checkpoint") - keys("checkpoint", emit_checkpoints_enabled="false") == {
         "checkpoints.topic.replication.factor"
     }
-    dry = Plan.of(KINDS["group_offset"], {**GOOD["group_offset"], "dry.run": "true"})
+    dry = Plan.of(KINDS["group_offset"], {**CONFIGS["group_offset"], "dry.run": "true"})
     assert not any(
         need.operation == "READ" and need.resource == "group" for need in dry.needs([], ["g"], frozenset())
     )
-    home = Plan.of(KINDS["group_offset"], {**GOOD["group_offset"], "reverse.checkpointing.enabled": "true"})
+    home = Plan.of(
+        KINDS["group_offset"], {**CONFIGS["group_offset"], "reverse.checkpointing.enabled": "true"}
+    )
     there = frozenset({"mm2-group-readiness.B.internal"})
     assert (A, "READ", *there) in {
         (each.side, each.operation, each.name) for each in home.needs([], [], there)
     }
-    off = {**GOOD["group_offset"], "emit.group-readiness.enabled": "false"}
+    off = {**CONFIGS["group_offset"], "emit.group-readiness.enabled": "false"}
     silent = Plan.of(KINDS["group_offset"], off)
     readiness = silent.policy.readiness_topic(silent.aliases[0])
     assert readiness in silent.asked_by_name[B], "it may tell of groups that were moved before"
     for present in (frozenset[str](), frozenset({readiness})):
         operations = {each.operation for each in silent.needs([], [], present) if each.name == readiness}
         assert operations == ({"READ"} if present else set())
-    beats = {**GOOD["source"], "topics": "orders", "topics.exclude": "x"}
+    beats = {**CONFIGS["source"], "topics": "orders", "topics.exclude": "x"}
     assert [each.source for each in Plan.of(KINDS["source"], beats).pairs(["heartbeats", "orders"])] == [
         "heartbeats",
         "orders",
@@ -525,7 +529,7 @@ def service_with(doctor: Examined | None) -> Service:
         ("beats", "heartbeat", {**flow, "replication.policy.separator": "-"}),
         ("elsewhere", "source", {"source.cluster.alias": "C"}),
     ):
-        service.table.start_connector(name, SESSION, kind, {**GOOD[kind], **more})
+        service.table.start_connector(name, SESSION, kind, {**CONFIGS[kind], **more})
     return service
 
 

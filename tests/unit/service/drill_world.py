@@ -31,7 +31,7 @@ from connectors.base import (
 )
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.connectors.fake_clusters import FakeClusters
-from tests.unit.connectors.group_translation.test_round import options
+from tests.unit.connectors.group_translation.group_rounds import options
 from tests.unit.service.drill_clusters import COPY, PARTITIONS, TOPIC, Mirrored
 from tests.unit.service.service_fakes import session
 from tests.unit.virtual_time import EPOCH, VirtualLoop

@@ -17,7 +17,7 @@ import pytest
 
 from bridge.local import NO_AUTHORITIES, BridgeService
 from tests.support.planted import processes
-from tests.unit.connectors.source.test_source_options import GOOD
+from tests.unit.connectors.configs import SOURCE
 from tests.unit.service.service_fakes import session
 
 HANGS = "while True: pass\n"
@@ -57,7 +57,7 @@ def running(folder: Path) -> Iterator[BridgeService]:
 
 
 def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[str]]:
-    body = {"config": {**GOOD, "bridge.validate.reachability": "off", **props}}
+    body = {"config": {**SOURCE, "bridge.validate.reachability": "off", **props}}
     answer = httpx.put(
         f"{service.url}/v1/plugins/source/validate", json=body, timeout=60, verify=NO_AUTHORITIES
     )
@@ -67,7 +67,7 @@ def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[s
 
 
 def started(service: BridgeService, props: dict[str, str]) -> Any:
-    body = {"session": session(1), "kind": "source", "task_count": 1, "config": {**GOOD, **props}}
+    body = {"session": session(1), "kind": "source", "task_count": 1, "config": {**SOURCE, **props}}
     return httpx.put(f"{service.url}/v1/connectors/c/tasks/0", json=body, timeout=60, verify=NO_AUTHORITIES)
 
 

@@ -14,21 +14,13 @@ import pytest
 
 from bridge.protocol.messages import PollResponse
 from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpack_records
-from bridge.service.ipc.frames import Frame, read_frame
+from bridge.service.ipc.frames import Frame
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from connectors.base import EmittedRecord, Summary
-from tests.unit.service.http.test_routes import TASK, ServiceHarness, error, run
+from tests.unit.service.ipc.pipes import Pipe
 from tests.unit.service.service_fakes import emitted, report, session
+from tests.unit.service.service_harness import PATH, ServiceHarness, error, run, started
 from tests.unit.service.service_process import Running, service
-
-PATH = "/v1/connectors/c/tasks/0"
-
-
-async def started(at: ServiceHarness, index: int = 0, **changes: object) -> int:
-    """The generation of the connector."""
-    answer = await at.put(f"/v1/connectors/c/tasks/{index}", {**TASK, "task_count": 1, **changes})
-    assert answer.status_code == 200, answer.text
-    return at.service.table.connector("c").generation
 
 
 def publish(at: ServiceHarness, generation: int, *records: EmittedRecord) -> None:
@@ -262,28 +254,6 @@ def test_latencies_go_with_their_groups_report() -> None:
         assert at.service.snapshots.connector("c").latencies == {}
 
     run(test)
-
-
-class Pipe:
-    """Keeps the frames that are written to it."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-
-    async def frames(self) -> list[tuple[Frame, bytes]]:
-        reader = asyncio.StreamReader()
-        reader.feed_data(self.written)
-        reader.feed_eof()
-        collected = []
-        while (read := await read_frame(reader)) is not None:
-            collected.append(read)
-        return collected
 
 
 def test_the_rounds_send_the_newest_of_each_key_in_small_frames_before_the_summary() -> None:

@@ -19,8 +19,8 @@ from tests.unit.translation.history import History, Kind
 from tests.unit.translation.kinds import KINDS as ALL_KINDS
 from tests.unit.translation.kinds import count
 from tests.unit.translation.logs import Partition
-from tests.unit.translation.records.test_bracketing import caps_of
-from tests.unit.translation.test_evidence import Synced
+from tests.unit.translation.promises import caps_of
+from tests.unit.translation.synced import Synced
 
 HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 KINDS = {

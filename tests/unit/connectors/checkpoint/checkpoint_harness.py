@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.mm2.records import Checkpoint, OffsetSync
-from bridge.model.values import TopicPartition
+from bridge.model.values import Committed, TopicPartition
 from connectors.base import Assignment, CheckedOnOpen, EmittedRecord
 from connectors.checkpoint.options import CheckpointOptions
 from connectors.checkpoint.task import CheckpointInstance
-from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Row
+from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log, Row, mirrored
 from tests.unit.connectors.run_instance import ALONE, Published, Watching, play
 
 TOPIC, SYNCS = "A.checkpoints.internal", "mm2-offset-syncs.B.internal"
@@ -114,3 +114,11 @@ def put_checkpoint(target: FakeCluster, group: str, upstream: int, downstream: i
 def put_sync(cluster: FakeCluster, upstream: int, downstream: int, topic: str = "orders") -> None:
     sync = OffsetSync(TopicPartition(topic, 0), upstream, downstream)
     put(cluster, SYNCS, sync.key(), sync.value())
+
+
+def committed_at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeCluster]:
+    """Both clusters, with one group that has committed this offset of `orders`."""
+    source, target = mirrored()
+    source.topic(SYNCS, Log())
+    source.group(group, {("orders", 0): offset})
+    return source, target

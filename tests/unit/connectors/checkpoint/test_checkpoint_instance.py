@@ -17,6 +17,7 @@ from tests.unit.connectors.checkpoint.checkpoint_harness import (
     SYNCS,
     TOPIC,
     CheckpointHarness,
+    committed_at,
     put,
     put_checkpoint,
     put_sync,
@@ -36,26 +37,18 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
 
 
-def at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeCluster]:
-    """Both clusters, with one group that has committed this offset of `orders`."""
-    source, target = mirrored()
-    source.topic(SYNCS, Log())
-    source.group(group, {("orders", 0): offset})
-    return source, target
-
-
 # -- the topic -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("given", "factor"), [({}, 3), ({"checkpoints_topic_replication_factor": "-1"}, -1)])
 def test_the_topic_is_made_once_with_stocks_replication_factor(given: dict[str, str], factor: int) -> None:
-    harness = CheckpointHarness(*at(5), given)
+    harness = CheckpointHarness(*committed_at(5), given)
     harness.play_rounds()
     assert harness.target.created == [(TOPIC, factor), (READINESS, -1)]
 
 
 def test_trouble_with_making_the_topic_is_told_until_it_is_made() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     target.create_trouble[TOPIC] = KafkaFailure(
         KafkaFault.OTHER, f"Error while attempting to create/find topic '{TOPIC}'"
     )
@@ -73,7 +66,7 @@ def test_trouble_with_making_the_topic_is_told_until_it_is_made() -> None:
 
 
 def test_a_topic_that_is_made_anew_gets_its_checkpoints_again() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
@@ -86,7 +79,7 @@ def test_a_topic_that_is_made_anew_gets_its_checkpoints_again() -> None:
 
 
 def test_a_topic_that_was_deleted_is_made_and_filled_again() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
@@ -100,7 +93,7 @@ def test_a_topic_that_was_deleted_is_made_and_filled_again() -> None:
 
 
 def test_a_topic_that_can_not_be_read_is_a_remark_and_checkpoints_are_emitted_once() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     target.topic(TOPIC, Log())
     target.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed")
     harness = CheckpointHarness(source, target)
@@ -118,7 +111,7 @@ def test_a_topic_that_can_not_be_read_is_a_remark_and_checkpoints_are_emitted_on
 
 
 def test_a_checkpoint_is_emitted_once_as_stock_makes_it() -> None:
-    harness = CheckpointHarness(*at(Committed(12, "möchte", 3)))
+    harness = CheckpointHarness(*committed_at(Committed(12, "möchte", 3)))
     published = harness.play_rounds(5)
     (record,), (checkpoint,) = published.emitted, published.checkpoints
     assert record.source_partition == {"group": "g", "topic": "A.orders", "partition": 0}
@@ -136,7 +129,7 @@ def test_a_checkpoint_is_emitted_once_as_stock_makes_it() -> None:
 
 
 def test_checkpoints_follow_the_group_on_and_back() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
@@ -149,7 +142,7 @@ def test_checkpoints_follow_the_group_on_and_back() -> None:
 
 
 def test_what_is_on_its_way_is_not_emitted_again_and_the_group_is_not_ready() -> None:
-    harness = CheckpointHarness(*at(5))
+    harness = CheckpointHarness(*committed_at(5))
     harness.published.held_up = True
 
     async def script(_: CheckpointInstance) -> None:
@@ -165,7 +158,7 @@ def test_what_is_on_its_way_is_not_emitted_again_and_the_group_is_not_ready() ->
 
 
 def test_a_start_uses_the_checkpoints_that_are_there() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     put_checkpoint(target, "g", 5, 5 + JUNK)
     harness = CheckpointHarness(source, target)
     assert harness.play_rounds().emitted == []
@@ -173,7 +166,7 @@ def test_a_start_uses_the_checkpoints_that_are_there() -> None:
 
 
 def test_a_lower_checkpoint_of_somebody_else_is_answered_and_a_higher_one_is_left() -> None:
-    source, target = at(12)
+    source, target = committed_at(12)
     harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
@@ -191,13 +184,13 @@ def test_a_lower_checkpoint_of_somebody_else_is_answered_and_a_higher_one_is_lef
 
 
 def test_a_checkpoint_past_the_end_of_the_target_counts_for_nothing() -> None:
-    source, target = at(12)
+    source, target = committed_at(12)
     put_checkpoint(target, "g", 12, 5_000)
     assert CheckpointHarness(source, target).play_rounds().offsets == [(12, 12 + JUNK)]
 
 
 def test_no_checkpoint_for_what_has_no_answer() -> None:
-    source, target = at(500)
+    source, target = committed_at(500)
     harness = CheckpointHarness(source, target)
     published = harness.play_rounds()
     assert published.emitted == []
@@ -233,7 +226,7 @@ def test_tasks_emit_for_their_own_groups() -> None:
     ],
 )
 def test_what_an_answer_rests_on(evidence: str, expected: int, named: str, verdict: str) -> None:
-    source, target = at(12)
+    source, target = committed_at(12)
     put_sync(source, 10, 10 + JUNK)
     harness = CheckpointHarness(source, target, translation_evidence=evidence)
     published = harness.play_rounds()
@@ -244,7 +237,7 @@ def test_what_an_answer_rests_on(evidence: str, expected: int, named: str, verdi
 
 
 def test_a_sync_that_speaks_against_the_records_stops_checkpoint_and_commit() -> None:
-    source, target = at(12)
+    source, target = committed_at(12)
     put_sync(source, 12, 12 + JUNK - 3)
     harness = CheckpointHarness(source, target, sync_group_offsets_enabled="true")
     published = harness.play_rounds()
@@ -255,7 +248,7 @@ def test_a_sync_that_speaks_against_the_records_stops_checkpoint_and_commit() ->
 def test_syncs_alone_never_follow_an_answer_that_goes_down() -> None:
     """MirrorCheckpointTaskTest.testCheckpointRecordsMonotonicIfStoreRewinds, with group offsets: what stands there is
     the last checkpoint, not the lower answer."""
-    source, target = at(13)
+    source, target = committed_at(13)
     for upstream in (11, 12):
         put_sync(source, upstream, upstream - 7)
     harness = CheckpointHarness(
@@ -279,7 +272,7 @@ def test_syncs_alone_never_follow_an_answer_that_goes_down() -> None:
 
 def test_without_a_syncs_topic_records_answer_and_syncs_wait() -> None:
     for evidence, offsets, reason in (("both", [(12, 12 + JUNK)], None), ("syncs", [], "no_offset_syncs")):
-        source, target = at(12)
+        source, target = committed_at(12)
         del source.ids[SYNCS], source.logs[TopicPartition(SYNCS, 0)]
         harness = CheckpointHarness(source, target, translation_evidence=evidence)
         published = harness.play_rounds()
@@ -290,7 +283,7 @@ def test_without_a_syncs_topic_records_answer_and_syncs_wait() -> None:
 def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    source, target = at(12)
+    source, target = committed_at(12)
     put_sync(source, 10, 10 + JUNK)
     for key, value in ((b"", b""), (b"\x00\x01t", None), (b"\xff\xff", b"x" * 16)):
         put(source, SYNCS, key, value)
@@ -309,7 +302,7 @@ def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted(
 @pytest.mark.parametrize("evidence", ["syncs", "both"])
 def test_numbers_that_no_log_has_move_nothing(evidence: str) -> None:
     """A checkpoint or sync of a bug, or of whoever may write there."""
-    source, target = at(12)
+    source, target = committed_at(12)
     for upstream, downstream in ((10, -1), (11, 2**63 - 1), (-5, 3)):
         put_sync(source, upstream, downstream)
         put_checkpoint(target, "g", upstream, downstream)
@@ -326,7 +319,7 @@ def test_numbers_that_no_log_has_move_nothing(evidence: str) -> None:
 
 @pytest.mark.parametrize("evidence", ["syncs", "both"])
 def test_a_checkpoint_past_the_end_of_the_target_puts_no_group_there(evidence: str) -> None:
-    source, target = at(12)
+    source, target = committed_at(12)
     put_sync(source, 12, 12 + JUNK)
     put_checkpoint(target, "g", 13, 10**15)
     harness = CheckpointHarness(
@@ -354,7 +347,7 @@ def test_a_checkpoint_of_the_opposite_flow_past_the_end_of_the_source_holds_no_g
 
 
 def test_group_offsets_have_an_interval_of_their_own() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target, emit_interval=600.0, sync_group_offsets_enabled="true")
 
     async def script(_: CheckpointInstance) -> None:
@@ -369,7 +362,7 @@ def test_group_offsets_have_an_interval_of_their_own() -> None:
 
 
 def test_checkpoints_have_an_interval_of_their_own() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target, sync_interval=600.0, sync_group_offsets_enabled="true")
 
     async def script(_: CheckpointInstance) -> None:
@@ -385,7 +378,7 @@ def test_checkpoints_have_an_interval_of_their_own() -> None:
 
 
 def test_an_active_group_and_one_that_is_ahead_get_checkpoints_but_no_commit() -> None:
-    source, target = at(5, "busy")
+    source, target = committed_at(5, "busy")
     source.group("ahead", {("orders", 0): 5})
     target.group("busy", {("A.orders", 0): 1}, GroupState.STABLE)
     target.group("ahead", {("A.orders", 0): 20})
@@ -399,7 +392,7 @@ def test_an_active_group_and_one_that_is_ahead_get_checkpoints_but_no_commit() -
 
 def test_a_dry_run_emits_makes_and_commits_nothing() -> None:
     for syncing in ("true", "false"):
-        source, target = at(5)
+        source, target = committed_at(5)
         harness = CheckpointHarness(source, target, dry_run="true", sync_group_offsets_enabled=syncing)
         published = harness.play_rounds()
         assert (published.emitted, target.altered, target.created) == ([], [], [])
@@ -504,7 +497,7 @@ def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_cluster_that_goes_away_and_comes_back(side: str) -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target)
     cluster = source if side == "source" else target
 
@@ -527,7 +520,7 @@ def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None
     """Although all that was due is overdue."""
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.05)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.05)
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target, emit_interval=0.2, sync_interval=0.01)
     source.away = UNREACHABLE
 
@@ -540,7 +533,7 @@ def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_was_due_in_a_round_that_failed_is_due_in_the_next() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(source, target, emit_interval=600.0)
     source.away = UNREACHABLE
 

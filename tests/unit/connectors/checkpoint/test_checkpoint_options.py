@@ -12,22 +12,13 @@ import pytest
 import connectors.checkpoint
 from bridge.errors import ConfigRejected
 from bridge.kafka.config.properties import ADMIN, CONSUMER, PRODUCER, ClientProps, KeyPrefixes
-from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from connectors.checkpoint.options import CheckpointOptions, Evidences, validate
 from connectors.group_translation.options import Rewind
 from connectors.registry import KINDS
+from tests.unit.connectors.configs import CHECKPOINT, CLIENTS
 
 CONNECTOR_JSON = Path(connectors.checkpoint.__file__).with_name("connector.json")
-GOOD = {
-    "name": "checkpoints",
-    "connector.class": "BridgeMirrorCheckpointConnector",
-    "source.cluster.alias": "source1",
-    "target.cluster.alias": "target2",
-    "source.cluster.bootstrap.servers": "a:9092",
-    "target.cluster.bootstrap.servers": "b:9092",
-}
-CLIENTS = StaticClientCheck()
 CHECKPOINTS = (
     "emit.checkpoints.enabled",
     "MirrorCheckpointConnector can't run with emit.checkpoints.enabled set to false",
@@ -36,11 +27,11 @@ SYNCS = ("emit.offset-syncs.enabled", "MirrorCheckpointConnector can't run witho
 
 
 def options(changes: Mapping[str, str] | None = None) -> CheckpointOptions:
-    return CheckpointOptions.from_props(GOOD | dict(changes or {}), CLIENTS)
+    return CheckpointOptions.from_props(CHECKPOINT | dict(changes or {}), CLIENTS)
 
 
 def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    return [(error.key, error.message) for error in validate(GOOD | dict(changes), CLIENTS).errors]
+    return [(error.key, error.message) for error in validate(CHECKPOINT | dict(changes), CLIENTS).errors]
 
 
 def test_the_json_that_an_operator_puts_is_accepted() -> None:
@@ -53,7 +44,7 @@ def test_the_json_that_an_operator_puts_is_accepted() -> None:
 def test_the_kind_is_registered() -> None:
     kind = KINDS["checkpoint"]
     assert kind.connector_class == "dev.mirrorbridge.BridgeMirrorCheckpointConnector"
-    assert kind.validate(GOOD, CLIENTS).errors == ()
+    assert kind.validate(CHECKPOINT, CLIENTS).errors == ()
     assert kind.definition.forbidden
 
 
@@ -136,7 +127,10 @@ def test_consumer_configs_for_offset_syncs_topic(location: str, interval: str) -
         "offset-syncs.topic.location": location,
     }
     side = Side.TARGET if options(changes).offset_syncs_on_target else Side.SOURCE
-    assert ClientProps(KeyPrefixes.of(side), CONSUMER, GOOD | changes).get("max.poll.interval.ms") == interval
+    assert (
+        ClientProps(KeyPrefixes.of(side), CONSUMER, CHECKPOINT | changes).get("max.poll.interval.ms")
+        == interval
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,7 +235,7 @@ def test_without_offset_syncs_where_none_are_used_is_right() -> None:
     ],
 )
 def test_client_properties(side: Side, role: str, given: dict[str, str], expected: dict[str, str]) -> None:
-    props = ClientProps(KeyPrefixes.of(side), role, GOOD | given)
+    props = ClientProps(KeyPrefixes.of(side), role, CHECKPOINT | given)
     assert errors(given) == []
     assert {name: props.get(name) for name in expected} == expected
     assert props.get("bootstrap.servers") == ("a:9092" if side is Side.SOURCE else "b:9092")
@@ -325,7 +319,9 @@ def test_a_reference_that_only_a_java_provider_could_resolve_is_an_error() -> No
 
 def test_unprefixed_secrets_are_hidden() -> None:
     secret = "very-geheim"
-    answer = validate(GOOD | {"sasl.jaas.config": secret, "ssl.key.password": secret}, CLIENTS).response("x")
+    answer = validate(
+        CHECKPOINT | {"sasl.jaas.config": secret, "ssl.key.password": secret}, CLIENTS
+    ).response("x")
     assert answer.error_count == 0
     assert secret not in answer.model_dump_json()
 

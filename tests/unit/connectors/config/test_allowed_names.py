@@ -22,18 +22,16 @@ from connectors.config.allowed_names import allowed, code, refused
 from connectors.config.spark_keys import HARMLESS
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions
-from tests.unit.connectors.source.test_source_options import GOOD
+from tests.unit.connectors.configs import SOURCE
 
-SOURCE = KINDS["source"]
+KIND = KINDS["source"]
 OPEN = Policy(("*",), ("*",), ("*",))
 
 
-def errors(
-    props: Mapping[str, str], policy: Policy | None = None, kind: Kind = SOURCE
-) -> dict[str, list[str]]:
+def errors(props: Mapping[str, str], policy: Policy | None = None, kind: Kind = KIND) -> dict[str, list[str]]:
     checks = allowed(StaticClientCheck(), policy or Policy())
     collected: dict[str, list[str]] = {}
-    for error in kind.validate({**GOOD, **props}, checks).errors:
+    for error in kind.validate({**SOURCE, **props}, checks).errors:
         collected.setdefault(error.key, []).append(error.message)
     return collected
 
@@ -225,7 +223,7 @@ def test_a_module_that_is_not_allowed_is_not_loaded(written: Path, props: dict[s
     assert "what MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES names, which is empty now" in message
     assert not written.exists()
     with pytest.raises(ConfigRejected):
-        SourceOptions.from_props(GOOD | props, allowed(StaticClientCheck(), Policy()))
+        SourceOptions.from_props(SOURCE | props, allowed(StaticClientCheck(), Policy()))
     assert not written.exists()
 
 
@@ -284,8 +282,8 @@ def test_a_token_in_a_file_needs_a_folder_and_no_host(tmp_path: Path) -> None:
     assert "below the folders of MIRROR_BRIDGE_ALLOWED_FOLDERS, which is empty now" in message
     assert not errors(given, Policy(token_endpoints=hosts, folders=(str(tmp_path),)))
     policy = Policy(token_endpoints=hosts, folders=("/etc/tokens",))
-    collected = SOURCE.validate(
-        {**GOOD, **given}, allowed(StaticClientCheck(Files(policy.folders)), policy)
+    collected = KIND.validate(
+        {**SOURCE, **given}, allowed(StaticClientCheck(Files(policy.folders)), policy)
     ).errors
     assert "below no folder that this service allows" in str(collected)
 
@@ -364,7 +362,7 @@ def test_code_of_others() -> None:
 @pytest.mark.parametrize("key", ["source.cluster.bootstrap.servers", "source.consumer.bootstrap.servers"])
 def test_servers_that_the_service_may_connect_to(key: str) -> None:
     ours = Policy(
-        bootstrap=("*.prod.example.org:9092", "10.0.0.?:*", GOOD["target.cluster.bootstrap.servers"])
+        bootstrap=("*.prod.example.org:9092", "10.0.0.?:*", SOURCE["target.cluster.bootstrap.servers"])
     )
     base = {"source.cluster.bootstrap.servers": "a.prod.example.org:9092"}
     for fine in ("A.prod.example.org:9092", "a.prod.example.org:9092, 10.0.0.1:19", "SSL://10.0.0.2:1"):
@@ -426,7 +424,7 @@ def test_all_refusals_come_at_once_and_beside_other_errors() -> None:
             "replication.factor": "many",
             "source.cluster.security.protocol": "NOTLS",
         },
-        Policy(bootstrap=(GOOD["target.cluster.bootstrap.servers"],)),
+        Policy(bootstrap=(SOURCE["target.cluster.bootstrap.servers"],)),
     )
     assert {key: len(messages) for key, messages in rejected.items()} == dict.fromkeys(
         (
@@ -442,7 +440,7 @@ def test_what_is_refused_is_not_said_to_be_ignored(kind: str) -> None:
     """Connect shows keys that do nothing as not visible, and an error of one would not be seen."""
     checks = allowed(StaticClientCheck(), Policy())
     props = {"spark.plugins": "org.example.Evil", "spark.app.name": "mine"}
-    found = KINDS[kind].validate({**GOOD, **props}, checks)
+    found = KINDS[kind].validate({**SOURCE, **props}, checks)
     assert "spark.plugins" in {error.key for error in found.errors}
     assert "spark.plugins" not in {each.key for each in found.ignored}
     assert "spark.app.name" in {each.key for each in found.ignored}

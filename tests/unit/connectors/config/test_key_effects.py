@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from bridge.kafka.config.property_names import KNOWN
-from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.key_rules import Effect, honoured, ignored
 from connectors.registry import KINDS
-from tests.unit.connectors.checkpoint.test_checkpoint_options import GOOD as CHECKPOINT
-from tests.unit.connectors.group_offset.test_group_offset_options import GOOD as GROUP_OFFSET
-from tests.unit.connectors.heartbeat.test_heartbeat_options import GOOD as HEARTBEAT
-from tests.unit.connectors.sink.test_sink_options import GOOD as SINK
-from tests.unit.connectors.source.test_source_options import GOOD as SOURCE
+from tests.unit.connectors.configs import CLIENTS, CONFIGS, SOURCE
 
-CLIENTS = StaticClientCheck()
-GOOD: Mapping[str, Mapping[str, str]] = {
-    "source": SOURCE,
-    "sink": SINK,
-    "checkpoint": CHECKPOINT,
-    "heartbeat": HEARTBEAT,
-    "group_offset": GROUP_OFFSET,
-}
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 EMITTING = ("checkpoint", "heartbeat")
 
 
 def errors(kind: str, **changes: str) -> dict[str, str]:
-    validated = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
+    validated = KINDS[kind].validate({**CONFIGS[kind], **dotted(changes)}, CLIENTS)
     return {error.key: error.message for error in validated.errors}
 
 
 def ignoring(kind: str, **changes: str) -> dict[str, str]:
     """Reasons by key; of a configuration without errors."""
-    validated = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
+    validated = KINDS[kind].validate({**CONFIGS[kind], **dotted(changes)}, CLIENTS)
     assert validated.errors == ()
     return {each.key: each.reason for each in validated.ignored}
 
@@ -205,7 +189,7 @@ def test_records_that_pass_the_worker_are_subject_to_connects_own_keys(kind: str
 @pytest.mark.parametrize("kind", EMITTING)
 @pytest.mark.parametrize("key", ["key.converter", "value.converter"])
 def test_checkpoints_and_heartbeats_are_written_as_bytes_or_not_at_all(kind: str, key: str) -> None:
-    errors = KINDS[kind].validate({**GOOD[kind], key: JSON}, CLIENTS).errors
+    errors = KINDS[kind].validate({**CONFIGS[kind], key: JSON}, CLIENTS).errors
     assert [error.key for error in errors] == [key]
     assert BYTES in errors[0].message
 
@@ -271,20 +255,6 @@ def test_a_key_that_nobody_has_is_named(kind: str) -> None:
         replication_policy_class="python:bridge.mm2.replication_policy.DefaultReplicationPolicy",
     )
     assert "classes of your own may read it" in own["cron.schedule"]
-
-
-@pytest.fixture(scope="module")
-def librdkafka(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of all its properties, told by itself."""
-    libraries = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
-    (path,) = libraries.glob("librdkafka*")
-    library, c = ctypes.CDLL(str(path)), ctypes.CDLL(None)
-    c.fopen.restype = ctypes.c_void_p
-    listed = tmp_path_factory.mktemp("librdkafka") / "properties"
-    file = ctypes.c_void_p(c.fopen(str(listed).encode(), b"w"))
-    library.rd_kafka_conf_properties_show(file)
-    c.fclose(file)
-    return set(re.findall(r"^([a-z][a-z0-9._]+) +\|", listed.read_text(), re.MULTILINE))
 
 
 def test_no_property_that_only_librdkafka_knows_passes_in_silence(librdkafka: set[str]) -> None:

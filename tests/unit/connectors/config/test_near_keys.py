@@ -8,15 +8,13 @@ import pytest
 
 from bridge.kafka.config.settings import StaticClientCheck
 from connectors.registry import KINDS
-from tests.unit.connectors.config.test_key_effects import GOOD, librdkafka
-
-__all__ = ["librdkafka"]
+from tests.unit.connectors.configs import CONFIGS
 
 CLIENTS = StaticClientCheck()
 
 
 def errors(kind: str, **changes: str) -> list[tuple[str, str]]:
-    validated = KINDS[kind].validate({**GOOD[kind], **changes}, CLIENTS)
+    validated = KINDS[kind].validate({**CONFIGS[kind], **changes}, CLIENTS)
     assert not {error.key for error in validated.errors} & {each.key for each in validated.ignored}
     return [(error.key, error.message) for error in validated.errors]
 

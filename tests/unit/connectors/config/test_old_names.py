@@ -8,7 +8,7 @@ from bridge.kafka.config.settings import StaticClientCheck
 from connectors.base import Kind
 from connectors.config.old_names import OLD_NAMES, instead
 from connectors.registry import KINDS
-from tests.unit.connectors.config.test_key_effects import GOOD
+from tests.unit.connectors.configs import CONFIGS
 
 DRAFT = [
     "topics.blacklist",
@@ -31,7 +31,7 @@ OTHERS = ["whitelist", "blacklist", "source.cluster.broker.list", "target.cluste
 
 
 def said(kind: Kind, key: str) -> list[str]:
-    config = kind.validate({**GOOD[kind.kind], key: "x"}, StaticClientCheck())
+    config = kind.validate({**CONFIGS[kind.kind], key: "x"}, StaticClientCheck())
     return [error.message for error in config.errors if error.key == key]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -13,44 +12,13 @@ from bridge.model.assignment import task_of
 from bridge.model.values import Committed, GroupState, TopicPartition
 from connectors import failures
 from connectors.base import Assignment
-from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import GroupOffsetInstance
-from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored
-from tests.unit.connectors.group_translation.test_round import options
-from tests.unit.connectors.run_instance import ALONE, Published, Watching, play
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, mirrored
+from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness, hasty
 
 COPY = TopicPartition("A.orders", 0)
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriable=False)
-
-
-WITHOUT_TOPIC = {"emit.group-readiness.enabled": "false"}
-
-
-class GroupOffsetHarness(Watching):
-    """An instance that runs for the time of `play`, with intervals of a few hundredths of a second."""
-
-    def __init__(self, source: FakeCluster, target: FakeCluster, /, **given: str) -> None:
-        self.source, self.target = source, target
-        self.clusters = FakeClusters(source, target)
-        self.published = Published()
-        chosen = options(**given)
-        self.options = _hasty(chosen)
-
-    def play(
-        self,
-        script: Callable[[GroupOffsetInstance], Awaitable[None]],
-        assignment: Assignment = ALONE,
-    ) -> None:
-        play(
-            lambda: GroupOffsetInstance("c", self.options, self.clusters, {}, self.published),
-            script,
-            assignment,
-        )
-
-
-def _hasty(chosen: GroupOffsetOptions, sync: float = 0.02, refresh: float = 600.0) -> GroupOffsetOptions:
-    return replace(chosen, sync_interval=sync, refresh_groups_interval=refresh)
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +141,7 @@ def test_new_groups_are_found_at_the_refresh_interval_when_that_is_enabled(enabl
     source, target = mirrored()
     source.group("first", {("orders", 0): 5})
     harness = GroupOffsetHarness(source, target, refresh_groups_enabled=str(enabled).lower())
-    harness.options = _hasty(harness.options, refresh=0.05)
+    harness.options = hasty(harness.options, refresh=0.05)
 
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds()
@@ -192,7 +160,7 @@ def test_groups_that_a_coordinator_has_not_loaded_yet_stay() -> None:
     for name in ("loaded", "loading", "deleted"):
         source.group(name, {("orders", 0): 5})
     harness = GroupOffsetHarness(source, target)
-    harness.options = _hasty(harness.options, refresh=0.05)
+    harness.options = hasty(harness.options, refresh=0.05)
 
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds()
@@ -251,7 +219,7 @@ def test_a_round_that_fails_is_tried_again_soon_and_names_the_side(side: str) ->
     source.group("g", {("orders", 0): 5})
     source.group("shared", {}, kind="share")
     harness = GroupOffsetHarness(source, target)
-    harness.options = _hasty(harness.options, sync=2.0)
+    harness.options = hasty(harness.options, sync=2.0)
     cluster = source if side == "source" else target
 
     async def script(instance: GroupOffsetInstance) -> None:

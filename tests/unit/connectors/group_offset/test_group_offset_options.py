@@ -10,32 +10,22 @@ import pytest
 
 import connectors.group_offset
 from bridge.errors import ConfigError, ConfigRejected
-from bridge.kafka.config.settings import StaticClientCheck
 from connectors.group_offset.connector import KIND
 from connectors.group_offset.options import GroupOffsetOptions, Rewind, validate
 from connectors.registry import KINDS
+from tests.unit.connectors.configs import CLIENTS, GROUP_OFFSET
 
 CONNECTOR_JSON = Path(connectors.group_offset.__file__).with_name("connector.json")
-GOOD = {
-    "name": "a-to-b",
-    "connector.class": "MirrorGroupOffsetConnector",
-    "tasks.max": "3",
-    "source.cluster.alias": "A",
-    "target.cluster.alias": "B",
-    "source.cluster.bootstrap.servers": "a:9092",
-    "target.cluster.bootstrap.servers": "b:9092",
-}
-CLIENTS = StaticClientCheck()
 
 
 def options(**changes: str) -> GroupOffsetOptions:
     return GroupOffsetOptions.from_props(
-        GOOD | {key.replace("_", "."): value for key, value in changes.items()}, CLIENTS
+        GROUP_OFFSET | {key.replace("_", "."): value for key, value in changes.items()}, CLIENTS
     )
 
 
 def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    return [(error.key, error.message) for error in validate(GOOD | dict(changes), CLIENTS).errors]
+    return [(error.key, error.message) for error in validate(GROUP_OFFSET | dict(changes), CLIENTS).errors]
 
 
 def test_the_json_that_an_operator_puts_is_accepted() -> None:
@@ -122,7 +112,7 @@ def test_group_is_another_name_for_groups() -> None:
     ],
 )
 def test_the_mirror_is_known_to_copy_committed_data_only(props: dict[str, str], committed: bool) -> None:
-    assert GroupOffsetOptions.from_props(GOOD | props, CLIENTS).source_committed_only is committed
+    assert GroupOffsetOptions.from_props(GROUP_OFFSET | props, CLIENTS).source_committed_only is committed
 
 
 @pytest.mark.parametrize(
@@ -198,8 +188,8 @@ def test_group_and_groups_together_are_refused() -> None:
 
 def test_the_way_home_is_to_be_asked_for() -> None:
     asked = {"reverse.checkpointing.enabled": "true"}
-    assert not GroupOffsetOptions.from_props(GOOD, CLIENTS).reverse
-    assert GroupOffsetOptions.from_props(GOOD | asked, CLIENTS).reverse
+    assert not GroupOffsetOptions.from_props(GROUP_OFFSET, CLIENTS).reverse
+    assert GroupOffsetOptions.from_props(GROUP_OFFSET | asked, CLIENTS).reverse
     assert errors({"reverse.checkpointing.enabled": "maybe"})
 
 
@@ -217,7 +207,7 @@ def test_ten_wrong_values_are_ten_errors_at_once() -> None:
         "target.cluster.bootstrap.servers": "b:port",
     }
     with pytest.raises(ConfigRejected, match=r"contains the following 10 error\(s\)") as caught:
-        GroupOffsetOptions.from_props(GOOD | wrong, CLIENTS)
+        GroupOffsetOptions.from_props(GROUP_OFFSET | wrong, CLIENTS)
     assert {error.key for error in caught.value.errors} == set(wrong)
 
 
@@ -242,7 +232,7 @@ def test_keys_of_connect_are_none_of_ours() -> None:
 
 def test_secrets_are_hidden_in_values_and_errors() -> None:
     secret = "very-geheim"
-    props = GOOD | {
+    props = GROUP_OFFSET | {
         "source.cluster.security.protocol": "SASL_PLAINTEXT",
         "source.cluster.sasl.mechanism": "PLAIN",
         "source.cluster.sasl.jaas.config": f'x.PlainLoginModule required username="u" password="{secret}"',
@@ -261,7 +251,7 @@ def test_the_kind_is_registered() -> None:
     kind = KINDS["group_offset"]
     assert kind is KIND
     assert kind.connector_class == "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector"
-    assert kind.validate(GOOD, CLIENTS).errors == ()
+    assert kind.validate(GROUP_OFFSET, CLIENTS).errors == ()
     assert "group" in kind.definition.keys
 
 
@@ -281,5 +271,5 @@ def test_errors_of_the_client_check_are_among_them() -> None:
 
         properties = ()
 
-    errors = validate(GOOD, Picky()).errors
+    errors = validate(GROUP_OFFSET, Picky()).errors
     assert errors == (ConfigError("source.admin.x", "7 keys and none is right"),)

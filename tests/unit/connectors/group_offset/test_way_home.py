@@ -18,7 +18,7 @@ from connectors.group_translation import furthest, round_records
 from tests.support.waiting import until
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
+from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.run_instance import Published
 
 TOPIC, CHECKPOINTS = "mm2-group-readiness.A.internal", "A.checkpoints.internal"

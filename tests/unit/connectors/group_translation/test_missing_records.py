@@ -10,10 +10,9 @@ from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.base import Missing
 from connectors.group_offset.task import GroupOffsetInstance
+from tests.unit.connectors.copied_orders import ORIGINAL, behind, copy_the_rest, gone, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import GroupOffsetHarness
-from tests.unit.connectors.group_translation.test_source_away import behind, copy_the_rest, gone
-from tests.unit.connectors.group_translation.translating.test_runs_followed import ORIGINAL, put_runs
+from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness
 
 
 @pytest.fixture(autouse=True)

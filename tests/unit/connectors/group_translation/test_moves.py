@@ -20,7 +20,7 @@ from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import moves
 from connectors.group_translation.move_plan import MoveFacts, planned
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
+from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.service.service_fakes import partition, report
 
 COPY = TopicPartition("A.orders", 0)

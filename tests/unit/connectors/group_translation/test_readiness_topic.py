@@ -22,14 +22,9 @@ from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import listed_groups, round_records
 from tests.support.waiting import until
+from tests.unit.connectors.copied_orders import COPY, ORIGINAL, RUNS, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
-from tests.unit.connectors.group_translation.translating.test_runs_followed import (
-    COPY,
-    ORIGINAL,
-    RUNS,
-    put_runs,
-)
+from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.run_instance import ALONE
 
 TOPIC = "mm2-group-readiness.A.internal"

@@ -21,13 +21,12 @@ from connectors.group_offset.task import GroupOffsetInstance
 from connectors.requested import RequestedRounds
 from connectors.source import discovery, duty_failures, task
 from connectors.source.task import SourceInstance
-from tests.unit.commands.test_progress_command import serve
-from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness
-from tests.unit.connectors.checkpoint.test_checkpoint_instance import at
+from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, committed_at
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset import test_group_offset_instance
-from tests.unit.connectors.run_instance import ALONE
-from tests.unit.connectors.source import test_source_instance
+from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness
+from tests.unit.connectors.run_instance import ALONE, NOBODY
+from tests.unit.connectors.source.source_harness import SourceHarness
+from tests.unit.mock_http import serve
 
 COPY = TopicPartition("A.orders", 0)
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
@@ -44,11 +43,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
 
 
-def seldom(
-    source: FakeCluster, target: FakeCluster, **given: str
-) -> test_group_offset_instance.GroupOffsetHarness:
+def seldom(source: FakeCluster, target: FakeCluster, **given: str) -> GroupOffsetHarness:
     """An instance whose next round is an hour away."""
-    harness = test_group_offset_instance.GroupOffsetHarness(source, target, **given)
+    harness = GroupOffsetHarness(source, target, **given)
     harness.options = replace(harness.options, sync_interval=SELDOM, refresh_groups_interval=SELDOM)
     return harness
 
@@ -137,7 +134,7 @@ def test_a_refresh_that_can_not_be_is_an_error() -> None:
 
 
 def test_a_refresh_emits_checkpoints_and_syncs_offsets_whatever_their_intervals() -> None:
-    source, target = at(5)
+    source, target = committed_at(5)
     harness = CheckpointHarness(
         source,
         target,
@@ -157,7 +154,7 @@ def test_a_refresh_emits_checkpoints_and_syncs_offsets_whatever_their_intervals(
 
 
 def test_topics_are_looked_for_and_copied_now() -> None:
-    harness = test_source_instance.SourceHarness()
+    harness = SourceHarness()
     harness.options = replace(harness.options, refresh_interval=SELDOM)
 
     async def script(instance: SourceInstance) -> None:
@@ -183,7 +180,7 @@ def test_topics_are_looked_for_and_copied_now() -> None:
 
 
 def test_a_source_connector_that_is_paused_during_a_refresh_refuses_it() -> None:
-    harness = test_source_instance.SourceHarness()
+    harness = SourceHarness()
     harness.options = replace(harness.options, refresh_interval=SELDOM)
 
     async def script(instance: SourceInstance) -> None:
@@ -198,7 +195,7 @@ def test_a_source_connector_that_is_paused_during_a_refresh_refuses_it() -> None
         harness.source.topic_names = never  # type: ignore[method-assign]
         asking = asyncio.create_task(instance.operate("refresh", {}))
         await hangs.wait()
-        instance.assign(test_source_instance.NOBODY)
+        instance.assign(NOBODY)
         with pytest.raises(OperationRefused, match="connector mirror does not run"):
             await asking
         instance.assign(ALONE)

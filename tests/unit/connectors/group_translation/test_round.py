@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -20,56 +17,11 @@ from bridge.model.values import (
 )
 from bridge.translation.plan import PartitionPlan
 from connectors.cluster_away import ClusterAway
-from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.task import strategy_of
 from connectors.group_translation.round import GroupRounds, RoundOutcome
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
+from tests.unit.connectors.group_translation.group_rounds import rounds, run
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
-
-
-class NoCheck:
-    def check(self, props: Mapping[str, str]) -> list[object]:
-        return []
-
-    def check_producer(self, side: object, props: object) -> tuple[()]:
-        return ()
-
-    def refused(self, props: object) -> tuple[()]:
-        return ()
-
-    def rule(self, use: object, name: object) -> None:
-        return None
-
-    properties = ()
-
-
-def options(**given: str) -> GroupOffsetOptions:
-    props = {
-        "source.cluster.alias": "A",
-        "target.cluster.alias": "B",
-        "source.cluster.bootstrap.servers": "a:1",
-        "target.cluster.bootstrap.servers": "b:1",
-        **{name.replace("_", "."): value for name, value in given.items()},
-    }
-    return GroupOffsetOptions.from_props(props, NoCheck())  # type: ignore[arg-type]
-
-
-def rounds(source: FakeCluster, target: FakeCluster, **given: str) -> GroupRounds:
-    chosen = options(**given)
-    return GroupRounds(chosen, source, target, strategy_of(chosen))
-
-
-def run(kept: GroupRounds, source: FakeCluster) -> RoundOutcome:
-    """A round of one portion."""
-
-    async def whole() -> RoundOutcome:
-        try:
-            return await kept.run(sorted(source.offsets))
-        finally:
-            kept.end()
-
-    return asyncio.run(whole())
 
 
 def rows(outcome: RoundOutcome, group: str = "g") -> dict[TopicPartition, PartitionPlan]:

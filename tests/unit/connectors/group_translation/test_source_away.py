@@ -14,23 +14,25 @@ from bridge.model.values import Committed, GroupListing, GroupState, TopicPartit
 from bridge.protocol.messages import GroupReport
 from bridge.translation.runs.runs import OffsetRun, Segment
 from connectors import failures
-from connectors.base import Summary
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import instance
 from connectors.group_translation.translating import last_commits, scanning
 from connectors.group_translation.translating.last_commits import LastCommits
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
-from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
-from tests.unit.connectors.group_translation.translating.test_runs_followed import (
+from tests.unit.connectors.copied_orders import (
     COPY,
     ORIGINAL,
     RUNS,
+    UNREACHABLE,
+    behind,
+    copy_the_rest,
+    gone,
     put_runs,
 )
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
+from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 
-UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 AWAY = "source_unreachable"
 
 
@@ -40,29 +42,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
 
 
-def behind(committed: int | Committed = 15) -> tuple[FakeCluster, FakeCluster]:
-    """Of 20 records 10 are copied; the group `g` has read on."""
-    source, target = mirrored(10)
-    source.logs[ORIGINAL].append(10, first=10)
-    put_runs(target, Segment(0, 0, JUNK, 10))
-    source.group("g", {("orders", 0): committed})
-    return source, target
-
-
-def copy_the_rest(target: FakeCluster) -> None:
-    target.logs[COPY].append(10, first=10)
-    put_runs(target, Segment(0, 0, JUNK, 20))
-
-
 def shown(report: GroupReport) -> tuple[object, ...]:
     (row,) = report.partitions
     return row.verdict, row.evidence, row.target_offset, row.written, report.reason, report.ready
-
-
-async def gone(harness: GroupOffsetHarness | CheckpointHarness) -> Summary:
-    """The source goes away; until a round without it has begun after now, and another one after that."""
-    harness.source.away = UNREACHABLE
-    return await harness.summaries(8)
 
 
 def test_the_copy_that_ends_after_the_last_look_at_the_source_still_counts() -> None:

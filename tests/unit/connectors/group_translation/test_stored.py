@@ -15,7 +15,7 @@ from bridge.model.values import TopicPartition
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.stored import StoredState
 from tests.unit.connectors.fake_clusters import FakeCluster, Log
-from tests.unit.connectors.group_translation.test_round import options
+from tests.unit.connectors.group_translation.group_rounds import options
 
 T = TypeVar("T")
 

@@ -9,22 +9,15 @@ from pathlib import Path
 import pytest
 
 import connectors.heartbeat
-from bridge.kafka.config.settings import StaticClientCheck
 from connectors.heartbeat.options import HeartbeatOptions, validate
 from connectors.registry import KINDS
+from tests.unit.connectors.configs import CLIENTS, HEARTBEAT
 
 CONNECTOR_JSON = Path(connectors.heartbeat.__file__).with_name("connector.json")
-GOOD = {
-    "name": "heartbeats",
-    "source.cluster.alias": "A",
-    "target.cluster.alias": "B",
-    "target.cluster.bootstrap.servers": "b:9092",
-}
-CLIENTS = StaticClientCheck()
 
 
 def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    return [(error.key, error.message) for error in validate(GOOD | dict(changes), CLIENTS).errors]
+    return [(error.key, error.message) for error in validate(HEARTBEAT | dict(changes), CLIENTS).errors]
 
 
 def test_the_json_that_an_operator_puts_is_accepted() -> None:
@@ -36,11 +29,11 @@ def test_the_json_that_an_operator_puts_is_accepted() -> None:
 def test_the_kind_is_registered() -> None:
     kind = KINDS["heartbeat"]
     assert kind.connector_class == "dev.mirrorbridge.BridgeMirrorHeartbeatConnector"
-    assert kind.validate(GOOD, CLIENTS).errors == ()
+    assert kind.validate(HEARTBEAT, CLIENTS).errors == ()
 
 
 def test_defaults_are_stocks() -> None:
-    parsed = HeartbeatOptions.from_props(GOOD, CLIENTS)
+    parsed = HeartbeatOptions.from_props(HEARTBEAT, CLIENTS)
     assert (parsed.source_alias, parsed.target_alias) == ("A", "B")
     assert (parsed.emit_enabled, parsed.emit_interval, parsed.replication_factor) == (True, 1.0, 3)
     assert (parsed.admin_timeout_ms, parsed.lease_ms) == (60_000, 30_000)
@@ -49,7 +42,7 @@ def test_defaults_are_stocks() -> None:
 
 def test_every_key_takes_effect() -> None:
     parsed = HeartbeatOptions.from_props(
-        GOOD
+        HEARTBEAT
         | {
             "emit.heartbeats.enabled": "FALSE",
             "emit.heartbeats.interval.seconds": "5",

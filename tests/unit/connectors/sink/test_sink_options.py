@@ -9,22 +9,19 @@ from pathlib import Path
 import pytest
 
 import connectors.sink
-from bridge.kafka.config.settings import StaticClientCheck
 from connectors.base import CopiedTopics
 from connectors.registry import KINDS
 from connectors.sink.checks import BOTH, NONE
 from connectors.sink.definition import DEFINITION
 from connectors.source.options import SourceOptions
-from tests.unit.connectors.source.test_source_options import GOOD as SOURCE
+from tests.unit.connectors.configs import CLIENTS, SINK, SOURCE
 
 CONNECTOR_JSON = Path(connectors.sink.__file__).with_name("connector.json")
-GOOD = {**SOURCE, "topics": "orders"}
-CLIENTS = StaticClientCheck()
 KIND = KINDS["sink"]
 
 
 def errors(**changes: str | None) -> list[tuple[str, str]]:
-    given = {**GOOD, **{key.replace("_", "."): value for key, value in changes.items()}}
+    given = {**SINK, **{key.replace("_", "."): value for key, value in changes.items()}}
     return [(error.key, error.message) for error in KIND.validate(given, CLIENTS).errors]
 
 
@@ -82,9 +79,9 @@ def test_the_source_connector_does_not_know_topics_regex() -> None:
 
 
 def test_a_copy_has_one_owner_whichever_connector_makes_it() -> None:
-    other = CopiedTopics("other", GOOD, {("orders", "source1.orders")})
+    other = CopiedTopics("other", SINK, {("orders", "source1.orders")})
     for kind, topics in (("sink", "orders"), ("source", "orders.*")):
-        ((error),) = KINDS[kind].conflicts({**GOOD, "topics": topics}, [other])
+        ((error),) = KINDS[kind].conflicts({**SINK, "topics": topics}, [other])
         assert "orders" in error.message
         assert "other" in error.message
     assert KIND.conflicts({**SOURCE, "topics.regex": "x.*"}, [other]) == []

@@ -11,30 +11,18 @@ import pytest
 
 import connectors.source
 from bridge.kafka.config.properties import ADMIN, PRODUCER, ClientProps, KeyPrefixes
-from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from connectors.registry import KINDS
-from connectors.source.checks import NO_SYNCS_TO_SET_UP, NOT_EXACTLY_ONCE, validate
+from connectors.source.checks import NO_SYNCS_TO_SET_UP, NOT_EXACTLY_ONCE
 from connectors.source.options import SourceOptions
+from tests.unit.connectors.configs import CLIENTS, SOURCE, source_errors
 
 CONNECTOR_JSON = Path(connectors.source.__file__).with_name("connector.json")
-GOOD = {
-    "name": "mirror",
-    "source.cluster.alias": "source1",
-    "source.cluster.bootstrap.servers": "a:9092",
-    "target.cluster.alias": "target2",
-    "target.cluster.bootstrap.servers": "b:9092",
-}
-CLIENTS = StaticClientCheck()
-
-
-def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    return [(error.key, error.message) for error in validate(GOOD | dict(changes), CLIENTS).errors]
 
 
 def options(**changes: str) -> SourceOptions:
     given = {key.replace("__", "-").replace("_", "."): value for key, value in changes.items()}
-    return SourceOptions.from_props(GOOD | given, CLIENTS)
+    return SourceOptions.from_props(SOURCE | given, CLIENTS)
 
 
 def test_the_json_that_an_operator_puts_is_accepted() -> None:
@@ -46,7 +34,7 @@ def test_the_json_that_an_operator_puts_is_accepted() -> None:
 def test_the_kind_is_registered() -> None:
     kind = KINDS["source"]
     assert kind.connector_class == "dev.mirrorbridge.BridgeMirrorSourceConnector"
-    assert kind.validate(GOOD, CLIENTS).errors == ()
+    assert kind.validate(SOURCE, CLIENTS).errors == ()
 
 
 def test_defaults_are_stocks_but_for_committed_data_only() -> None:
@@ -127,11 +115,11 @@ def test_every_key_takes_effect() -> None:
 def test_exactly_once_support_validation(consumer: str | None, own: str | None, committed: bool) -> None:
     """MirrorSourceConnectorTest.testExactlyOnceSupportValidation, with our default."""
     given = {"consumer.isolation.level": consumer, "source.consumer.isolation.level": own}
-    assert SourceOptions.from_props(GOOD | given, CLIENTS).committed_only is committed
+    assert SourceOptions.from_props(SOURCE | given, CLIENTS).committed_only is committed
     expected = [] if committed else [("exactly.once.support", NOT_EXACTLY_ONCE)]
-    assert errors(given | {"exactly.once.support": "required"}) == expected
-    assert errors(given | {"exactly.once.support": "requested"}) == []
-    both = dict(errors(given | {"exactly.once.support": "required", "offset.lag.max": "bad"}))
+    assert source_errors(given | {"exactly.once.support": "required"}) == expected
+    assert source_errors(given | {"exactly.once.support": "requested"}) == []
+    both = dict(source_errors(given | {"exactly.once.support": "required", "offset.lag.max": "bad"}))
     assert both.pop("offset.lag.max") == (
         "Invalid value bad for configuration offset.lag.max: Not a number of type LONG"
     )
@@ -141,11 +129,11 @@ def test_exactly_once_support_validation(consumer: str | None, own: str | None, 
 @pytest.mark.parametrize("key", ["offset-syncs.topic.location", "offset-syncs.topic.replication.factor"])
 def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
     value = "1" if key.endswith("factor") else "target"
-    assert errors({"emit.offset-syncs.enabled": "FALSE", key: value}) == [
+    assert source_errors({"emit.offset-syncs.enabled": "FALSE", key: value}) == [
         ("emit.offset-syncs.enabled", NO_SYNCS_TO_SET_UP)
     ]
-    assert errors({"emit.offset-syncs.enabled": "true", key: value}) == []
-    assert errors({"emit.offset-syncs.enabled": "false"}) == []
+    assert source_errors({"emit.offset-syncs.enabled": "true", key: value}) == []
+    assert source_errors({"emit.offset-syncs.enabled": "false"}) == []
 
 
 @pytest.mark.parametrize(
@@ -173,15 +161,15 @@ def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
     ],
 )
 def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str | None, why: str) -> None:
-    rejected = errors({key: value})
+    rejected = source_errors({key: value})
     assert [name for name, _ in rejected] == [key]
     assert why in rejected[0][1]
 
 
 def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -> None:
     given = {"source.producer.no.such": "1"}
-    assert errors(given | {"offset-syncs.topic.location": "target"}) == []
-    assert errors(given | {"emit.offset-syncs.enabled": "false"}) == []
+    assert source_errors(given | {"offset-syncs.topic.location": "target"}) == []
+    assert source_errors(given | {"emit.offset-syncs.enabled": "false"}) == []
 
 
 @pytest.mark.parametrize(
@@ -207,7 +195,7 @@ def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -
 def test_passwords_go_to_other_machines_by_authenticated_connections(
     given: Mapping[str, str], missing: str | None
 ) -> None:
-    rejected = errors(given)
+    rejected = source_errors(given)
     assert [key for key, _ in rejected] == ([] if missing is None else [missing])
     assert all(message.startswith(f"Missing configuration {missing}: ") for _, message in rejected)
 
@@ -230,7 +218,7 @@ def test_passwords_go_to_other_machines_by_authenticated_connections(
 def test_a_connect_server_is_reached_safely_and_has_its_own_settings(
     given: Mapping[str, str], wrong: list[str]
 ) -> None:
-    rejected = errors(given)
+    rejected = source_errors(given)
     assert [key for key, _ in rejected] == wrong
     assert "planted" not in str(rejected)
 
@@ -267,7 +255,7 @@ TOPIC_MAP = {"replication.policy.class": "python:bridge.policies.TopicMap"}
 def test_what_is_wrong_with_a_topic_map_is_an_error_of_its_key(
     given: Mapping[str, str], key: str, why: str
 ) -> None:
-    ((found, message),) = errors(given)
+    ((found, message),) = source_errors(given)
     assert found == key
     assert why in message
 
@@ -292,22 +280,25 @@ def test_connectors_whose_records_may_be_mixed_are_named() -> None:
 
 
 def test_b25_the_timestamp_type_has_to_be_excluded() -> None:
-    ((key, message),) = errors({"config.properties.exclude": "min.insync.replicas"})
+    ((key, message),) = source_errors({"config.properties.exclude": "min.insync.replicas"})
     assert key == "config.properties.exclude"
     assert "message.timestamp.type must be excluded" in message
-    assert errors({"config.properties.exclude": "min.insync.replicas, message\\.timestamp\\..*"}) == []
+    assert source_errors({"config.properties.exclude": "min.insync.replicas, message\\.timestamp\\..*"}) == []
 
 
 def test_b29_an_alias_with_the_separator_is_refused_unless_it_is_said_how_it_is_read() -> None:
-    ((key, message),) = errors({"target.cluster.alias": "us.west"})
+    ((key, message),) = source_errors({"target.cluster.alias": "us.west"})
     assert key == "target.cluster.alias"
     assert "name it in replication.policy.aliases" in message
-    assert errors({"target.cluster.alias": "us.west", "replication.policy.aliases": "us.west,us.east"}) == []
-    ((key, message),) = errors({"replication.policy.aliases": "us.west,u s"})
+    assert (
+        source_errors({"target.cluster.alias": "us.west", "replication.policy.aliases": "us.west,us.east"})
+        == []
+    )
+    ((key, message),) = source_errors({"replication.policy.aliases": "us.west,u s"})
     assert (key, "an alias is part of topic names" in message) == ("replication.policy.aliases", True)
     policy = options(source_cluster_alias="us.west", replication_policy_aliases="us.west").policy
     assert policy.topic_source("us.west.orders") == "us.west"
-    assert errors({"target.cluster.alias": "us.west", "replication.policy.separator": "_"}) == []
+    assert source_errors({"target.cluster.alias": "us.west", "replication.policy.separator": "_"}) == []
 
 
 @pytest.mark.parametrize(
@@ -352,8 +343,8 @@ def test_the_pipeline_is_told_everything_by_name() -> None:
         target_producer_batch_size="1048576",
         source_gap_policy="fail",
     )
-    spec = parsed.spec("mirror", GOOD)
-    assert (spec.name, spec.props, spec.source_alias) == ("mirror", GOOD, "source1")
+    spec = parsed.spec("mirror", SOURCE)
+    assert (spec.name, spec.props, spec.source_alias) == ("mirror", SOURCE, "source1")
     assert spec.runs_topic == "mm2-offset-runs.source1.internal"
     assert spec.layout_topic == "mm2-layout.source1.internal"
     assert spec.gaps_topic == "mm2-gaps.source1.internal"
@@ -393,7 +384,7 @@ REJECT_ALL: dict[str, str] = {"topics": ""}
 )
 def test_which_topics_are_copied(given: Mapping[str, str], topics: str, replicated: bool) -> None:
     """MirrorSourceConnectorTest, by the names of its tests."""
-    parsed = SourceOptions.from_props(GOOD | dict(given), CLIENTS)
+    parsed = SourceOptions.from_props(SOURCE | dict(given), CLIENTS)
     assert [parsed.replicates(topic) for topic in topics.split()] == [replicated] * len(topics.split())
 
 
@@ -421,7 +412,7 @@ def test_what_writes_the_copies_is_tuned_as_stocks_is() -> None:
         "target.producer.batch.size": "1",
         "producer.override.batch.size": "32768",
     }
-    parsed = SourceOptions.from_props(GOOD | given, CLIENTS)
+    parsed = SourceOptions.from_props(SOURCE | given, CLIENTS)
     assert (parsed.batch_size, parsed.compression, parsed.compression_level) == (32768, "zstd", 9)
     spec = parsed.spec("mirror", {})
     assert (spec.batch_size, spec.compression, spec.compression_level) == (32768, "zstd", 9)

@@ -13,13 +13,15 @@ from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
 from connectors.base import CopiedTopics, CopyReport
 from connectors.registry import KINDS
-from tests.unit.connectors.source.test_source_options import CLIENTS, GOOD
+from tests.unit.connectors.configs import CLIENTS, SOURCE
 
-ONE = CopiedTopics("one", {**GOOD, "name": "one"}, {("orders", "source1.orders"), ("bills", "source1.bills")})
+ONE = CopiedTopics(
+    "one", {**SOURCE, "name": "one"}, {("orders", "source1.orders"), ("bills", "source1.bills")}
+)
 
 
 def refused(changes: Mapping[str, str], *others: CopiedTopics) -> list[tuple[str, str]]:
-    config = {**GOOD, "name": "two", **changes}
+    config = {**SOURCE, "name": "two", **changes}
     assert not KINDS["source"].validate(config, CLIENTS).errors
     return [(error.key, error.message) for error in KINDS["source"].conflicts(config, others)]
 
@@ -79,7 +81,13 @@ def test_only_connectors_with_a_task_that_runs_count() -> None:
 LEGACY = {"replication.policy.class": "org.apache.kafka.connect.mirror.LegacyReplicationPolicy"}
 BACK = CopiedTopics(
     "back",
-    {**GOOD, **LEGACY, "name": "back", "source.cluster.alias": "target2", "target.cluster.alias": "source1"},
+    {
+        **SOURCE,
+        **LEGACY,
+        "name": "back",
+        "source.cluster.alias": "target2",
+        "target.cluster.alias": "source1",
+    },
     {("orders", "orders")},
 )
 

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.model.copying import Transform
 from connectors.source.options import SourceOptions
-from tests.unit.connectors.source.test_source_options import CLIENTS, GOOD, errors
+from tests.unit.connectors.configs import CLIENTS, SOURCE, source_errors
 
 OWN = "python:tests.support.own_transforms."
 MASK = {
@@ -21,7 +21,7 @@ MASK = {
 
 
 def options(given: Mapping[str, str]) -> SourceOptions:
-    return SourceOptions.from_props(GOOD | dict(given), CLIENTS)
+    return SourceOptions.from_props(SOURCE | dict(given), CLIENTS)
 
 
 def test_without_any_nothing_goes_through_anything() -> None:
@@ -176,12 +176,12 @@ def test_heartbeats_go_through_none() -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_its_key(changes: Mapping[str, str | None], key: str, why: str) -> None:
-    rejected = errors({**MASK, **changes})
+    rejected = source_errors({**MASK, **changes})
     assert [(each, why in message) for each, message in rejected] == [(key, True)], rejected
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    rejected = errors(
+    rejected = source_errors(
         {
             "bridge.transforms": "a,b",
             "bridge.transforms.a.type": f"{OWN}even",
@@ -214,7 +214,7 @@ def test_no_secret_of_the_configuration_is_in_an_error() -> None:
         "bridge.transforms.a.type": f"{OWN}repeats",
         "bridge.transforms.a.password": "sesame-open",
     }
-    ((key, message),) = errors(given)
+    ((key, message),) = source_errors(given)
     assert key == "bridge.transforms.a.type"
     assert "sesame-open" not in message
     assert "[hidden]" in message

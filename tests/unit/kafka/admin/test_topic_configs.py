@@ -9,7 +9,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import topic_configs
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.topics import ConfigEntry, ConfigSource
-from tests.unit.kafka.protocol.test_wire import encoded
+from tests.unit.kafka.protocol.golden import encoded
 
 
 class Broker:

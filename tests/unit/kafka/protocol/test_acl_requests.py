@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.kafka.protocol import acl_requests
 from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
-from tests.unit.kafka.protocol.test_wire import MESSAGES, answer, encoded, read_whole
+from tests.unit.kafka.protocol.golden import MESSAGES, answer, encoded, read_whole
 
 READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", TopicOperation.READ, Permission.ALLOW)
 

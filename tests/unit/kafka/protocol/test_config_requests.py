@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.kafka.protocol import config_requests
 from bridge.model.topics import ConfigEntry, ConfigSource
-from tests.unit.kafka.protocol.test_wire import MESSAGES, answer, encoded, read_whole
+from tests.unit.kafka.protocol.golden import MESSAGES, answer, encoded, read_whole
 
 
 def test_describe_configs() -> None:

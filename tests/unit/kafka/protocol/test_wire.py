@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,26 +27,10 @@ from bridge.kafka.protocol.log_requests import FetchPartition, ListedOffset, Par
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
+from tests.unit.kafka.protocol.golden import MESSAGES, answer, encoded, read_whole
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_messages.txt"
-MESSAGES = {
-    (name, int(version)): bytes.fromhex(data)
-    for name, version, data in (line.split(" ") for line in GOLDEN.read_text().splitlines())
-}
 ID = "11223344-5566-7788-99aa-bbccddeeff00"
 ORDERS = [TopicPartition("orders", number) for number in range(4)]
-
-
-def encoded(call: Call, version: int) -> bytes:
-    return bytes(call.prepare({call.API_KEY: (0, version)}).encode())
-
-
-def answer(name: str, version: int, *, flexible: bool) -> Reader:
-    return Reader(MESSAGES[name, version], flexible=flexible)
-
-
-def read_whole(reader: Reader) -> bool:
-    return reader.at == len(reader.data)
 
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12])

@@ -56,16 +56,9 @@ def test_what_is_shown_of_an_address_is_where_it_leads() -> None:
     assert with_token({**given, "spark.remote": "sc://localhost"}) == "sc://localhost/;token=a%3Bb%3D"
 
 
-def unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect_jobs, "check_packages", lambda: None)
-    address = f"sc://127.0.0.1:{unused_port()}"
+    address = "sc://127.0.0.1:1"
     with pytest.raises(
         SparkProblem, match=f"spark.remote: no Spark Connect server answers at {address}"
     ) as raised:

@@ -16,9 +16,9 @@ from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import MOST_FORGOTTEN, Snapshots
 from bridge.service.state.task_table import FORGET_MS
 from connectors.base import Summary
-from tests.unit.service.http.test_routes import START, ServiceHarness, run
-from tests.unit.service.http.test_routes import TASK as OF_TWO
 from tests.unit.service.service_fakes import FakeEngine, session
+from tests.unit.service.service_harness import START, ServiceHarness, run
+from tests.unit.service.service_harness import TASK as OF_TWO
 
 TASK = {**OF_TWO, "task_count": 1}
 BOTH = frozenset({"source", "target"})

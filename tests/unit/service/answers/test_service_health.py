@@ -10,8 +10,8 @@ import pytest
 from bridge.service.ipc.messages import InstanceStatus
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Summary
-from tests.unit.service.http.test_routes import START, TASK, ServiceHarness, run
 from tests.unit.service.service_fakes import FakeEngine, session
+from tests.unit.service.service_harness import START, TASK, ServiceHarness, run
 
 
 async def _ready(at: ServiceHarness) -> tuple[int, list[str]]:

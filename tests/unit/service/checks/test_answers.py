@@ -21,7 +21,7 @@ from bridge.service.pool import pools
 from connectors.base import Kind
 from connectors.config.configdef import ValidatedConfig
 from connectors.registry import KINDS
-from tests.unit.connectors.config.test_key_effects import GOOD
+from tests.unit.connectors.configs import CONFIGS
 
 
 def checker() -> Checker:
@@ -30,7 +30,7 @@ def checker() -> Checker:
 
 def test_an_answer_in_pieces_is_that_of_pydantic() -> None:
     kind = KINDS["group_offset"]
-    config = {**GOOD["group_offset"], "groups": 'a"\\,[,é', "tasks.max": "none"}
+    config = {**CONFIGS["group_offset"], "groups": 'a"\\,[,é', "tasks.max": "none"}
     ignored = [IgnoredSetting(key="é", reason='"')]
     judged = kind.validate(config, StaticClientCheck()).with_ignored(ignored, ["é"])
     for answer in (
@@ -68,7 +68,7 @@ def test_answers_are_built_one_at_a_time() -> None:
 
     async def many() -> None:
         checking = checker()
-        config: Config = {**GOOD["group_offset"], "tasks.max": "none"}
+        config: Config = {**CONFIGS["group_offset"], "tasks.max": "none"}
         await asyncio.gather(*(checking.validate("group_offset", config) for _ in range(8)))
 
     with patch("bridge.service.checks.validation.answer_of", counted):

@@ -22,8 +22,8 @@ from bridge.service.checks.config_sizes import (
 from bridge.service.ipc.frames import MOST_BYTES
 from bridge.service.ipc.messages import pack_desired
 from bridge.service.state.task_table import TaskTable
-from tests.unit.service.http.test_routes import START, TASK, service_harness
 from tests.unit.service.service_fakes import session
+from tests.unit.service.service_harness import START, TASK, service_harness
 
 
 def test_what_is_accepted_fits_into_a_frame_and_what_would_not_is_refused() -> None:

@@ -21,7 +21,7 @@ from bridge.service.pool import pools
 from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.registry import KINDS
-from tests.unit.connectors.config.test_key_effects import GOOD
+from tests.unit.connectors.configs import CONFIGS
 
 NAMES = ",".join(f"orders{n}.*" for n in range(4_000))
 POLICY = Policy(spark_keys=("spark.allowed.*",))
@@ -44,7 +44,7 @@ def checker(large: LargeConfigs | None, copied: Sequence[CopiedTopics] = ()) -> 
 
 
 def config(kind: str, **more: str) -> Config:
-    return {**GOOD[kind], "topics": NAMES, **more}
+    return {**CONFIGS[kind], "topics": NAMES, **more}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_conflict_is_found_too(large: LargeConfigs) -> None:
 
 def test_a_small_configuration_starts_no_process() -> None:
     large = LargeConfigs(POLICY, "no.such.module")
-    small = {**GOOD["group_offset"], "topics": "t" * (LARGE // 2)}
+    small = {**CONFIGS["group_offset"], "topics": "t" * (LARGE // 2)}
     asyncio.run(checker(large).validate("group_offset", small))
     with pytest.raises(
         Overloaded, match=r"the process that checks large configurations ended \(exit status 1\)"

@@ -18,9 +18,9 @@ from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
 from connectors.registry import KINDS
-from tests.unit.connectors.source.test_source_options import GOOD
+from tests.unit.connectors.configs import SOURCE
 
-SOURCE = KINDS["source"]
+KIND = KINDS["source"]
 ANY = Policy(python_modules=("*",), import_seconds=20.0)
 FILTER = """
 class Filter:
@@ -44,7 +44,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
 
 def checked(props: dict[str, str], policy: Policy = ANY) -> ValidatedConfig:
     context = check_context(policy)
-    return validated(SOURCE, GOOD | props, context.clients, context.plugin_process)
+    return validated(KIND, SOURCE | props, context.clients, context.plugin_process)
 
 
 def messages(config: ValidatedConfig) -> dict[str, list[str]]:
@@ -76,7 +76,7 @@ def test_the_answer_is_the_one_that_is_given_here(module: Callable[..., str]) ->
         "spark.plugins": "org.example.Evil",
     }
     validated = checked(props)
-    here = SOURCE.validate(GOOD | props, check_context(ANY).clients)
+    here = KIND.validate(SOURCE | props, check_context(ANY).clients)
     sys.modules.pop(name)
     assert validated.response("c") == here.response("c")
     assert {"replication.factor", "bridge.transforms.a.fields", "spark.plugins"} <= set(messages(validated))
@@ -88,11 +88,11 @@ def test_code_that_is_not_allowed_starts_no_process(module: Callable[..., str]) 
     context = check_context(Policy())
     nowhere = PluginProcess(Policy(), "no.such.module")
     checked_ = validated(
-        SOURCE, GOOD | {"topic.filter.class": f"python:{name}.Filter"}, context.clients, nowhere
+        KIND, SOURCE | {"topic.filter.class": f"python:{name}.Filter"}, context.clients, nowhere
     )
     assert list(messages(checked_)) == ["topic.filter.class"]
     ours = {"topic.filter.class": "python:bridge.mm2.filters.DefaultTopicFilter"}
-    assert messages(validated(SOURCE, GOOD | ours, context.clients, nowhere)) == {}
+    assert messages(validated(KIND, SOURCE | ours, context.clients, nowhere)) == {}
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,21 @@ def test_all_that_was_loaded_together_is_named(module: Callable[..., str]) -> No
 def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[..., str]) -> None:
     name = module(FILTER)
     context = check_context(ANY)
-    props = GOOD | {"topic.filter.class": f"python:{name}.Filter"}
+    props = SOURCE | {"topic.filter.class": f"python:{name}.Filter"}
     with pytest.raises(Overloaded, match="did not start"):
-        validated(SOURCE, props, context.clients, PluginProcess(ANY, "no.such.module"))
+        validated(KIND, props, context.clients, PluginProcess(ANY, "no.such.module"))
 
 
 def test_conflicts_are_worked_out_there_too(module: Callable[..., str]) -> None:
     name = module(FILTER)
-    props = GOOD | {"topics": "orders", "replication.policy.class": "IdentityReplicationPolicy"}
+    props = SOURCE | {"topics": "orders", "replication.policy.class": "IdentityReplicationPolicy"}
     ours = props | {"topic.filter.class": f"python:{name}.Filter"}
     others = [CopiedTopics("other", props, [("orders", "orders")])]
     context = check_context(ANY)
-    result = conflicts(SOURCE, ours, others, context.plugin_process)
+    result = conflicts(KIND, ours, others, context.plugin_process)
     assert name not in sys.modules
-    assert result == SOURCE.conflicts(ours, others) != []
+    assert result == KIND.conflicts(ours, others) != []
     sys.modules.pop(name)
     hangs = props | {"topic.filter.class": f"python:{module('while True: pass', 'hanging_code')}.Filter"}
-    (error,) = conflicts(SOURCE, hangs, others, PluginProcess(replace(ANY, import_seconds=0.5)))
+    (error,) = conflicts(KIND, hangs, others, PluginProcess(replace(ANY, import_seconds=0.5)))
     assert (error.key, "MIRROR_BRIDGE_IMPORT_SECONDS" in error.message) == ("topic.filter.class", True)

@@ -29,10 +29,10 @@ from bridge.service.checks.plugin_questions import AlterInPluginProcess, call, p
 from bridge.service.wiring import alter_offsets, check_context, doctor_here, mirror_queries
 from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.registry import KINDS
-from tests.unit.connectors.source.test_source_options import GOOD
+from tests.unit.connectors.configs import SOURCE
 
 NAME = "code_of_another"
-PROPS = GOOD | {"name": "c", "topic.filter.class": f"python:{NAME}.Filter", "replication.factor": "many"}
+PROPS = SOURCE | {"name": "c", "topic.filter.class": f"python:{NAME}.Filter", "replication.factor": "many"}
 """With an error, so that no cluster is asked."""
 FILTER = "class Filter:\n    def should_replicate_topic(self, topic): return True\n"
 
@@ -104,7 +104,7 @@ def test_rows_come_back_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(plugin_questions, "call", answered)
     assert AlterInPluginProcess(lambda *_: [])("sink", "c", PROPS, []) == rows
-    assert AlterInPluginProcess(lambda *_: [])("sink", "c", GOOD, []) == []
+    assert AlterInPluginProcess(lambda *_: [])("sink", "c", SOURCE, []) == []
 
 
 @pytest.mark.parametrize(

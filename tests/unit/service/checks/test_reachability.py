@@ -23,7 +23,7 @@ from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector
 from connectors.base import Summary
 from connectors.registry import KINDS
-from tests.unit.connectors.config.test_key_effects import GOOD
+from tests.unit.connectors.configs import CONFIGS
 from tests.unit.service.service_fakes import fake_service
 
 SERVERS = "source.cluster.bootstrap.servers"
@@ -53,7 +53,7 @@ def serving(probe: Probe, seconds: float = 5.0) -> Service:
 
 
 def validated(probe: Probe, kind: str = "group_offset", **changes: str) -> ValidateResponse:
-    config: dict[str, str | None] = {**GOOD[kind], "bridge.auth.token": SECRET, **changes}
+    config: dict[str, str | None] = {**CONFIGS[kind], "bridge.auth.token": SECRET, **changes}
     return ValidateResponse.model_validate_json(asyncio.run(serving(probe).checker.validate(kind, config)))
 
 
@@ -68,7 +68,7 @@ def test_a_cluster_that_is_away_is_a_warning_that_refuses_nothing(mode: dict[str
     (warning,) = answer.warnings
     assert warning.key == SERVERS
     assert warning.message.startswith(
-        f"Invalid value {GOOD['group_offset'][SERVERS]} for configuration {SERVERS}: "
+        f"Invalid value {CONFIGS['group_offset'][SERVERS]} for configuration {SERVERS}: "
     )
     assert "the source cluster can't be reached: a:9092 refuses connections" in warning.message
     assert SECRET not in answer.model_dump_json()
@@ -104,7 +104,7 @@ def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
     async def many() -> None:
         until = threading.Event()
         service = serving(FakeProbe({}, until), seconds=2)
-        config: dict[str, str | None] = {**GOOD["group_offset"]}
+        config: dict[str, str | None] = {**CONFIGS["group_offset"]}
         try:
             asked = [asyncio.create_task(service.checker.validate("group_offset", config)) for _ in range(8)]
             began = time.monotonic()
@@ -133,7 +133,7 @@ def status(known: Connector, summary: Summary) -> ConnectorStatus:
 def test_a_start_is_never_refused_and_status_says_what_is_away_until_it_answers() -> None:
     async def start() -> None:
         service = serving(FakeProbe(AWAY))
-        config: dict[str, str | None] = {**GOOD["group_offset"], "bridge.validate.reachability": "error"}
+        config: dict[str, str | None] = {**CONFIGS["group_offset"], "bridge.validate.reachability": "error"}
         body = StartConnector(
             session="1795230000123-9b2f0c5e", protocol=1, kind="group_offset", config=config
         )

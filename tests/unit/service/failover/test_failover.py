@@ -13,9 +13,9 @@ from bridge.protocol.messages import Failover, MoveGroups, RolledBack
 from bridge.service.ipc.messages import pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Summary
-from tests.unit.service.answers.test_readiness import FLOW, Flow
-from tests.unit.service.http.test_routes import ServiceHarness, error, run
+from tests.unit.service.answers.ready_flow import FLOW, Flow
 from tests.unit.service.service_fakes import FakeEngine, partition, report, session
+from tests.unit.service.service_harness import ServiceHarness, error, run
 
 ROW = {
     "topic": "orders",

@@ -9,7 +9,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from fastapi import Request
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -19,6 +18,7 @@ from bridge.protocol.messages import AlterOffsets, Message, MoveGroups
 from bridge.service.http import long_lists
 from bridge.service.http.long_lists import LongList
 from bridge.service.http.request_bodies import MOST_ERRORS, MOST_TEXTS, read
+from tests.unit.service.http.json_requests import altering, request
 
 
 def parsed(model: type[Message], key: str, data: bytes) -> Message:
@@ -26,18 +26,6 @@ def parsed(model: type[Message], key: str, data: bytes) -> Message:
         return await read(model, key)(request(data))
 
     return asyncio.run(run())
-
-
-def request(data: bytes) -> Request:
-    async def receive() -> dict[str, object]:
-        return {"type": "http.request", "body": data, "more_body": False}
-
-    return Request({"type": "http", "method": "POST", "headers": []}, receive)
-
-
-def altering(count: int) -> bytes:
-    row = {"source_partition": {"topic": 'or"d}e],rs\\', "partition": 1}, "source_offset": {"offset": 7}}
-    return json.dumps({"config": {"a": "[{"}, "offsets": [row] * count, "version": "1"}).encode()
 
 
 def test_others_have_their_turn_between_the_parts() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.service.health_times import echo, room
-from tests.unit.service.http.test_routes import START, service_harness
 from tests.unit.service.service_fakes import session
+from tests.unit.service.service_harness import START, service_harness
 
 BASE = "/v1/connectors/c/clusters"
 HERE = {"topic": "A.orders", "partition": 0, "offset": 5, "metadata": "m"}

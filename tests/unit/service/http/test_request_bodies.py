@@ -13,7 +13,7 @@ from bridge.errors import BodyErrors, TooLarge
 from bridge.protocol.messages import AckRequest, AlterOffsets, Message, PollRequest, ValidateRequest
 from bridge.service.http import request_bodies
 from bridge.service.http.request_bodies import MOST_OUTSIDE, MOST_TEXTS, MOST_VALUES, SMALL, read
-from tests.unit.service.http.test_long_lists import altering, request
+from tests.unit.service.http.json_requests import altering, request
 
 M = TypeVar("M", bound=Message)
 

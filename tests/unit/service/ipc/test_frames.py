@@ -28,9 +28,9 @@ from bridge.service.state.operations import unpack_operation_result
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import REQUESTED, OffsetRequests, pack_stored_offsets
 from connectors.base import CopyReport, SourcePartition, Summary
+from tests.unit.service.ipc.pipes import Pipe
 from tests.unit.service.service_fakes import FACTORY, places, report
 from tests.unit.service.service_process import service
-from tests.unit.service.test_service_records import Pipe
 
 LIMIT = 3_000
 

@@ -8,9 +8,9 @@ from bridge.protocol.messages import PollResponse, Position, Positions
 from bridge.service.state import copy_positions
 from bridge.service.state.copy_progress import CopySnapshot
 from connectors.base import CopyReport
-from tests.unit.service.http.test_routes import TASK, ServiceHarness, run
 from tests.unit.service.service_fakes import session
-from tests.unit.service.state.test_copy_progress import row, totals
+from tests.unit.service.service_harness import TASK, ServiceHarness, run
+from tests.unit.service.state.copy_reports import row, totals
 
 
 def report(positions: dict[int, int], state: str = "copying", *, gone: int | None = None) -> CopyReport:

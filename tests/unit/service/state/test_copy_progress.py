@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 
 import pytest
 
-from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
-from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps
+from bridge.protocol.messages import CopyProgress, GapReport, Gaps
 from bridge.service.http.app import create_app
 from bridge.service.ipc.frames import Frame, read_frame
 from bridge.service.ipc.messages import pack_progress, unpack_progress
@@ -19,20 +17,9 @@ from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state import copy_progress
 from bridge.service.state.copy_progress import CopySnapshot, joined, portions
 from connectors.base import CopyReport, Summary
-from tests.unit.service.http.test_routes import TASK, ServiceHarness, error, run
 from tests.unit.service.service_fakes import fake_service
-
-
-def row(
-    partition: int, topic: str = "orders", lag: int = 5, position: int = 10, records: int = 7
-) -> Progress:
-    end = position + lag if lag >= 0 else -1
-    return Progress(topic, partition, f"A.{topic}", position, end, records, 700, 1.5, 150.0, 40, -1)
-
-
-def totals(**changes: object) -> CopyTotals:
-    fields = {"source": "A", "target": "B", "state": "copying", "partitions": 3, "lag": 10, "records": 21}
-    return CopyTotals.model_validate(fields | {"bytes": 2100} | changes)
+from tests.unit.service.service_harness import TASK, ServiceHarness, error, run
+from tests.unit.service.state.copy_reports import lines, row, totals
 
 
 def gap(number: int) -> GapReport:
@@ -213,10 +200,6 @@ def test_a_new_instance_replaces_what_the_last_one_said_and_an_older_one_is_not_
     for generation, rows in ((3, [row(0), row(1)]), (4, [row(1)]), (3, [row(5)])):
         service.snapshots.progress("c", generation, CopyReport(totals(), rows, whole=True))
     assert [each.partition for each in service.snapshots.connector("c").copying.partitions()] == [1]
-
-
-def lines(text: str, metric: str) -> Sequence[str]:
-    return [line for line in text.splitlines() if line.startswith(f"mirror_bridge_{metric}{{")]
 
 
 def test_metrics_have_stocks_names_for_partitions_and_sums_for_connectors() -> None:

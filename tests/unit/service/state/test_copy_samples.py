@@ -16,9 +16,9 @@ from bridge.service.state import copy_progress, copy_samples
 from bridge.service.state.copy_progress import CopySnapshot
 from bridge.service.state.latency import Histogram
 from connectors.base import CopyReport
-from tests.unit.service.http.test_routes import TASK, ServiceHarness, run
 from tests.unit.service.service_fakes import session
-from tests.unit.service.state.test_copy_progress import lines, row, totals
+from tests.unit.service.service_harness import TASK, ServiceHarness, run
+from tests.unit.service.state.copy_reports import lines, row, totals
 
 
 def sample(

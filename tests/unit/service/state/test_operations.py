@@ -25,8 +25,8 @@ from bridge.service.state.operations import (
 )
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments
-from tests.unit.service.http.test_routes import START, TASK, ServiceHarness, error, run
 from tests.unit.service.service_fakes import FakeEngine
+from tests.unit.service.service_harness import START, TASK, ServiceHarness, error, run
 from tests.unit.service.service_process import service
 
 

@@ -13,10 +13,9 @@ import pytest
 from bridge.protocol.messages import PollResponse
 from bridge.service.state.source_offsets import AT_ONCE, OffsetRequests, pack_stored_offsets
 from connectors.base import SourcePartition
-from tests.unit.service.http.test_routes import ServiceHarness, run
 from tests.unit.service.service_fakes import FakeEngine, places, session
+from tests.unit.service.service_harness import PATH, ServiceHarness, run, started
 from tests.unit.service.service_process import service
-from tests.unit.service.test_service_records import PATH, started
 
 Entries = Sequence[dict[str, Any]]
 

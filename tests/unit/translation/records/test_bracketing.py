@@ -15,6 +15,7 @@ from bridge.translation.records.partition_cache import PartitionMemory
 from tests.unit.translation.history import History, Kind
 from tests.unit.translation.kinds import KINDS, count
 from tests.unit.translation.logs import Row
+from tests.unit.translation.promises import caps_of, check
 
 HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 
@@ -22,12 +23,6 @@ HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 def translate(history: History, offset: int, memory: PartitionMemory, caps: Caps) -> Verdict:
     steps = bracket(offset, history.source.bounds(), history.target.bounds(), memory, caps)
     return history.translate(steps)
-
-
-def caps_of(history: History) -> Caps:
-    """Windows from one batch to the whole log; budgets from next to nothing to plenty."""
-    read = history.random.choice([1, 300, 1000, 3000, 100_000])
-    return Caps(read, read * history.random.choice([3, 10, 40, 1000]))
 
 
 def answers(history: History) -> Iterator[tuple[int, Caps, Verdict]]:
@@ -59,27 +54,6 @@ def run(kind: Kind, seed: str, seen: Counter[str]) -> None:
 def loses_originals(kind: Kind) -> bool:
     """A copy may be of a record that the source has lost, which was the same as one that it still holds."""
     return kind.source_compaction or kind.source_retention
-
-
-def check(history: History, offset: int, verdict: Verdict, note: str) -> None:
-    if verdict.judgement is Judgement.PENDING:
-        assert verdict.offset is None, note
-        assert verdict.reason is not None, note
-        return
-    assert verdict.offset is not None, note
-    assert verdict.bound is not None, note
-    assert history.target.start <= verdict.offset <= history.target.end, note
-    assert not history.skipped(offset, verdict.offset), (
-        f"R1: skips {history.skipped(offset, verdict.offset)}: {note}"
-    )
-    if not history.kind.copies_again:
-        first = history.first_unprocessed(offset)
-        assert first is None or verdict.offset <= first, f"R1: past {first}: {note}"
-    reread = history.reread(offset, verdict.offset)
-    # A whole run that was sent again is told from the first by neither content nor neighbours (decision 0002).
-    assert reread <= verdict.bound or history.kind.replayed, f"R2: reads {reread} twice: {note}"
-    if verdict.judgement is Judgement.EXACT:
-        assert verdict.bound == 0, note
 
 
 def aligned(history: History, offset: int) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from bridge.model.copying import Copied
-from bridge.model.values import CopyId, Judgement, LogRecord, TopicPartition
+from bridge.model.values import Judgement, LogRecord
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs import holes, merging, partition_runs
 from bridge.translation.runs.holes import MOST_BYTES, CopySpan, spans
@@ -20,49 +20,7 @@ from bridge.translation.runs.partition_runs import KEPT, Change, PartitionRuns, 
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable, read_runs
 from bridge.translation.runs.runs import OffsetRun, RunKey, Segment, decode_change
-
-PLACE = TopicPartition("orders", 0)
-COPY = CopyId(PLACE, "A.orders")
-COPIED = Copied(PLACE, "s", "A.orders", "t")
-Short = tuple[int, int, int, int]
-"""covered_from, upstream_start, downstream_start, position."""
-
-
-class Topic:
-    """The live records of a runs topic, and the slot that writes them."""
-
-    def __init__(self) -> None:
-        self.owner = PartitionRuns()
-        self.live: dict[bytes, bytes] = {}
-        self.written = 0
-
-    def commit(
-        self, segments: Sequence[Segment], position: int, copied: Copied = COPIED, target_start: int = 0
-    ) -> list[Change]:
-        changes = self.owner.commit(segments, position, copied, target_start)
-        for key, value in changes:
-            self.written += len(key) + len(value or b"")
-            if value is None:
-                self.live.pop(key, None)
-            else:
-                self.live[key] = value
-        return changes
-
-    def read(self) -> list[OffsetRun]:
-        runs = read_runs([LogRecord(0, 0, *pair) for pair in self.live.items()])
-        return list(runs[COPY].runs) if runs else []
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return sum(len(key) + len(value) for key, value in self.live.items())
-
-    @property
-    def short(self) -> list[Short]:
-        assert self.read() == self.owner.runs
-        return [
-            (run.covered_from, run.upstream_start, run.downstream_start, run.position) for run in self.read()
-        ]
+from tests.unit.translation.runs.runs_topic import COPIED, COPY, PLACE, Short, Topic
 
 
 def test_each_commit_makes_a_run_so_that_its_marker_is_between_runs() -> None:

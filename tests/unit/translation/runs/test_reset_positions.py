@@ -22,7 +22,7 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 from connectors.source.altering import destinations, of_group
-from tests.unit.translation.runs.test_partition_runs import COPIED, PLACE, Topic
+from tests.unit.translation.runs.runs_topic import COPIED, PLACE, Topic
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 LOG = Bounds(10, 500)

@@ -7,25 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.copying import Copied
-from bridge.model.values import TopicPartition
-from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
+from tests.unit.connectors.copied_orders import ORIGINAL, RUNS, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
+from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 
 READINESS = "mm2-group-readiness.A.internal"
-RUNS = "mm2-offset-runs.A.internal"
-ORIGINAL = TopicPartition("orders", 0)
-COPY = TopicPartition("A.orders", 0)
-
-
-def put_runs(target: FakeCluster, *segments: Segment, topic_id: str = "id-of-A.orders") -> None:
-    copied = Copied(ORIGINAL, "id-of-orders", "A.orders", topic_id)
-    for key, value in PartitionRuns().commit(segments, segments[-1].upstream_end, copied):
-        put(target, RUNS, key, value)
 
 
 def clusters(committed: int) -> tuple[FakeCluster, FakeCluster]:
