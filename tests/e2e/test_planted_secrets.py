@@ -71,7 +71,6 @@ NAMES = (
     *("spark account key", "java options", "transform parameter", "unknown key", "bridge token"),
     *("option of a function", "token in a file", "token of Spark Connect", "token in an address"),
 )
-"""docs/security.md has their number."""
 CONTROL = "what is there to be found"
 TRANSFORM = """
 def sign(batch, *, signing_secret):

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ IMAGES = sorted(path.name.removesuffix(".Dockerfile") for path in DEPLOY.glob("*
 CONNECTORS = sorted((DEPLOY / "compose").glob("*.json"))
 INIT = DEPLOY / "compose" / "init.sh"
 KEYS = DEPLOY / "compose" / "keys.sh"
+BROKERS = ("cluster-a", "cluster-b")
 README = commands(DEPLOY / "README.md", "Trying it out")
 OF_COMMANDS = {"MIRROR_BRIDGE_URL", "MIRROR_BRIDGE_CA"}
 OF_CONNECT = {"connector.class", "tasks.max"}
@@ -55,14 +57,9 @@ def _published(service: str) -> dict[str, str]:
     return {each.split(":")[1]: each.split(":")[2] for each in SERVICES[service].get("ports", [])}
 
 
-def _listeners(text: str) -> dict[str, str]:
-    """Address by name of the listener."""
-    return dict(entry.split("://") for entry in text.split(","))
-
-
-def test_two_clusters_a_service_a_worker_and_what_starts_the_connectors() -> None:
-    assert set(SERVICES) == {"cluster-a", "cluster-b", "keys", "service", "worker", "init"}
-    assert [path.stem for path in CONNECTORS] == ["group-offsets", "source"]
+def _listeners(broker: str, key: str = "KAFKA_ADVERTISED_LISTENERS") -> dict[str, str]:
+    """Host and port by the name of the listener."""
+    return dict(entry.split("://") for entry in SERVICES[broker]["environment"][key].split(","))
 
 
 def test_nothing_is_published_beyond_loopback() -> None:
@@ -74,7 +71,7 @@ def test_nothing_is_published_beyond_loopback() -> None:
 
 def test_brokers_and_worker_are_of_the_version_that_is_tested() -> None:
     image = f"apache/kafka:{DEFAULT_KAFKA}"
-    assert {SERVICES[name]["image"] for name in ("cluster-a", "cluster-b")} == {image}
+    assert {SERVICES[name]["image"] for name in BROKERS} == {image}
     assert [rest for word, rest in dockerfile("worker") if word == "FROM"][-1] == image
 
 
@@ -86,93 +83,56 @@ def test_an_operator_can_pin_each_base_image_by_its_digest(image: str) -> None:
     assert [base for base in bases if re.fullmatch(r"\$\{\w+_IMAGE\}", base) is None] == []
 
 
+def _images(services: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Service and image: of each that is pulled, or built upon."""
+    for name, service in services.items():
+        if "image" in service:
+            yield name, service["image"]
+        yield from ((name, image) for image in service.get("build", {}).get("args", {}).values())
+
+
 def test_compose_takes_the_images_of_its_environment() -> None:
-    """By variables, so that each can be given with its digest."""
-
-    def images(services: dict[str, dict[str, Any]]) -> dict[tuple[str, str], str]:
-        return {
-            (name, key): image
-            for name, service in services.items()
-            for key, image in (
-                ("image", service.get("image")),
-                *service.get("build", {}).get("args", {}).items(),
-            )
-            if image is not None
-        }
-
+    """By variables, so that each can be given with its digest; without them, those that the images are built upon."""
     kafka = f"apache/kafka:{DEFAULT_KAFKA}"
-    brokers = {("cluster-a", "image"), ("cluster-b", "image")}
-    built = {"keys": "service", "service": "service", "worker": "worker", "init": "worker"}
-    usual = images(SERVICES)
-    assert set(usual) == brokers | {(name, f"{which}_IMAGE") for name in built for which in ("BUILD", "RUN")}
-    for name, image in built.items():
-        bases = [rest.split()[0] for word, rest in dockerfile(image) if word == "FROM"]
-        assert [usual[name, "BUILD_IMAGE"], usual[name, "RUN_IMAGE"]] == bases
-        assert set(re.findall(r"^ARG (\w+)", (DEPLOY / f"{image}.Dockerfile").read_text("utf-8"), re.M)) == {
-            key for each, key in usual if each == name
-        }
+    bases = {rest.split()[0] for image in IMAGES for word, rest in dockerfile(image) if word == "FROM"}
+    assert {image for _, image in _images(SERVICES)} == bases | {kafka}
     variables = ("KAFKA_IMAGE", "SERVICE_BUILD_IMAGE", "SERVICE_RUN_IMAGE", "WORKER_BUILD_IMAGE")
-    chosen = images(compose({each: f"x@sha256:{each}" for each in variables})["services"])
-    assert set(chosen.values()) == {f"x@sha256:{each}" for each in variables}
-    of_kafka = {place for place, image in usual.items() if image == kafka}
-    assert of_kafka == {place for place, image in chosen.items() if image == "x@sha256:KAFKA_IMAGE"}
-    assert of_kafka == {*brokers, ("worker", "RUN_IMAGE"), ("init", "RUN_IMAGE")}
+    chosen = list(_images(compose({name: f"x@sha256:{name}" for name in variables})["services"]))
+    assert {image for _, image in chosen} == {f"x@sha256:{name}" for name in variables}
+    of_kafka = {name for name, image in chosen if image.endswith(":KAFKA_IMAGE")}
+    assert of_kafka == {name for name, image in _images(SERVICES) if image == kafka}
 
 
-@pytest.mark.parametrize("name", ["cluster-a", "cluster-b"])
+@pytest.mark.parametrize("name", BROKERS)
 def test_a_broker_listens_where_it_says(name: str) -> None:
-    given = SERVICES[name]["environment"]
-    listeners = _listeners(given["KAFKA_LISTENERS"])
-    advertised = _listeners(given["KAFKA_ADVERTISED_LISTENERS"])
-    controller = given["KAFKA_CONTROLLER_LISTENER_NAMES"]
-    protocols = dict(entry.split(":") for entry in given["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
-    assert set(listeners) == set(protocols) == {*advertised, controller}
-    assert given["KAFKA_INTER_BROKER_LISTENER_NAME"] in advertised
-    port = listeners[controller].removeprefix(":")
-    assert given["KAFKA_CONTROLLER_QUORUM_VOTERS"] == f"{given['KAFKA_NODE_ID']}@localhost:{port}"
-    inside, outside = (advertised[which].rpartition(":") for which in ("INSIDE", "OUTSIDE"))
-    assert (inside[0], f":{inside[2]}") == (name, listeners["INSIDE"])
-    assert (outside[0], f":{_published(name)[outside[2]]}") == ("localhost", listeners["OUTSIDE"])
+    advertised, listening = _listeners(name), _listeners(name, "KAFKA_LISTENERS")
+    host, _, port = advertised["INSIDE"].rpartition(":")
+    assert (host, f":{port}") == (name, listening["INSIDE"])
+    host, _, port = advertised["OUTSIDE"].rpartition(":")
+    assert (host, f":{_published(name)[port]}") == ("localhost", listening["OUTSIDE"])
     check = SERVICES[name]["healthcheck"]["test"]
-    assert check[check.index("--bootstrap-server") + 1] == f"localhost{listeners['INSIDE']}"
+    assert check[check.index("--bootstrap-server") + 1] == f"localhost{listening['INSIDE']}"
 
 
 def test_the_clusters_have_ids_of_their_own() -> None:
     """The image gives every cluster the same one."""
-    ids = {SERVICES[name]["environment"]["CLUSTER_ID"] for name in ("cluster-a", "cluster-b")}
-    assert len(ids) == 2
-    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)
+    assert len({SERVICES[name]["environment"]["CLUSTER_ID"] for name in BROKERS}) == len(BROKERS)
 
 
-def test_everybody_is_told_the_addresses_that_brokers_advertise() -> None:
-    def inside(name: str) -> str:
-        return _listeners(SERVICES[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"])["INSIDE"]
-
-    for path in CONNECTORS:
-        config = _config(path)
-        assert config["source.cluster.bootstrap.servers"] == inside("cluster-a")
-        assert config["target.cluster.bootstrap.servers"] == inside("cluster-b")
-    assert SERVICES["worker"]["environment"]["CONNECT_BOOTSTRAP_SERVERS"] == inside("cluster-b")
-    assert SERVICES["init"]["environment"]["SOURCE_BOOTSTRAP"] == inside("cluster-a")
-
-
-def test_urls_name_services_and_the_ports_that_they_listen_on() -> None:
-    listening = {
-        "service": int(environment("service")["MIRROR_BRIDGE_PORT"]),
-        "worker": urlsplit(properties(DEPLOY / "worker.properties")["listeners"]).port,
+def test_every_address_is_one_where_a_service_listens() -> None:
+    ports = {
+        "service": environment("service")["MIRROR_BRIDGE_PORT"],
+        "worker": str(urlsplit(properties(DEPLOY / "worker.properties")["listeners"]).port),
     }
-    of_init = SERVICES["init"]["environment"]
-    urls = [
-        of_init["SERVICE_URL"],
-        of_init["CONNECT_URL"],
-        *(_config(path)["bridge.url"] for path in CONNECTORS),
-    ]
-    assert {(url.hostname, url.port) for url in map(urlsplit, urls)} == set(listening.items())
-    for name, port in listening.items():
-        assert _published(name) == {str(port): str(port)}
-        exposed = [rest for word, rest in dockerfile(name) if word == "EXPOSE"]
-        assert exposed == [str(port)]
-    assert SERVICES["worker"]["environment"]["CONNECT_ADVERTISED_HOST"] == "worker"
+    listening = {f"{name}:{port}" for name, port in ports.items()} | {
+        _listeners(name)["INSIDE"] for name in BROKERS
+    }
+    texts = [json.dumps(COMPOSE), *(path.read_text("utf-8") for path in CONNECTORS)]
+    pattern = rf"\b(?:{'|'.join(SERVICES)}):\d+\b"
+    assert {named for text in texts for named in re.findall(pattern, text)} == listening
+    for name, port in ports.items():
+        assert _published(name) == {port: port}
+        assert [rest for word, rest in dockerfile(name) if word == "EXPOSE"] == [port]
     allowed = SERVICES["worker"]["environment"]["MIRROR_BRIDGE_ALLOWED_URLS"]
     assert {_config(path)["bridge.url"] for path in CONNECTORS} == {allowed}
 
@@ -412,7 +372,7 @@ def test_init_is_a_script_that_is_given_what_it_wants() -> None:
 
 def test_every_script_of_kafkas_that_we_call_is_known() -> None:
     texts = [INIT.read_text("utf-8"), (DEPLOY / "worker.Dockerfile").read_text("utf-8"), *README]
-    texts += [" ".join(SERVICES[name]["healthcheck"]["test"]) for name in ("cluster-a", "cluster-b")]
+    texts += [" ".join(SERVICES[name]["healthcheck"]["test"]) for name in BROKERS]
     called = {each for text in texts for each in re.findall(rf"{KAFKA_BIN}/([\w-]+\.sh)", text)}
     called |= {f"{tool}.sh" for tool in re.findall(r"\bkafka (kafka-[\w-]+)", INIT.read_text("utf-8"))}
     assert called == set(SCRIPTS)

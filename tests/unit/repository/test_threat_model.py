@@ -1,12 +1,10 @@
-"""The threat model claims nothing without a test, and docs say how many secrets are planted."""
+"""The threat model claims nothing without a test."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-from tests.e2e.test_planted_secrets import NAMES
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -42,7 +40,7 @@ def test_what_stops_an_attacker_has_a_test() -> None:
         for _, _, stops, _ in rows("Who, from where, what for, what stops them")
         for clause in stops.split("; ")
     ]
-    assert len(stopped) > 30
+    assert stopped
     named = rows("The tests")
     assert [what for what, _ in named] == stopped
     assert {what: found for what, tests in named if (found := [*missing(tests)])} == {}
@@ -55,8 +53,3 @@ def test_a_test_that_is_not_there_is_missing() -> None:
     for wrong in (f"{here}::test_of_nothing", f"{here}::rows[", "no/such/file.py::test", here):
         assert [*missing(f"`{fine}`, `{wrong}`")] == [wrong]
     assert [*missing("")] == ["no test"]
-
-
-def test_docs_say_how_many_secrets_are_planted() -> None:
-    for page in ("security.md", "decisions/0034-secrets-in-memory-only.md"):
-        assert re.findall(r"plants (\S+)", (DOCS / page).read_text("utf-8")) == [str(len(NAMES))], page
