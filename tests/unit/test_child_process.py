@@ -15,6 +15,7 @@ import pytest
 
 from bridge.backoff import JITTER, Backoff
 from bridge.child_process import ChildProcess, ending, how_ended, python_command, with_socket
+from tests.support.messages import message
 from tests.support.waiting import until
 
 FIRST, LONGEST = 0.01, 1.0
@@ -171,7 +172,7 @@ def test_one_that_does_not_stop_is_killed_after_the_grace(caplog: pytest.LogCapt
     owner = Owner(DEAF)
     play(owner, script)
     assert owner.endings == []
-    assert warnings(caplog) == ["the child did not end within 0.2 s after it was asked to, and is killed"]
+    assert warnings(caplog) == [message("processes.not_ended", child="the child", seconds=0.2)]
     (record,) = [record for record in caplog.records if record.name == "bridge.child_process"]
     assert getattr(record, "connector", None) == "c1"
 
@@ -221,9 +222,7 @@ def test_one_that_cannot_be_started_is_tried_again() -> None:
 
     owner = Owner("", command=["/nowhere/python"])
     play(owner, script)
-    assert owner.endings[0] == (
-        "it could not be started: [Errno 2] No such file or directory: '/nowhere/python'"
-    )
+    assert owner.endings[0] == message("processes.not_started", path="/nowhere/python")
     assert owner.pids == []
 
 

@@ -51,7 +51,7 @@ def matches(pattern: JavaPattern, clock: Clock, took: float, most: int = 100) ->
 
 def test_slow_matches_add_up(pattern: JavaPattern, clock: Clock) -> None:
     assert matches(pattern, clock, 0.06) == 9  # half a second and what goes beyond it
-    with pytest.raises(PatternTooSlow, match=r"topics: the pattern \(a\|b\)\*c takes too long"):
+    with pytest.raises(PatternTooSlow, match=r"^topics: .*\(a\|b\)\*c"):
         pattern.fullmatch("c")
 
 

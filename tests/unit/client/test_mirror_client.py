@@ -16,6 +16,7 @@ from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
 from bridge.mm2.records import Checkpoint
 from bridge.mm2.replication_policy import IdentityReplicationPolicy
 from bridge.model.values import Committed, LogRecord, Side, TailPart, TopicPartition
+from tests.support.messages import message
 
 PLACE = TopicPartition("A.orders", 3)
 
@@ -162,7 +163,7 @@ def test_what_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         assert offsets(part(record("g", 1), *bad, record("g", 2))) == {"g": {PLACE: Committed(2, "m2")}}
     assert [each.getMessage() for each in caplog.records] == [
-        "A.checkpoints.internal: 3 records are not checkpoints and were skipped"
+        message("groups.checkpoints_skipped", topic="A.checkpoints.internal", count=3)
     ]
 
 

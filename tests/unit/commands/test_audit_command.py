@@ -29,6 +29,7 @@ from bridge.pipeline.driver import submitting
 from bridge.spark.auditing import frames, running, session
 from bridge.spark.auditing.options import AuditOptions
 from bridge.spark.rejected import SourceRejected
+from tests.support.messages import message
 
 CONFIG = {
     "source.cluster.alias": "A",
@@ -90,24 +91,15 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         replication_factor="many",
     )
     assert done.exit_code == 2
-    for part in (
-        "replication.factor",
-        "--topics",
-        "--from 'yesterday' is not a time such as 2026-11-22T21:00:00Z",
-        "--sample 5.0 is not a share: it must be above 0, and 1 at most, such as 0.05",
-        "--window 'soon' is not a time span: it must be such as 15m, 1h or 1d",
-    ):
-        assert part in done.stderr
+    for named in ("replication.factor", "--topics", "--from 'yesterday'", "--sample 5.0", "--window 'soon'"):
+        assert named in done.stderr
 
 
 def test_times_and_files_are_checked(tmp_path: Path) -> None:
     done = run(tmp_path, "--from", "2026-11-22T21:00:00Z", "--to", "2026-11-22T20:00:00Z")
     assert (done.exit_code, "is not later than --from" in done.stderr) == (2, True)
     done = run(tmp_path, "--output", "found.csv")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "mirror-bridge: --output found.csv must end with .parquet or .json\n",
-    )
+    assert (done.exit_code, done.stderr) == (2, message("audit.output", path="found.csv"))
     done = run(tmp_path, source_cluster_sasl_jaas_config="${file:/x:y}")
     assert (done.exit_code, "refer to config providers" in done.stderr) == (2, True)
     absent = CliRunner().invoke(app, ["audit", "--config", str(tmp_path / "none.properties")])
@@ -120,7 +112,7 @@ def test_equal_is_status_0(tmp_path: Path, finding: Callable[..., None]) -> None
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[-2:] == [
         "not compared: 5 not copied yet",
-        "equal of the sample (0.05): 1,234 records in 1 partition(s)",
+        message("audit.equal_of_sample", share="0.05", records="1,234", partitions=1),
     ]
 
 
@@ -130,9 +122,7 @@ def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[.
     done = run(tmp_path, "--output", str(tmp_path / "found.json"))
     assert done.exit_code == 1
     assert done.stdout.count("missing") == audit.SHOWN
-    assert (
-        "10 more difference(s) are not shown; --output FILE.json or FOLDER.parquet lists them" in done.stderr
-    )
+    assert message("audit.not_shown", count=10) in done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["verdict"], len(found["differences"])) == ("different", 30)
     done = run(tmp_path, "--json")
@@ -144,9 +134,10 @@ def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., No
     done = run(tmp_path)
     assert done.exit_code == 2
     assert "could not be compared: orders-0: no answer" in done.stdout
-    finding(KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody answers", retriable=True))
+    failure = KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody answers", retriable=True)
+    finding(failure)
     done = run(tmp_path)
-    assert (done.exit_code, done.stderr) == (2, "mirror-bridge: source cluster: nobody answers\n")
+    assert (done.exit_code, done.stderr) == (2, f"mirror-bridge: {failure}\n")
 
 
 @pytest.mark.parametrize(
@@ -239,10 +230,7 @@ def test_a_folder_of_parquet_takes_the_place_of_an_older_one(
 def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.commands.audit_files.find_spec", lambda name: None)
     done = run(tmp_path, "--output", str(tmp_path / "found.parquet"))
-    assert (done.exit_code, "needs pyarrow, which is not installed: pip install pyarrow" in done.stderr) == (
-        2,
-        True,
-    )
+    assert (done.exit_code, message("commands.no_pyarrow") in done.stderr) == (2, True)
 
 
 def test_translate_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,18 +263,15 @@ def test_a_spark_that_does_not_start_is_one_line(
     line = f"mirror-bridge: spark.master: no Spark master answers at {master}: Connection refused\n"
     assert (none.exit_code, none.stderr) == (status, line)
 
+    error = "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
+
     def broken(*_: object) -> None:
-        raise RuntimeError(
-            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
-        )
+        raise RuntimeError(error)
 
     monkeypatch.setattr(submitting, "start", broken)
     ended = run(tmp_path, command=command, spark_master="local[1]")
-    assert (ended.exit_code, ended.stderr) == (
-        status,
-        "mirror-bridge: Spark did not start with spark.master=local[1,4]: [JAVA_GATEWAY_EXITED] Java gateway process "
-        "exited before sending its port number.\n",
-    )
+    said = message("spark.not_started", master="local[1,4]", error=error)
+    assert (ended.exit_code, ended.stderr) == (status, said)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     no_java = run(tmp_path, command=command)
     assert no_java.exit_code == status

@@ -18,6 +18,7 @@ from bridge.java_properties import load_properties
 from bridge.mm2.records import Heartbeat
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from bridge.model.values import Committed, TopicPartition
+from tests.support.messages import message
 
 OFFSETS = {
     "orders": {TopicPartition("A.t", 1): Committed(7, "m"), TopicPartition("A.t", 0): Committed(5)},
@@ -173,7 +174,7 @@ def test_trouble_of_the_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(client, "heartbeat_topics", fail)
     code, out, err = run("client", "heartbeat-topics", "--bootstrap-server", "a:1")
-    assert (code, out, err) == (1, "", "mirror-bridge: Not authorized (while trying to list topics)\n")
+    assert (code, out, err) == (1, "", message("commands.unauthorized", doing="list topics"))
 
 
 @pytest.mark.parametrize(
@@ -226,4 +227,4 @@ def test_a_broken_escape_is_named_with_its_line(tmp_path: Path) -> None:
     file.write_text("a=1\nb=\\u12\n")
     code, _, err = run("client", "hops", "A", "--config", str(file))
     assert code == 2
-    assert err == f"mirror-bridge: {file}, line 2: \\u is not followed by four hexadecimal digits\n"
+    assert err == message("commands.bad_escape", path=file, line=2)

@@ -18,6 +18,7 @@ from bridge.model.values import TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
+from tests.support.messages import message
 from tests.unit.connectors.configs import SOURCE
 
 OURS = {
@@ -102,62 +103,61 @@ def refused(url: str, *more: str, name: str = "mirror") -> tuple[int, str]:
 @pytest.mark.parametrize(("state", "tasks"), [("RUNNING", 1), ("PAUSED", 1), ("STOPPED", 1)])
 def test_a_connector_that_is_not_stopped(state: str, tasks: int) -> None:
     with connect(state, tasks) as url:
-        code, message = refused(url)
+        code, said = refused(url)
     assert code == 1
-    assert f"connector mirror is {state} and has 1 task(s): PUT /connectors/mirror/stop" in message
+    assert message("hand_back.not_stopped", connector="mirror", state=state, tasks=1) in said
 
 
 def test_a_connector_that_is_stocks_by_now_or_unknown() -> None:
     with connect(connector_class="org.apache.kafka.connect.mirror.MirrorSourceConnector") as url:
-        code, message = refused(url)
-        assert (code, "hand back before its class is changed" in message) == (1, True)
-        code, message = refused(url, name="other")
-        assert (code, "Connector other not found" in message) == (1, True)
+        code, said = refused(url)
+        assert (code, "hand back before its class is changed" in said) == (1, True)
+        code, said = refused(url, name="other")
+        assert (code, "Connector other not found" in said) == (1, True)
 
 
 @pytest.mark.parametrize("named", ["dev.mirrorbridge.BridgeMirrorSinkConnector", "BridgeMirrorSink"])
 def test_a_sink_connector(named: str) -> None:
     """Stock has none; its source connector belongs to the other Connect cluster."""
     with connect(connector_class=named) as url:
-        code, message = refused(url)
+        code, said = refused(url)
     assert code == 1
-    assert "stock has no sink that could go on" in message
-    assert "as a BridgeMirrorSourceConnector with the same name and topics" in message
-    assert "DELETE this one" in message
+    assert message("hand_back.sink", connector="mirror") in said
 
 
 def test_all_errors_of_a_configuration_and_secrets_of_the_worker(tmp_path: Path) -> None:
     secret = "${file:/etc/s:p}"
     with connect(target_cluster_sasl_jaas_config=secret) as url:
-        code, message = refused(url)
-        assert (code, "target.cluster.sasl.jaas.config refer to config providers" in message) == (2, True)
+        code, said = refused(url)
+        keys = "target.cluster.sasl.jaas.config"
+        assert (code, message("commands.providers", keys=keys) in said) == (2, True)
         file = tmp_path / "mirror.json"
         file.write_text(
             json.dumps(
                 {"name": "mirror", "config": OURS | {"offset.lag.max": -1, "refresh.topics.enabled": "x"}}
             )
         )
-        code, message = refused(url, "--config", str(file))
-        assert (code, "2 error(s)" in message) == (2, True)
-        assert "offset.lag.max" in message
-        assert "refresh.topics.enabled" in message
+        code, said = refused(url, "--config", str(file))
+        assert (code, "2 error(s)" in said) == (2, True)
+        assert "offset.lag.max" in said
+        assert "refresh.topics.enabled" in said
         for text, words in (
             ("[]", "must be a JSON object"),
             ("{", "is not JSON"),
             ('{"a": []}', "a must be text"),
         ):
             file.write_text(text)
-            code, message = refused(url, "--config", str(file))
-            assert (code, words in message) == (2, True)
+            code, said = refused(url, "--config", str(file))
+            assert (code, words in said) == (2, True)
 
 
 def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     from bridge.commands import hand_back
 
     monkeypatch.setattr(hand_back, "RETRY_SECONDS", 0.01)
-    code, message = refused("http://127.0.0.1:1")
+    code, said = refused("http://127.0.0.1:1")
     assert code == 1
-    assert message.startswith("mirror-bridge: Connect at http://127.0.0.1:1: ")
+    assert "Connect at http://127.0.0.1:1: " in said
     assert refused("localhost:8083")[0] == 2
 
 
@@ -165,8 +165,8 @@ def test_clusters_that_are_away() -> None:
     with connect(
         source_cluster_bootstrap_servers="127.0.0.1:1", target_cluster_bootstrap_servers="127.0.0.1:1"
     ) as url:
-        code, message = refused(url)
-    (line,) = message.splitlines()
+        code, said = refused(url)
+    (line,) = said.splitlines()
     assert (code, "127.0.0.1" in line or "while trying to" in line) == (1, True)
 
 
@@ -194,11 +194,11 @@ def test_what_is_to_be_handed_back_has_to_be_said(tmp_path: Path) -> None:
         (("B->A", "--mirror", str(file)), "has no flow B->A that copies: its flows are A->B, B->C"),
         (("--mirror", str(tmp_path / "none")), "none"),
     ):
-        code, message = hand_back(*arguments)
-        assert (code, words in message) == (2, True), message
+        code, said = hand_back(*arguments)
+        assert (code, words in said) == (2, True), said
     file.write_text("clusters=A,B\nA->B.enabled=true\n")
-    code, message = hand_back("--mirror", str(file))
-    assert (code, "bootstrap.servers" in message) == (2, True), message
+    code, said = hand_back("--mirror", str(file))
+    assert (code, "bootstrap.servers" in said) == (2, True), said
     file.write_text("clusters=A,B\nA.bootstrap.servers=127.0.0.1:1\nB.bootstrap.servers=127.0.0.1:2\n")
-    code, message = hand_back("--mirror", str(file))
-    assert (code, "has no flow that copies (A->B.enabled = true)" in message) == (2, True), message
+    code, said = hand_back("--mirror", str(file))
+    assert (code, message("hand_back.no_flow", file=file) in said) == (2, True), said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from bridge.model.values import Committed, GroupState, TopicPartition
 from bridge.pipeline.slices.refusals import Refused
 from connectors.source.connector import KIND
 from connectors.source.take_over import start_position
+from tests.support.messages import message, message_pattern
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
 
 OPTIONS = LegacyOptions("orders", None, 1, "true", None, None, None, None, new_consumer=False)
@@ -229,7 +231,7 @@ def test_what_does_nothing_is_named(
 
 def test_the_default_of_new_topics_is_said() -> None:
     (problem,) = remarks(OPTIONS, clients())
-    assert problem.startswith("auto.offset.reset is latest, as with kafka-mirror-maker")
+    assert problem == message("legacy.latest")
 
 
 def test_no_property_of_a_file_is_ignored_in_silence() -> None:
@@ -256,14 +258,15 @@ def test_errors_and_remarks_have_the_names_of_the_files(capsys: pytest.CaptureFi
     with pytest.raises(typer.Exit):
         validated(config(given=given), in_own_words)
     said = capsys.readouterr().err
-    assert "Invalid value x for configuration isolation.level of --consumer.config: String must be" in said
-    assert "Invalid value TLS for configuration security.protocol of --producer.config: " in said
+    isolation, protocol = "isolation.level of --consumer.config", "security.protocol of --producer.config"
+    assert re.search(message_pattern("config.invalid", value="x", key=isolation), said)
+    assert re.search(message_pattern("config.invalid", value="TLS", key=protocol), said)
     assert "source." not in said
     assert "target." not in said
     validated(config(given=clients({"fetch.max.bytes": "5"}, {"linger.ms": "5"})), in_own_words)
     said = capsys.readouterr().err
-    assert "fetch.max.bytes of --consumer.config does nothing" in said
-    assert "linger.ms of --producer.config does nothing" in said
+    for ignored in ("fetch.max.bytes of --consumer.config", "linger.ms of --producer.config"):
+        assert f"{ignored} does nothing" in said
 
 
 def test_what_to_do_is_said_in_the_commands_options() -> None:
@@ -363,6 +366,6 @@ def test_a_group_that_stays_unknown_is_not_said_to_be_in_use(monkeypatch: pytest
     monkeypatch.setattr(legacy_offsets, "ANSWER_SECONDS", 0.05)
     source = FakeCluster()
     source.states = {"mirror": GroupState.UNKNOWN}
-    with pytest.raises(KafkaFailure, match="group mirror can't be described on the source") as failed:
+    with pytest.raises(KafkaFailure, match=message_pattern("legacy.not_described", group="mirror")) as failed:
         asyncio.run(GroupOffsets("mirror", 60.0).begin(FakeClusters(source, FakeCluster()), {}))
     assert "another mirror uses it. Stop" not in str(failed.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.protocol.messages import CopyProgress, CopyTotals, ErrorBody, PartitionProgress
+from tests.support.messages import message, message_pattern
 from tests.unit.mock_http import serve
 
 TOTALS = CopyTotals(source="A", target="B", state="copying", partitions=3, lag=7)
@@ -98,7 +100,7 @@ def test_for_programs(asked: list[httpx.Request]) -> None:
 
 
 def test_a_connector_that_copies_nothing_and_one_that_is_not_there(asked: list[httpx.Request]) -> None:
-    assert run("heartbeat") == (0, "", "mirror-bridge: heartbeat copies nothing, or has not begun\n")
+    assert run("heartbeat") == (0, "", message("commands.copies_nothing", connector="heartbeat"))
     assert run("nobody") == (1, "", "mirror-bridge: there is no connector nobody\n")
 
 
@@ -108,13 +110,10 @@ def test_the_token_comes_from_a_file_or_the_environment(asked: list[httpx.Reques
     assert run("a/b", "--auth-token-file", str(file))[0] == 0
     assert run("a/b", env={"MIRROR_BRIDGE_AUTH_TOKEN": "t0ken"})[0] == 0
     assert [each.headers["authorization"] for each in asked] == ["Bearer t0ken"] * 4
-    assert run("a/b", env={"MIRROR_BRIDGE_AUTH_TOKEN": "wrong"}) == (
-        1,
-        "",
-        "mirror-bridge: This service wants a bearer token\n",
-    )
+    refused = run("a/b", env={"MIRROR_BRIDGE_AUTH_TOKEN": "wrong"})
+    assert refused == (1, "", message("commands.wants_token"))
     code, _, err = run("a/b", "--auth-token-file", "/no/such/file")
-    assert (code, err) == (2, "mirror-bridge: can't read /no/such/file: No such file or directory\n")
+    assert (code, err) == (2, message("commands.cannot_read", path="/no/such/file"))
     file.write_text("abc", encoding="utf-16")
     code, _, err = run("a/b", "--auth-token-file", str(file))
     assert (code, f"can't read {file}: it is not in UTF-8" in err) == (2, True), err
@@ -130,8 +129,8 @@ def test_addresses_that_are_none(url: str) -> None:
 def test_nobody_there_and_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = run("c", "--url", "http://127.0.0.1:1")
     assert (code, out) == (1, "")
-    assert err.startswith("mirror-bridge: no answer from http://127.0.0.1:1: ")
+    assert re.fullmatch(message_pattern("commands.no_answer", url="http://127.0.0.1:1"), err)
     serve(monkeypatch, lambda _: httpx.Response(200, text="<html>"))
     code, out, err = run("c", "--url", "http://example")
     assert (code, out) == (1, "")
-    assert "returned HTTP 200, but no Mirror Bridge response: check --url" in err
+    assert message("commands.not_ours", status=200) in err

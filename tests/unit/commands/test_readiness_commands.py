@@ -20,6 +20,7 @@ from bridge.protocol.messages import (
     ReadinessReason,
     ReadinessReport,
 )
+from tests.support.messages import message
 from tests.unit.mock_http import serve
 from tests.unit.service.service_fakes import report
 
@@ -150,7 +151,7 @@ def test_explain_says_the_services_sentences(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_of_a_group_that_no_connector_reports_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch)
-    assert run("explain", "g") == (3, "", "mirror-bridge: No connector reports a group \\x1b[2J\n")
+    assert run("explain", "g") == (3, "", message("commands.no_group", group="\\x1b[2J"))
 
 
 def test_a_service_that_does_not_answer_is_no_yes_and_no_no(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def test_a_service_that_does_not_answer_is_no_yes_and_no_no(monkeypatch: pytest.
     for command in (["readiness"], ["groups"], ["explain", "g"]):
         code, out, err = run(*command)
         assert (code, out) == (3, "")
-        assert err == "mirror-bridge: no answer from http://127.0.0.1:8900: Connection refused\n"
+        assert err == message("commands.no_answer", url="http://127.0.0.1:8900", why="Connection refused")
 
 
 def test_a_wrong_option_is_a_matter_of_usage() -> None:
@@ -189,7 +190,7 @@ def test_watch_shows_it_again_until_it_is_interrupted(monkeypatch: pytest.Monkey
     code, out, err = run("readiness", "--watch", "0.5")
     assert (code, pauses) == (1, [0.5] * 3)
     assert [line.split()[0] for line in out.splitlines() if " as of 2026" in line] == ["ready", "not"]
-    assert err == "mirror-bridge: no answer from http://127.0.0.1:8900: Connection refused\n"
+    assert err == message("commands.no_answer", url="http://127.0.0.1:8900", why="Connection refused")
     assert "\x1b" not in out
 
 

@@ -31,6 +31,7 @@ from bridge.pipeline.driver import launch
 from bridge.protocol.messages import CopyTotals
 from connectors.base import CopyReport, Summary
 from connectors.source import task
+from tests.support.messages import message
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
 
 CONFIG = {
@@ -218,17 +219,18 @@ def test_once_with_something_left_over_is_no_success(
     outcome(monkeypatch, PipelineState.CAUGHT_UP, errors=["the target is away"])
     done = run(write(tmp_path), "--until-caught-up")
     assert done.exit_code == 1
-    assert "mirror-bridge: not all is copied: the target is away" in done.stderr
+    assert "not all is copied: the target is away" in done.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--until-caught-up"]])
 def test_what_is_permanent_ends_it_with_the_cause(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
-    outcome(monkeypatch, PipelineState.FAILED, failure="not authorized to read topic orders")
+    failure = "not authorized to read topic orders"
+    outcome(monkeypatch, PipelineState.FAILED, failure=failure)
     done = run(write(tmp_path), *options)
     assert done.exit_code == 1
-    assert done.stderr.splitlines()[-1] == "mirror-bridge: not authorized to read topic orders"
+    assert done.stderr.splitlines()[-1] == f"mirror-bridge: {failure}"
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
@@ -265,7 +267,7 @@ def test_an_unexpected_error_is_a_line(
     monkeypatch.setattr(FakePipelines, "start", broken)
     done = run(write(tmp_path), "--log", str(tmp_path / "log"))
     assert done.exit_code == 1
-    assert "copying ended on an unexpected error: RuntimeError: as it happens. The log has" in done.stderr
+    assert message("commands.unexpected", error="RuntimeError: as it happens") in done.stderr
     assert "Traceback" in (tmp_path / "log").read_text()
 
 
@@ -337,9 +339,19 @@ def test_sums_in_a_line() -> None:
         replication_latency_ms=48,
         gaps={"truncated": 2},
     )
-    assert tables.sums(totals) == (
-        "A -> B\\x1b[2J copying, 12 partition(s), lag 5,200, 631,250 records/s, 75.8 MB/s, 4,000,000 records, "
-        "480.0 MB in all, latency 48 ms, 2 gap(s)"
+    assert tables.sums(totals) == message(
+        "commands.progress",
+        source="A",
+        target="B\\x1b[2J",
+        state="copying",
+        partitions=12,
+        lag="5,200",
+        records_rate="631,250",
+        bytes_rate="75.8 MB",
+        records="4,000,000",
+        bytes="480.0 MB",
+        latency="48 ms",
+        gaps=2,
     )
 
 
@@ -352,7 +364,7 @@ def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(
     result.summary(Summary(errors=("away",), gaps=("gap in a-0",)))
     view.show(result)
     view.show(result)
-    assert capsys.readouterr() == ("", "mirror-bridge: away\nmirror-bridge: gap in a-0\n")
+    assert capsys.readouterr() == ("", "".join(f"mirror-bridge: {line}\n" for line in ("away", "gap in a-0")))
     now[0] += views.LINE_SECONDS
     view.show(result)
     view.show(result)

@@ -12,6 +12,7 @@ from connectors import internal_topics
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.cluster_away import ClusterAway
 from connectors.internal_topics import make
+from tests.support.messages import message
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, TOPIC, CheckpointHarness
 from tests.unit.connectors.fake_clusters import FakeCluster, Log
 
@@ -61,12 +62,8 @@ def test_a_topic_that_is_not_only_compacted_is_refused_in_connects_words(policy:
     failed = made(target, holds="offset runs")
     assert failed is not None
     assert (failed.fault, failed.retriable) == (KafkaFault.TOPIC_CONFIG, False)
-    assert str(failed).startswith(
-        "Topic 'heartbeats' is required to have 'cleanup.policy=compact' to guarantee consistency and durability of "
-        f"offset runs, but found the topic currently has 'cleanup.policy={shown}'. Continuing would likely result in "
-        "eventually losing offset runs. "
-    )
-    assert "--add-config cleanup.policy=compact" in str(failed)
+    holds = "offset runs"
+    assert str(failed) == message("topics.not_compact", topic="heartbeats", holds=holds, policy=shown)
     target.topic_admin.overrides["heartbeats"] = {"cleanup.policy": " Compact"}
     assert made(target, holds="offset runs") is None
 
@@ -125,7 +122,7 @@ def test_of_a_topic_that_may_not_be_described_nobody_can_tell(caplog: pytest.Log
     target.topic_trouble["heartbeats"] = FORBIDDEN
     assert made(target) is None
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line == "can't verify that topic heartbeats exists: Topic authorization failed"
+    assert line == message("topics.not_verified", topic="heartbeats", why="Topic authorization failed")
 
 
 def test_a_topic_that_may_be_created_and_not_described_is_created() -> None:

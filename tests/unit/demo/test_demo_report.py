@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from bridge.demo.logs import Entry, PartitionLog, Tp
 from bridge.demo.report import Judged, Report, make_rows
 from bridge.demo.show import closing, table
 from bridge.protocol.messages import PartitionReport
+from tests.support.messages import message, message_pattern
 
 TP: Tp = ("orders", 0)
 KEYS = [
@@ -82,9 +84,8 @@ def test_table_and_sentence_show_the_sums() -> None:
     assert "orders-0" in text
     assert "differs" in text
     sentence = closing(report(4), 1_000)
-    assert "1 groups on 1 partitions of 1,000 records: ours re-reads 1;" in sentence
-    assert "the plain timestamp rule would re-read 2;" in sentence
-    assert "stock's checkpoints would re-read 0 and leave 1 without an offset." in sentence
+    counts = {"groups": 1, "partitions": 1, "records": "1,000", "ours": 1, "timestamp": 2, "stock": 0}
+    assert message("demo.closing", **counts, unanswered=1) in sentence
 
 
 def test_a_failure_is_one_line_and_the_rest_is_in_the_log(
@@ -97,7 +98,7 @@ def test_a_failure_is_one_line_and_the_rest_is_in_the_log(
     assert run.run_demo(tmp_path, records=2_000, keep=False) == run.FAILED
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1
-    assert lines[0].startswith("mirror-bridge demo: broker A has gone (the whole error is in ")
+    assert re.match(message_pattern("demo.failed", error="broker A has gone"), lines[0])
     assert "and much more" in (tmp_path / run.LOG).read_text("utf-8")
 
 
@@ -109,7 +110,7 @@ def test_ctrl_c_ends_it_without_a_traceback(
 
     monkeypatch.setattr(run, "play", interrupted)
     assert run.run_demo(tmp_path, records=2_000, keep=False) == run.INTERRUPTED
-    assert capsys.readouterr().out == "Stopped. Everything that was started has ended.\n"
+    assert capsys.readouterr().out == message("demo.stopped")
 
 
 def test_a_second_demo_leaves_the_first_ones_directory_alone(

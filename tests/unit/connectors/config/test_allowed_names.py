@@ -22,6 +22,7 @@ from connectors.config.allowed_names import allowed, code, refused
 from connectors.config.spark_keys import HARMLESS
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions
+from tests.support.messages import message
 from tests.unit.connectors.configs import SOURCE
 
 KIND = KINDS["source"]
@@ -218,9 +219,9 @@ def test_a_module_that_is_not_allowed_is_not_loaded(written: Path, props: dict[s
     rejected = errors(props)
     key = next(iter(props))
     assert list(rejected) == [key]
-    (message,) = rejected[key]
-    assert "writing_module" in message
-    assert "what MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES names, which is empty now" in message
+    (said,) = rejected[key]
+    assert "writing_module" in said
+    assert message("config.no_modules") in said
     assert not written.exists()
     with pytest.raises(ConfigRejected):
         SourceOptions.from_props(SOURCE | props, allowed(StaticClientCheck(), Policy()))
@@ -278,8 +279,8 @@ def test_a_token_in_a_file_needs_a_folder_and_no_host(tmp_path: Path) -> None:
         f"source.cluster.{TOKEN_ENDPOINT}": (tmp_path / "token").as_uri(),
     }
     hosts = ("login.example.org",)
-    (message,) = errors(given, Policy(token_endpoints=hosts))[f"source.cluster.{TOKEN_ENDPOINT}"]
-    assert "below the folders of MIRROR_BRIDGE_ALLOWED_FOLDERS, which is empty now" in message
+    (said,) = errors(given, Policy(token_endpoints=hosts))[f"source.cluster.{TOKEN_ENDPOINT}"]
+    assert message("config.no_folders") in said
     assert not errors(given, Policy(token_endpoints=hosts, folders=(str(tmp_path),)))
     policy = Policy(token_endpoints=hosts, folders=("/etc/tokens",))
     collected = KIND.validate(
@@ -305,8 +306,8 @@ def test_the_file_of_a_topic_map_lies_below_an_allowed_folder(tmp_path: Path) ->
     for name in ("inside/topics.map", "in", f"{inside}/topics.map "):
         assert said(name, policy) == [], name
     for name in ("topics.map", "inside/out", "inside/../topics.map", "inside", ""):
-        (message,) = said(name, policy)
-        assert "below no folder that this service allows; MIRROR_BRIDGE_ALLOWED_FOLDERS is" in message, name
+        (why,) = said(name, policy)
+        assert message("config.other_folder", folders=inside) in why, name
     assert said("topics.map") == []
     os.mkfifo(inside / "fifo")
     assert "it is no regular file" in str(said("inside/fifo", policy))

@@ -13,6 +13,7 @@ from bridge.errors import ConfigError, ConfigRejected
 from connectors.group_offset.connector import KIND
 from connectors.group_offset.options import GroupOffsetOptions, Rewind, validate
 from connectors.registry import KINDS
+from tests.support.messages import message
 from tests.unit.connectors.configs import CLIENTS, GROUP_OFFSET
 
 CONNECTOR_JSON = Path(connectors.group_offset.__file__).with_name("connector.json")
@@ -177,13 +178,7 @@ def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str |
 
 def test_group_and_groups_together_are_refused() -> None:
     rejected = errors({"group": "a", "groups": "b"})
-    assert rejected == [
-        (
-            "group",
-            "Invalid value a for configuration group: groups is given too, and both mean the same; "
-            "give only one of the two",
-        )
-    ]
+    assert rejected == [("group", message("config.both_names", value="a"))]
 
 
 def test_the_way_home_is_to_be_asked_for() -> None:

@@ -15,6 +15,7 @@ from bridge.model.values import TopicPartition
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import furthest, round_records
+from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -163,7 +164,7 @@ def test_a_group_that_nothing_is_known_of_stays() -> None:
     published = back(a, b)
     (row,) = published.reports["g"].partitions
     assert (row.reason, home(a)) == ("moved_by_mirror", 5)
-    assert row.detail["said"] == "the flow A to B has left no checkpoint and no readiness record of the group"
+    assert row.detail["said"] == message("groups.no_checkpoint", source="A", target="B")
 
 
 def test_stocks_checkpoints_tell_it_too() -> None:

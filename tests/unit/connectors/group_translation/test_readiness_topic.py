@@ -21,6 +21,7 @@ from connectors import failures
 from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import listed_groups, round_records
+from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.copied_orders import COPY, ORIGINAL, RUNS, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -261,7 +262,7 @@ def test_without_the_right_groups_are_synced_and_an_error_says_what_follows(righ
         (error,) = summary.errors
         assert TOPIC in error
         assert right.upper() in error
-        assert "a service that is started while the source is away knows no groups" in error
+        assert message("groups.knows_none") in error
         assert shown(harness) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, None)
         target.create_trouble.clear()
         target.append_trouble.clear()

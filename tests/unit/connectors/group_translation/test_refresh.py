@@ -228,7 +228,7 @@ def test_the_command_tells_what_was_found(monkeypatch: pytest.MonkeyPatch) -> No
     answer = httpx.Response(200, content=FOUND.model_dump_json())
     code, out, err, asked = _run(monkeypatch, answer, "--timeout", "3")
     assert (code, err) == (0, "")
-    assert out == "2 groups after a round of 0.4 s\n+ n\\x1b[2J\n- old\n"
+    assert out.splitlines() == ["2 groups after a round of 0.4 s", "+ n\\x1b[2J", "- old"]
     assert asked == "POST /v1/connectors/a%2Fb/refresh?timeout_ms=3000"
     code, out, _, _ = _run(monkeypatch, answer, "--output", "json")
     assert (code, json.loads(out)) == (0, FOUND.model_dump())
@@ -246,4 +246,4 @@ def test_a_refusal_makes_the_command_fail(monkeypatch: pytest.MonkeyPatch) -> No
     body = ErrorBody(error_code="refused", message="connector a/b is paused: resume it in Connect")
     code, out, err, _ = _run(monkeypatch, httpx.Response(409, content=body.model_dump_json()))
     assert (code, out) == (1, "")
-    assert err == "mirror-bridge: connector a/b is paused: resume it in Connect\n"
+    assert err == f"mirror-bridge: {body.message}\n"

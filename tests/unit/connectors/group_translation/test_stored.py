@@ -14,6 +14,7 @@ from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, 
 from bridge.model.values import TopicPartition
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.stored import StoredState
+from tests.support.messages import message
 from tests.unit.connectors.fake_clusters import FakeCluster, Log
 from tests.unit.connectors.group_translation.group_rounds import options
 
@@ -154,10 +155,10 @@ def test_a_missing_right_is_said_with_what_follows_from_it(forbidden: str) -> No
         else:
             with pytest.raises(KafkaFailure):
                 await store.put({("group", "g"): group(5)})
-        (message,) = store.remarks
-        assert TOPIC in message
+        (remark,) = store.remarks
+        assert TOPIC in remark
         if forbidden != "read":
-            assert "a service that is started while the source is away knows no groups" in message
+            assert message("groups.knows_none") in remark
         for trouble in (target.create_trouble, target.append_trouble, target.topic_trouble):
             trouble.clear()
         target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}

@@ -17,6 +17,7 @@ from connectors.base import Assignment, CheckedOnOpen, EmittedRecord, SourceOffs
 from connectors.heartbeat import task as task_module
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.heartbeat.task import HeartbeatInstance
+from tests.support.messages import message
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters
 from tests.unit.connectors.run_instance import ALONE, play
 
@@ -212,6 +213,6 @@ def test_a_cluster_that_hangs_is_left_after_the_admin_timeout(monkeypatch: pytes
         monkeypatch.setattr(harness.target, "create_compacted_topic", hang)
         instance.assign(ALONE)
         reported = await harness.published.until(lambda summary: bool(summary.errors))
-        assert reported.errors == ["target cluster: no answer within admin.timeout.ms"]
+        assert reported.errors == [message("groups.timeout", side="target")]
 
     harness.play(script)

@@ -14,6 +14,7 @@ from connectors.registry import KINDS
 from connectors.sink.checks import BOTH, NONE
 from connectors.sink.definition import DEFINITION
 from connectors.source.options import SourceOptions
+from tests.support.messages import message
 from tests.unit.connectors.configs import CLIENTS, SINK, SOURCE
 
 CONNECTOR_JSON = Path(connectors.sink.__file__).with_name("connector.json")
@@ -52,14 +53,14 @@ def test_one_of_topics_and_topics_regex_is_required() -> None:
 
 @pytest.mark.parametrize("name", ["orders.*", "a(b|c)", "a/b", ".", "..", "é", "a" * 250])
 def test_topics_are_names_and_no_patterns(name: str) -> None:
-    ((key, message),) = errors(topics=f"orders,{name}")
+    ((key, why),) = errors(topics=f"orders,{name}")
     assert key == "topics"
-    assert f"{name!r} is no name of a topic; sink connectors take patterns by topics.regex" in message
+    assert message("config.no_topic_name", name=name) in why
 
 
 def test_a_pattern_that_is_none_is_one_error() -> None:
-    ((key, message),) = errors(topics=None, topics_regex="(")
-    assert (key, "Invalid value ( for configuration topics.regex" in message) == ("topics.regex", True)
+    ((key, _),) = errors(topics=None, topics_regex="(")
+    assert key == "topics.regex"
     assert [key for key, _ in errors(topics="a,a", topics_regex=None)] == ["topics"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperatio
 from bridge.model.values import TopicPartition
 from connectors.source import discovery, duty_failures, take_over, task
 from connectors.source.task import SourceInstance
+from tests.support.messages import message, message_pattern
 from tests.unit.connectors.fake_clusters import Log
 from tests.unit.connectors.run_instance import ALONE, NOBODY
 from tests.unit.connectors.source.source_harness import PROPS, SourceHarness
@@ -70,7 +72,7 @@ def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
         summary = await harness.until(lambda summary: bool(summary.errors))
-        assert "2 partition(s) are not copied yet: the stored source offsets, from" in summary.errors[0]
+        assert message("copying.not_taken_over", partitions=2) in summary.errors[0]
         assert summary.failure is None
         assert not harness.pipelines.started
         harness.published.answering.set()
@@ -136,7 +138,7 @@ def test_nothing_is_copied_with_a_state_topic_that_is_not_compacted(name: str) -
         instance.assign(ALONE)
         summary = await harness.until(lambda summary: summary.failure is not None)
         assert summary.failure is not None
-        assert f"Topic '{topic}' is required to have 'cleanup.policy=compact'" in summary.failure
+        assert re.search(message_pattern("topics.not_compact", topic=topic), summary.failure)
         assert (harness.pipelines.started, harness.target.topic_admin.created) == ([], [])
 
     harness.play(script)
@@ -188,7 +190,7 @@ def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
         summary = await harness.until(lambda summary: bool(summary.errors))
         assert summary.failure is None
         (error,) = summary.errors
-        assert error.endswith("topic A.orders was created and does not have all of its partitions yet")
+        assert error == message("copying.partitions_missing", topic="A.orders")
         assert harness.assigned == [(TopicPartition("stock", 0), "A.stock")]
 
     harness.play(script)
@@ -302,10 +304,7 @@ def test_missing_describe_configs_acl() -> None:
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
         summary = await harness.until(lambda summary: bool(summary.errors))
-        assert (
-            "TopicAuthorizationException occurred while trying to describe configs for topics [orders, stock] on A "
-            "cluster" in summary.errors[0]
-        )
+        assert message("copying.configs_denied", topics="orders, stock", cluster="A") in summary.errors[0]
 
     harness.play(script)
 
@@ -353,7 +352,8 @@ def test_what_the_pipeline_says_is_said() -> None:
         )
         summary = await harness.until(lambda summary: bool(summary.errors))
         assert (summary.errors, summary.failure, len(summary.gaps)) == (["the driver ended"], None, 11)
-        assert summary.gaps[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
+        gap = {"place": "orders-1", "kind": "truncated", "start": 11, "end": 15, "detail": "retention"}
+        assert summary.gaps[-2] == message("copying.gap", **gap)
         assert summary.gaps[-1] == "2 older gap(s), see the gap ledger"
         harness.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:2])
         well = summary.last_success_ms or 0
@@ -405,7 +405,7 @@ def test_b25_a_remote_topic_that_overwrites_timestamps_is_named() -> None:
 
     async def script(instance: SourceInstance) -> None:
         (error,) = (await harness.begin(instance)).errors
-        assert error.startswith("target cluster: topic A.orders has message.timestamp.type=LogAppendTime")
+        assert error.startswith(message("copying.overwrites", topic="A.orders"))
 
     harness.play(script)
 

@@ -15,6 +15,7 @@ from bridge.model.values import Side
 from connectors.registry import KINDS
 from connectors.source.checks import NO_SYNCS_TO_SET_UP, NOT_EXACTLY_ONCE
 from connectors.source.options import SourceOptions
+from tests.support.messages import message
 from tests.unit.connectors.configs import CLIENTS, SOURCE, source_errors
 
 CONNECTOR_JSON = Path(connectors.source.__file__).with_name("connector.json")
@@ -120,9 +121,8 @@ def test_exactly_once_support_validation(consumer: str | None, own: str | None, 
     assert source_errors(given | {"exactly.once.support": "required"}) == expected
     assert source_errors(given | {"exactly.once.support": "requested"}) == []
     both = dict(source_errors(given | {"exactly.once.support": "required", "offset.lag.max": "bad"}))
-    assert both.pop("offset.lag.max") == (
-        "Invalid value bad for configuration offset.lag.max: Not a number of type LONG"
-    )
+    lag = message("config.not_a_number", value="bad", key="offset.lag.max", type="LONG")
+    assert both.pop("offset.lag.max") == lag
     assert both == dict(expected)
 
 

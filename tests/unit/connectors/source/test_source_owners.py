@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -13,6 +14,7 @@ from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
 from connectors.base import CopiedTopics, CopyReport
 from connectors.registry import KINDS
+from tests.support.messages import message, message_pattern
 from tests.unit.connectors.configs import CLIENTS, SOURCE
 
 ONE = CopiedTopics(
@@ -27,11 +29,10 @@ def refused(changes: Mapping[str, str], *others: CopiedTopics) -> list[tuple[str
 
 
 def test_the_same_copy_is_an_error_of_topics_that_names_the_owner() -> None:
-    ((key, message),) = refused({}, ONE)
+    ((key, why),) = refused({}, ONE)
     assert key == "topics"
-    assert message.startswith(
-        "connector one copies bills to source1.bills, orders to source1.orders already, and two would write"
-    )
+    copies = "bills to source1.bills, orders to source1.orders"
+    assert why == message("owners.twice", owner="one", copies=copies)
 
 
 def test_where_transforms_may_send_records_to_counts_too() -> None:
@@ -42,9 +43,9 @@ def test_where_transforms_may_send_records_to_counts_too() -> None:
         "bridge.transforms.split.topics": "orders",
         "bridge.transforms.split.to": "source1.orders,source1.bills",
     }
-    ((key, message),) = refused(split, ONE)
+    ((key, why),) = refused(split, ONE)
     assert key == "topics"
-    assert message.startswith("connector one copies orders to source1.orders already, and two would write")
+    assert why == message("owners.twice", owner="one", copies="orders to source1.orders")
 
 
 @pytest.mark.parametrize(
@@ -93,11 +94,9 @@ BACK = CopiedTopics(
 
 
 def test_the_opposite_direction_is_refused_where_no_name_tells_of_a_cycle() -> None:
-    ((key, message),) = refused(LEGACY, BACK)
+    ((key, why),) = refused(LEGACY, BACK)
     assert key == "replication.policy.class"
-    assert message.startswith(
-        "connector back copies orders to orders in the opposite direction, and two would send"
-    )
+    assert re.search(message_pattern("owners.opposite", owner="back", copies="orders to orders"), why)
     assert refused(LEGACY | {"topics.exclude": "orders"}, BACK) == []
     assert refused({}, BACK) == []
     assert refused(LEGACY | {"target.cluster.alias": "other"}, BACK) == []

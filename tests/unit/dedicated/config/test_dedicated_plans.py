@@ -9,6 +9,7 @@ import pytest
 from bridge.dedicated.config.plan import MirrorPlan
 from bridge.dedicated.config.running import restricted
 from bridge.errors import ConfigRejected
+from tests.support.messages import message
 from tests.unit.dedicated.config.files import BOTH, config, errors, planned
 
 SOURCE, CHECKPOINT, HEARTBEAT, GROUPS = (
@@ -92,12 +93,9 @@ def test_stocks_sample() -> None:
 def test_the_sample_of_the_kip() -> None:
     plan = planned(READMES_SAMPLE)
     assert names(plan) == {"us-west->us-east": [SOURCE, CHECKPOINT], "us-east->us-west": [HEARTBEAT]}
+    old = "us-west->us-east.emit.heartbeats"
     assert [(warning.key, warning.message) for warning in plan.warnings] == [
-        (
-            "us-west->us-east.emit.heartbeats",
-            "us-west->us-east.emit.heartbeats is an old name and is read as "
-            "us-west->us-east.emit.heartbeats.enabled: write that",
-        )
+        (old, message("dedicated.old_name", key=old, new=f"{old}.enabled"))
     ]
     assert plan.unused == ()
     assert plan.flows[1].worker["offset.storage.topic"] == "mm2-offsets"
@@ -122,11 +120,10 @@ def test_an_old_name_beside_the_new_one_is_an_error() -> None:
     assert errors(
         {**BOTH, "topics.blacklist": "a", "topics.exclude": "b", "A->B.rename.topics": "false"}
     ) == {
-        "topics.blacklist": "Invalid value a for configuration topics.blacklist: topics.exclude is given too, and both "
-        "mean the same; remove topics.blacklist",
-        "A->B.rename.topics": "Invalid value false for configuration A->B.rename.topics: topics are renamed by the "
-        "replication policy; use "
-        "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "topics.blacklist": message(
+            "dedicated.old_beside_new", value="a", key="topics.blacklist", new="topics.exclude"
+        ),
+        "A->B.rename.topics": message("dedicated.rename", flow="A->B"),
     }
 
 
@@ -172,11 +169,7 @@ def test_a_flow_without_offset_syncs_has_no_checkpoints_and_says_so() -> None:
     plan = planned({**BOTH, "emit.offset-syncs.enabled": "false"})
     assert names(plan)["A->B"] == [SOURCE, HEARTBEAT]
     assert [(warning.key, warning.message) for warning in plan.warnings] == [
-        (
-            "emit.offset-syncs.enabled",
-            "emit.offset-syncs.enabled is false: A->B has no checkpoints, as in MirrorMaker; "
-            "A->B.translation.evidence = timestamps gives them without offset syncs",
-        )
+        ("emit.offset-syncs.enabled", message("dedicated.no_checkpoints", flow="A->B"))
     ]
 
 
@@ -207,10 +200,8 @@ def test_both_directions_under_names_that_stay_are_an_error(changes: Mapping[str
     """In the sentence that the second of two connectors gets at run time."""
     messages = errors({**LEGACY, **changes})
     assert list(messages) == ["B->A.enabled"]
-    assert messages["B->A.enabled"].startswith(
-        "Invalid value true for configuration B->A.enabled: connector A->B.MirrorSourceConnector copies topics such as "
-        f"{topic} in the opposite direction, and B->A.MirrorSourceConnector would send each record round and round"
-    )
+    said = message("dedicated.opposite", flow="A->B", back="B->A", topic=topic)
+    assert messages["B->A.enabled"].startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -329,8 +320,7 @@ def test_clusters_that_the_file_does_not_have() -> None:
     with pytest.raises(ConfigRejected) as rejected:
         restricted(planned(FAN), ["B", "D", "b"])
     assert [error.message for error in rejected.value.errors] == [
-        "Invalid value D for --clusters: the file's clusters are A, B, C",
-        "Invalid value b for --clusters: the file's clusters are A, B, C",
+        message("dedicated.unknown_cluster", name=name, known="A, B, C") for name in ("D", "b")
     ]
 
 
@@ -339,5 +329,5 @@ def test_a_cluster_without_a_flow_into_it() -> None:
     with pytest.raises(ConfigRejected) as rejected:
         restricted(planned({**FAN, **off}), ["A"])
     assert [error.message for error in rejected.value.errors] == [
-        "No source->target replication flows. None of the file's flows has A as its target"
+        message("dedicated.no_flow", why="None of the file's flows has A as its target")
     ]

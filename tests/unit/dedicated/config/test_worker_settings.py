@@ -7,6 +7,7 @@ import pytest
 from bridge.dedicated.config.plan import FlowPlan
 from bridge.dedicated.config.worker_settings import WorkerSettings, all_worker_settings, worker_settings
 from bridge.errors import ConfigRejected
+from tests.support.messages import message, message_pattern
 
 
 def flow(source: str = "A", target: str = "B", **worker: str) -> FlowPlan:
@@ -45,17 +46,19 @@ def test_all_errors_come_at_once_and_once() -> None:
     with pytest.raises(ConfigRejected) as raised:
         all_worker_settings(wrong)
     assert [each.message for each in raised.value.errors] == [
-        "Invalid value soon for configuration B.session.timeout.ms: Not a number of type INT",
-        "Invalid value 0 for configuration B.heartbeat.interval.ms: Value must be at least 1",
+        message("config.not_a_number", value="soon", key="B.session.timeout.ms", type="INT"),
+        message("config.too_small", value=0, key="B.heartbeat.interval.ms", least=1),
     ]
 
 
 def test_a_heartbeat_is_shorter_than_a_session() -> None:
-    with pytest.raises(ConfigRejected, match=r"it must be lower than session.timeout.ms, which is 2000"):
+    with pytest.raises(ConfigRejected, match=message_pattern("dedicated.heartbeat", session=2000)):
         worker_settings(flow(session_timeout_ms="2000"))
 
 
 def test_flows_into_one_cluster_have_groups_of_their_own() -> None:
-    with pytest.raises(ConfigRejected, match="flows A->B and C->B would have one group on B"):
+    with pytest.raises(
+        ConfigRejected, match=message_pattern("dedicated.one_group", one="A->B", other="C->B", cluster="B")
+    ):
         all_worker_settings([flow(group_id="g"), flow("C", group_id="g")])
     assert len(all_worker_settings([flow(group_id="g"), flow("B", "A", group_id="g")])) == 2

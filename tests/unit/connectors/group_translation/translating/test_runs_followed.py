@@ -9,6 +9,7 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.runs.runs import Segment
 from connectors.group_offset.task import GroupOffsetInstance
+from tests.support.messages import message
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
 from tests.unit.connectors.copied_orders import ORIGINAL, RUNS, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -61,7 +62,8 @@ def test_a_runs_topic_that_may_not_be_read_is_as_good_as_none(caplog: pytest.Log
     harness = played(source, target)
     assert verdict(harness)["evidence"] == "verified"
     assert harness.published.summaries[-1].errors == []
-    assert caplog.messages.count(f"{RUNS} on the target cluster can't be read: not allowed") == 1
+    said = message("groups.runs_unreadable", topic=RUNS, why="not allowed")
+    assert caplog.messages.count(said) == 1
 
 
 def test_a_record_that_cant_be_read_is_counted() -> None:
