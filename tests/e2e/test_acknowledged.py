@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.e2e.control import checkpointing, wait_checkpoint
 from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import commit, eventually, unique
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 
@@ -37,4 +38,8 @@ def test_b40_written_checkpoints_are_counted_with_the_latency_of_their_own_group
 
 
 def _count(flow: Flow, group: str, name: str, count: int) -> None:
-    assert flow.service.report(group, name)["checkpoint_latency_ms"]["count"] == count
+    wait_equal(
+        lambda: flow.service.report(group, name)["checkpoint_latency_ms"]["count"],
+        count,
+        watched=flow.watched,
+    )

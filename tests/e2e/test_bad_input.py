@@ -14,6 +14,7 @@ from bridge.local.ports import ReservedPort
 from tests.e2e.flow import CLASS, SHIFT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique
 from tests.support.forms import mostly_long
+from tests.support.waiting import wait_equal, wait_true
 from tests.support.waits import WAIT
 
 USER, PASSWORD, WRONG_PASSWORD = "alice", "wonderland-5521", "looking-glass-7743"
@@ -122,7 +123,7 @@ def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
         unique_flow.wait_there(group, {(topic, 0): 40 + SHIFT})
         unique_flow.wait_verdict(group, topic)
         unique_flow.worker.rest.wait_running(name)
-        assert unique_flow.service.status(name)["failure"] is None
+        wait_equal(lambda: unique_flow.service.status(name)["failure"], None, watched=unique_flow.watched)
         for answer in (
             unique_flow.service.health(),
             unique_flow.service.report(group),
@@ -154,9 +155,14 @@ def test_one_topic_without_an_acl_does_not_hold_up_the_others(flow: Flow, secure
             assert "uthoriz" in row["detail"]["said"], row
         if side == "source":
             # Offsets of a topic that may not even be described are not shown by the broker: there is nothing to tell.
-            assert closed not in [row["topic"] for row in unique_flow.service.report(both)["partitions"]]
+            wait_true(
+                lambda: (
+                    closed not in [row["topic"] for row in unique_flow.service.report(both)["partitions"]]
+                ),
+                watched=unique_flow.watched,
+            )
         unique_flow.wait_verdict(both, open_)
-        assert not unique_flow.service.report(both)["ready"]
+        wait_equal(lambda: unique_flow.service.report(both)["ready"], False, watched=unique_flow.watched)
         unique_flow.wait_ready(alone)
         unique_flow.worker.rest.wait_running(name)
         allow(secured.bootstrap, f"User:{USER}", name_there(described), "READ")
@@ -234,7 +240,7 @@ def test_a_put_that_is_refused_names_the_key_and_leaves_nothing_behind(flow: Flo
     assert words in str(refused.value)
     errors = flow.worker.rest.validation_errors(CLASS, {**flow.config("x"), "name": name, **changes})
     assert list(errors) == [key]
-    assert name not in flow.worker.rest.connectors()
+    wait_true(lambda: name not in flow.worker.rest.connectors(), watched=flow.watched)
     assert (
         httpx.get(f"{flow.service.url}/v1/connectors/{name}/status", verify=NO_AUTHORITIES).status_code
         == httpx.codes.NOT_FOUND
@@ -249,10 +255,10 @@ def test_a_refused_change_leaves_the_running_connector_as_it_was(flow: Flow) -> 
         before, sessions = flow.worker.rest.config(name), flow.service.sessions(name)
         with pytest.raises(ConnectFailed, match="groups"):
             flow.worker.rest.put(name, flow.config("("))
-        assert flow.worker.rest.config(name) == before
+        wait_equal(lambda: flow.worker.rest.config(name), before, watched=flow.watched)
         commit(flow.source.bootstrap, group, {(topic, 0): 50})
         flow.wait_there(group, {(topic, 0): 50 + SHIFT})
-        assert flow.service.sessions(name) == sessions
+        wait_equal(lambda: flow.service.sessions(name), sessions, watched=flow.watched)
 
 
 def test_a_token_that_is_refused_is_told_under_its_key(flow: Flow, stack: LocalStack) -> None:
@@ -328,4 +334,4 @@ def test_a_bad_body_is_refused_with_the_one_error_body(flow: Flow, case: str, ch
     assert httpx.get(f"{url}/status", verify=NO_AUTHORITIES).status_code == httpx.codes.NOT_FOUND, (
         "nothing is half written"
     )
-    assert flow.service.get("/health/live") == {"status": "ok"}
+    wait_equal(lambda: flow.service.get("/health/live"), {"status": "ok"}, watched=flow.watched)

@@ -21,6 +21,7 @@ from tests.support import (
     unique,
     wait_mirrored,
 )
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 INTERVALS = 3.0
@@ -78,7 +79,7 @@ def test_ours_never_regresses_what_stock_wrote(flow: Flow, stock_copy: str) -> N
             commit(flow.source.bootstrap, ahead, {(stock_copy, 0): 980})
             offsets[ahead] = 980
             eventually(exact_now, WAIT, what=f"{ahead} has moved on", watched=flow.watched)
-            assert flow.service.status(name)["reasons"] == {}
+            wait_equal(lambda: flow.service.status(name)["reasons"], {}, watched=flow.watched)
         assert all(one == sorted(one) for one in seen.values()), f"something moved back: {seen}"
 
 

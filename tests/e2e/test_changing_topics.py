@@ -15,6 +15,7 @@ from tests.support import (
     read,
     unique,
 )
+from tests.support.waiting import wait_equal
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def test_a_source_topic_recreated_between_two_rounds(flow: Flow, changing: str) 
     flow.wait_rounds(changing)
     row = flow.service.partition(group, topic)
     assert (row["verdict"], row["written"]) == ("pending", 60 + SHIFT), row
-    assert not flow.service.report(group)["ready"]
+    wait_equal(lambda: flow.service.report(group)["ready"], False, watched=flow.watched)
     flow.copy(topic, records)
     flow.wait_there(group, {(topic, 0): SHIFT + 100 + 60})
     flow.wait_verdict(group, topic)
@@ -62,7 +63,7 @@ def test_a_partition_added_between_two_rounds(flow: Flow, changing: str) -> None
     records = flow.fill(topic, 50, partition=1, copy=False)
     commit(flow.source.bootstrap, group, {(topic, 1): 25})
     flow.wait_reason(group, topic, "target_partition_missing", partition=1)
-    assert flow.service.partition(group, topic, 0)["verdict"] == "exact"
+    wait_equal(lambda: flow.service.partition(group, topic, 0)["verdict"], "exact", watched=flow.watched)
     add_partitions(flow.target.bootstrap, flow.remote(topic), 2)
     flow.copy(topic, records)
     flow.wait_there(group, {(topic, 0): 60 + SHIFT, (topic, 1): 25})

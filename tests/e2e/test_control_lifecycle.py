@@ -13,6 +13,7 @@ from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_che
 from tests.e2e.flow import LONG_LEASE_MS, SHIFT, Flow, exactly, stays
 from tests.support import commit, connector, delete_group, eventually, unique
 from tests.support.forms import mostly_long
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 INTERVALS = 3.0
@@ -163,7 +164,7 @@ def test_tasks_are_as_many_as_stock_has(
     unique_flow = aliased(flow)
     with connector(flow.worker, our_control(kind, unique_flow, groups="nobody", **settings)) as name:
         flow.worker.rest.wait_running(name, tasks=tasks)
-        assert len(flow.worker.rest.tasks(name)) == tasks
+        wait_equal(lambda: len(flow.worker.rest.tasks(name)), tasks, watched=flow.watched)
         if kind == "Heartbeat" and tasks:
             eventually(lambda: len(beats(unique_flow)) > 0, WAIT, what="a heartbeat", watched=flow.watched)
 
@@ -228,12 +229,18 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
         for group in one_of_each.values():
             commit(unique_flow.source.bootstrap, group, {(topic, 0): 50})
         wait_checkpoints(dict.fromkeys(one_of_each.values(), 50))
-        assert {task: unique_flow.service.report(group)["task"] for task, group in one_of_each.items()} == {
-            task: task for task in one_of_each
-        }
-        assert unique_flow.service.sessions(name) == sessions
-        assert unique_flow.worker.rest.tasks(name) == configs
-        assert [task["state"] for task in unique_flow.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
+        wait_equal(
+            lambda: {task: unique_flow.service.report(group)["task"] for task, group in one_of_each.items()},
+            {task: task for task in one_of_each},
+            watched=unique_flow.watched,
+        )
+        wait_equal(lambda: unique_flow.service.sessions(name), sessions, watched=unique_flow.watched)
+        wait_equal(lambda: unique_flow.worker.rest.tasks(name), configs, watched=unique_flow.watched)
+        wait_equal(
+            lambda: [task["state"] for task in unique_flow.worker.rest.status(name)["tasks"]],
+            ["RUNNING"] * 3,
+            watched=unique_flow.watched,
+        )
     made = Counter(
         (each.group, each.upstream_offset)
         for each in checkpoints(unique_flow.target, unique_flow.source.name)

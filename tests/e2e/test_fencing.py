@@ -9,6 +9,7 @@ import httpx
 from bridge.local import NO_AUTHORITIES
 from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import commit, unique
+from tests.support.waiting import wait_equal
 
 
 def test_an_older_session_is_fenced_and_changes_nothing(flow: Flow) -> None:
@@ -46,7 +47,7 @@ def test_an_older_session_is_fenced_and_changes_nothing(flow: Flow) -> None:
             assert body["error_code"] == "fenced", what
             assert older in body["message"], what
         flow.wait_rounds(name)
-        assert flow.service.sessions(name) == {0: session}
+        wait_equal(lambda: flow.service.sessions(name), {0: session}, watched=flow.watched)
         assert flow.there(other) == {}, "the zombie's configuration was taken"
         commit(flow.source.bootstrap, group, {(topic, 0): 50})
         flow.wait_there(group, {(topic, 0): 50 + SHIFT})

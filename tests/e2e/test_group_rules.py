@@ -17,6 +17,7 @@ from tests.support import (
     unique,
 )
 from tests.support.forms import mostly_long
+from tests.support.waiting import wait_equal, wait_true
 from tests.support.waits import WAIT
 
 INTERVALS = 3.0
@@ -53,7 +54,7 @@ def test_an_offset_on_the_target_never_moves_back(flow: Flow, rules: str) -> Non
     commit(flow.source.bootstrap, group, {(topic, 0): 20})
     row = flow.wait_reason(group, topic, "target_ahead")
     assert (row["written"], row["detail"]["target_ahead_by"]) == (60 + SHIFT, 40)
-    assert not flow.service.report(group)["ready"]
+    wait_equal(lambda: flow.service.report(group)["ready"], False, watched=flow.watched)
     flow.wait_rounds(rules)
     assert flow.there(group) == {(flow.remote(topic), 0): 60 + SHIFT}
     commit(flow.source.bootstrap, group, {(topic, 0): 61})
@@ -75,7 +76,7 @@ def test_one_partition_that_is_ahead_does_not_hold_up_the_others(flow: Flow, rul
     commit(flow.source.bootstrap, group, {(topic, 0): 20, (topic, 1): 20})
     flow.wait_there(group, {(topic, 0): 90, (topic, 1): 20 + SHIFT})
     flow.wait_reason(group, topic, "target_ahead")
-    assert flow.service.partition(group, topic, 1)["verdict"] == "exact"
+    wait_equal(lambda: flow.service.partition(group, topic, 1)["verdict"], "exact", watched=flow.watched)
 
 
 # -- active groups -------------------------------------------------------------------------------------------------
@@ -98,7 +99,9 @@ def test_a_group_that_becomes_active_on_the_target_is_left_alone_and_says_so(flo
             assert row["detail"]["answer"] == 50 + SHIFT
 
         eventually(reported, WAIT, what=f"{group} says that it is active", watched=flow.watched)
-        assert flow.service.status(rules)["reasons"]["group_active_on_target"] >= 1
+        wait_true(
+            lambda: flow.service.status(rules)["reasons"]["group_active_on_target"] >= 1, watched=flow.watched
+        )
         explained = " ".join(flow.service.get(f"/v1/groups/{group}/explain")["lines"])
         assert "group_active_on_target" in explained
         stays(
@@ -198,7 +201,7 @@ def test_group_ids_of_any_kind(flow: Flow, rules: str, group: str) -> None:
         assert (report["group"], report["connector"], report["verdict"]) == (group, rules, "exact")
 
     eventually(reported, WAIT, what=f"{group!r} is reported")
-    assert group in flow.service.groups(rules)
+    wait_true(lambda: group in flow.service.groups(rules), watched=flow.watched)
 
 
 def test_a_group_id_with_a_comma_is_two_where_a_list_is_given(flow: Flow) -> None:
@@ -211,5 +214,5 @@ def test_a_group_id_with_a_comma_is_two_where_a_list_is_given(flow: Flow) -> Non
         for group in groups[:2]:
             flow.wait_there(group, {(topic, 0): 5 + SHIFT})
         flow.wait_rounds(name)
-        assert sorted(flow.service.groups(name)) == groups[:2]
+        wait_equal(lambda: sorted(flow.service.groups(name)), groups[:2], watched=flow.watched)
         assert (flow.there(groups[2]), flow.there(groups[3])) == ({}, {})

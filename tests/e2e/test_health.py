@@ -11,7 +11,7 @@ import pytest
 from bridge.local import LocalStack
 from bridge.local.ports import ReservedPort
 from tests.e2e.control import aliased
-from tests.e2e.flow import Flow, Json
+from tests.e2e.flow import Flow, Json, stays
 from tests.e2e.mirrored_flow import OurFlow
 from tests.support import eventually
 from tests.support.waits import WAIT
@@ -57,10 +57,11 @@ def test_without_java_the_task_fails_in_connect_and_health_does_not_flap(
         why = condition(flow, name, "no_java")
         assert why["detail"].startswith(expected)
         assert f"JAVA_HOME is {tmp_path}, PATH is " in why["detail"]
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            assert flow.service.health()["status"] not in ("ok", "starting")
-            time.sleep(0.1)
+        stays(
+            lambda: flow.service.health()["status"] not in ("ok", "starting"),
+            5,
+            what="health says that copying can't start",
+        )
     log = flow.process.process.log.read_text()
     assert log.count("copying cannot start: ") == 1
     assert "the driver ended" not in log

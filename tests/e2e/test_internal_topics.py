@@ -45,6 +45,7 @@ from tests.support import (
     unique,
 )
 from tests.support.forms import mostly_long
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 USER, PASSWORD = "alice", "wonderland-8812"
@@ -178,7 +179,9 @@ def test_a_checkpoints_topic_that_we_may_not_create_is_named_and_group_sync_goes
         wait_error(unique_flow, name, missing, "not allowed to create")
         commit(unique_flow.source.bootstrap, group, {(topic, 0): 50})
         unique_flow.wait_there(group, {(topic, 0): 50 + SHIFT})
-        assert unique_flow.service.status(name)["records_waiting"] == 0
+        wait_equal(
+            lambda: unique_flow.service.status(name)["records_waiting"], 0, watched=unique_flow.watched
+        )
         unique_flow.worker.rest.wait_running(name)
         create_topic(closed.bootstrap, missing, 1, COMPACTED)
         wait_checkpoint(unique_flow, group, topic, 50 + SHIFT)
@@ -196,7 +199,7 @@ def test_a_checkpoints_topic_that_exists_needs_no_right_to_create(flow: Flow, cl
     with checkpointing_there(unique_flow, closed, exactly(group)) as name:
         wait_checkpoint(unique_flow, group, topic, 42 + SHIFT)
         unique_flow.wait_rounds(name)
-        assert unique_flow.service.status(name)["errors"] == []
+        wait_equal(lambda: unique_flow.service.status(name)["errors"], [], watched=unique_flow.watched)
 
 
 @pytest.mark.long
@@ -287,7 +290,9 @@ def test_a_heartbeats_topic_that_we_may_not_create_is_named_and_beats_wait(
     config |= {"producer.override.bootstrap.servers": closed.bootstrap}
     with connector(unique_flow.worker, config, unique("closed")) as name:
         wait_error(unique_flow, name, "heartbeats", "not allowed to create")
-        assert unique_flow.service.status(name)["records_waiting"] == 0
+        wait_equal(
+            lambda: unique_flow.service.status(name)["records_waiting"], 0, watched=unique_flow.watched
+        )
         create_topic(closed.bootstrap, "heartbeats", 1, COMPACTED)
         eventually(
             lambda: len(heartbeats(closed)) >= 2, WAIT, what="two heartbeats", watched=unique_flow.watched
@@ -333,7 +338,7 @@ def test_poison_in_the_syncs_topic_costs_itself_and_no_other(flow: Flow) -> None
         assert len(lines_in_log(unique_flow, syncs_topic(unique_flow), "can't be read")) == 2 * len(POISON), (
             "each once"
         )
-        assert unique_flow.service.status(name)["errors"] == []
+        wait_equal(lambda: unique_flow.service.status(name)["errors"], [], watched=unique_flow.watched)
         unique_flow.worker.rest.wait_running(name)
 
 

@@ -15,6 +15,7 @@ from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import PARTITIONS
 from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
 from tests.support.forms import mostly_long
+from tests.support.waiting import wait_true
 from tests.support.waits import WAIT
 
 OURS, STOCK = "BridgeMirrorSourceConnector", "MirrorSourceConnector"
@@ -88,7 +89,7 @@ def test_a_take_over_is_told_of_what_would_be_dropped(unique_flow: Flow, case: s
     assert refused.value.status == httpx.codes.BAD_REQUEST
     for key in errors:
         assert f"configuration {key}: " in str(refused.value)
-    assert name not in rest.connectors()
+    wait_true(lambda: name not in rest.connectors())
 
 
 def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Flow) -> None:

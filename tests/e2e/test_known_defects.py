@@ -23,6 +23,7 @@ from tests.support import (
     stock_config,
     unique,
 )
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 OFFSET = 42
@@ -92,7 +93,11 @@ def test_b8_b9_a_poison_record_is_counted_and_no_trouble_is_silent(flow: Flow) -
         wait_checkpoint(unique_flow, ours, topic, OFFSET + SHIFT)
         status = unique_flow.service.status(name)
         assert (status["unreadable_records"][syncs_topic(unique_flow)], status["checkpoints"]) == (1, 1)
-        assert unique_flow.service.partition(ours, topic)["evidence"] == "sync"
+        wait_equal(
+            lambda: unique_flow.service.partition(ours, topic)["evidence"],
+            "sync",
+            watched=unique_flow.watched,
+        )
 
         def died() -> bool:
             return log_of(unique_flow).count("NullPointerException") > before
@@ -132,7 +137,7 @@ def test_b12_b41_a_new_group_restarts_no_task_and_latencies_are_of_each_group(fl
             commit(unique_flow.source.bootstrap, f"{prefix}-2", {(topic, 0): OFFSET})
             wait_checkpoint(unique_flow, f"{prefix}-2", topic, OFFSET + SHIFT)
         assert len(assigned(unique_flow, stocks)) == 3
-        assert unique_flow.service.sessions(name) == sessions
+        wait_equal(lambda: unique_flow.service.sessions(name), sessions, watched=unique_flow.watched)
         eventually(
             lambda: thrown in log_of(unique_flow),
             WAIT,

@@ -11,6 +11,7 @@ import pytest
 from bridge.local import ConnectFailed
 from tests.e2e.flow import LONG_LEASE_MS, SHIFT, Flow, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 IDLE_MS = 800
@@ -80,9 +81,13 @@ def test_groups_appear_and_vanish_without_any_task_restarting(flow: Flow) -> Non
         # What was synced stays on the target: groups that end on the source may go on there.
         assert all(flow.there(group) for group in first)
 
-        assert flow.service.sessions(name) == sessions
-        assert flow.worker.rest.tasks(name) == configs
-        assert [task["state"] for task in flow.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
+        wait_equal(lambda: flow.service.sessions(name), sessions, watched=flow.watched)
+        wait_equal(lambda: flow.worker.rest.tasks(name), configs, watched=flow.watched)
+        wait_equal(
+            lambda: [task["state"] for task in flow.worker.rest.status(name)["tasks"]],
+            ["RUNNING"] * 3,
+            watched=flow.watched,
+        )
 
 
 def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resumed(flow: Flow) -> None:
@@ -101,7 +106,7 @@ def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resum
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})
         _wait_state(flow, name, "running", ["active", "active"])
-        assert flow.service.sessions(name) == sessions, "pausing restarts no task"
+        wait_equal(lambda: flow.service.sessions(name), sessions, watched=flow.watched)
 
 
 def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(flow: Flow) -> None:
@@ -139,7 +144,7 @@ def test_restarts_begin_new_sessions_of_what_was_restarted(flow: Flow) -> None:
         flow.worker.rest.restart(name, tasks=False)
         flow.worker.rest.wait_running(name, tasks=2)
         _follows(flow, group, topic, 30)
-        assert flow.service.sessions(name) == second, "only the connector was restarted"
+        wait_equal(lambda: flow.service.sessions(name), second, watched=flow.watched)
 
         flow.worker.rest.restart(name, tasks=True)
         eventually(

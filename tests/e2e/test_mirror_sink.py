@@ -38,6 +38,7 @@ from tests.support import (
 )
 from tests.support.mbeans import MBeanReader
 from tests.support.traffic import Writer
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 GROUP = "connect-sinks"
@@ -83,7 +84,7 @@ def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(
         assert [each.value for each in copies] == [
             b"value-%d" % number for number in (*range(5), *range(10, 15))
         ]
-        assert len(rest.tasks(name)) == 1, "one, whatever tasks.max says"
+        wait_equal(lambda: len(rest.tasks(name)), 1)
 
         # One owner, whichever connector copies.
         for kind, topics in (("Source", {"topics": topic}), ("Sink", {"topics": topic})):

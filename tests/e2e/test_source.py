@@ -13,6 +13,7 @@ from tests.e2e.copying import copying, fill, wait_copied
 from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.support import bounds, commit, create_topic, eventually, unique
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 
@@ -37,7 +38,7 @@ def wait_progress(flow: Flow, name: str, topics: list[str], each: int) -> None:
         assert totals["bytes"] > 0
 
     eventually(shown, WAIT, what="progress is shown", watched=flow.watched)
-    assert flow.service.get(f"{path}/gaps")["total"] == 0
+    wait_equal(lambda: flow.service.get(f"{path}/gaps")["total"], 0, watched=flow.watched)
 
 
 def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
@@ -98,7 +99,9 @@ def test_a_topic_map_names_copies_and_the_partitions_of_groups(unique_flow: Flow
             assert committed_offsets(target.bootstrap, group) == expected
 
         eventually(stands, WAIT, what=f"{group} at {expected}", watched=unique_flow.watched)
-        assert unique_flow.service.status(name)["copying"]["spark_ui"] is None
+        wait_equal(
+            lambda: unique_flow.service.status(name)["copying"]["spark_ui"], None, watched=unique_flow.watched
+        )
         copies, originals = read_all(target, copy), read_all(source, topic)
         contents = [
             {at: [each.content for each in some] for at, some in all_.items()} for all_ in (copies, originals)

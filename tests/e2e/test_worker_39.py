@@ -12,6 +12,7 @@ from tests.e2e.control import aliased
 from tests.e2e.copying import fill, sinking, wait_committed, wait_copied, wait_task
 from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, Flow, exactly
 from tests.support import commit, create_topic, eventually, unique
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 
@@ -24,7 +25,7 @@ def old(stack: LocalStack, flow: Flow) -> Flow:
 @pytest.mark.long
 def test_the_oldest_worker_syncs_groups(old: Flow) -> None:
     worker = old.worker
-    assert worker.rest.get("/")["version"] == OLDEST_WORKER
+    wait_equal(lambda: worker.rest.get("/")["version"], OLDEST_WORKER)
     topic, group = old.topic(partitions=2), unique("old")
     commit(old.source.bootstrap, group, {(topic, 0): 12, (topic, 1): 34})
     errors = worker.rest.validation_errors(CLASS, {**old.config(group, dry_run="perhaps"), "name": "x"})
@@ -34,7 +35,7 @@ def test_the_oldest_worker_syncs_groups(old: Flow) -> None:
         old.wait_there(group, {(topic, 0): 12 + SHIFT, (topic, 1): 34 + SHIFT})
         commit(old.source.bootstrap, group, {(topic, 1): 56})
         old.wait_there(group, {(topic, 0): 12 + SHIFT, (topic, 1): 56 + SHIFT})
-        assert old.service.status(name)["exact"] == 2
+        wait_equal(lambda: old.service.status(name)["exact"], 2, watched=old.watched)
         with pytest.raises(ConnectFailed, match=r"bridge\.task\.lease\.ms"):
             worker.rest.put(name, old.config(group, bridge_task_lease_ms=1))
     eventually(lambda: name not in worker.rest.connectors(), WAIT, what=f"{name} is gone")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from bridge.local import eventually
+from bridge.local.waiting import Watched
+from tests.support.waits import WAIT
 
 T = TypeVar("T")
 
@@ -50,3 +52,18 @@ def once_back(call: Callable[[], T], what: str, seconds: float = 60.0) -> T:
     if isinstance(result, KafkaException):
         raise result
     return result
+
+
+def wait_equal(ask: Callable[[], T], expected: T, watched: Iterable[Watched] = ()) -> T:
+    """Waits until the answer is the expected one; fails with the last answer beside it."""
+
+    def equal() -> T:
+        found = ask()
+        assert found == expected
+        return found
+
+    return eventually(equal, WAIT, what=f"the answer is {expected!r}", watched=watched)
+
+
+def wait_true(ask: Callable[[], bool], watched: Iterable[Watched] = ()) -> None:
+    wait_equal(ask, True, watched)

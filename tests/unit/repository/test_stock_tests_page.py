@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pytest
 
-from tests.support.durations import ROOT
+from tests import ROOT
 
 PAGE = (ROOT / "docs/stock-tests.md").read_text()
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \|$", re.MULTILINE)
