@@ -11,6 +11,7 @@ from bridge.local import ConnectWorker, LocalStack, Security
 from bridge.local.security import make_tls
 from bridge.local.spark_classes import spark_environment
 from tests.e2e.control import aliased
+from tests.e2e.copying import keep_spark
 from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import TlsBackup
 from tests.support import create_topic, mirroring, unique, wait_mirrored
@@ -27,6 +28,13 @@ def flow(shared_stack: LocalStack, worker: ConnectWorker) -> Flow:
     """The service writes debug lines, because some rules promise them, and so that no secret hides in one."""
     service = shared_stack.service("e2e", environment={"MIRROR_BRIDGE_LOG_LEVEL": "debug"})
     return Flow(shared_stack.source, shared_stack.target, worker, service)
+
+
+@pytest.fixture(scope="session")
+def sparking(flow: Flow) -> Flow:
+    """`flow`, with a Spark that connectors of SHARED_SPARK share."""
+    keep_spark(flow)
+    return flow
 
 
 @pytest.fixture(scope="module")

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+from bridge.local import GivenCluster
 from tests.e2e.control import our_control
 from tests.e2e.flow import Flow, committed_offsets
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.support import (
     bounds,
     connector,
+    create_topic,
     eventually,
+    exists,
     numbered,
     produce,
     unique,
 )
 from tests.support.waits import WAIT
+
+SHARED_SPARK = {"spark_master": "local[2]", "spark_shared": "true"}
+"""Settings of connectors whose subject is not the start of Spark: they copy in the one that `keep_spark` keeps."""
+_KEEPER = "spark-keeper"
+
+
+def keep_spark(flow: Flow) -> None:
+    """Keeps the shared Spark of the flow's service running, by a connector with nothing to copy. Any lane may ask."""
+    if _KEEPER not in flow.worker.rest.connectors():
+        between = replace(
+            flow,
+            source=GivenCluster(f"{_KEEPER}-a", flow.source.bootstrap),
+            target=GivenCluster(f"{_KEEPER}-b", flow.target.bootstrap),
+        )
+        if not exists(flow.source.bootstrap, _KEEPER):
+            create_topic(flow.source.bootstrap, _KEEPER)
+        config = our_control("Source", between, topics=_KEEPER, **SHARED_SPARK)
+        flow.worker.rest.put(_KEEPER, config)
 
 
 @contextmanager

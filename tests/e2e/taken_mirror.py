@@ -13,6 +13,7 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
+from tests.e2e.copying import SHARED_SPARK
 from tests.e2e.flow import Flow
 from tests.support import (
     bounds,
@@ -38,7 +39,7 @@ class Mirror:
         create_topic(unique_flow.source.bootstrap, self.topic, PARTITIONS)
         settings = {"topics": self.topic, "refresh_topics_interval_seconds": 1, **more}
         self._stock = stock_config("Source", unique_flow.source, unique_flow.target, **settings)
-        self._ours = {**our_control("Source", unique_flow, **settings), "spark.master": "local[2]"}
+        self._ours = our_control("Source", unique_flow, **{**SHARED_SPARK, **settings})
 
     @property
     def config(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from bridge.local import ConnectFailed, LocalStack
 from bridge.mm2.records import Checkpoint, Heartbeat
 from tests.e2e.control import aliased, checkpoints_topic, our_control
-from tests.e2e.copying import fill, wait_copied
+from tests.e2e.copying import SHARED_SPARK, fill, wait_copied
 from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import PARTITIONS
 from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
@@ -67,8 +67,8 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.fixture(scope="module")
-def unique_flow(flow: Flow) -> Flow:
-    return aliased(flow)
+def unique_flow(sparking: Flow) -> Flow:
+    return aliased(sparking)
 
 
 @pytest.mark.parametrize("case", mostly_long(REFUSED))
@@ -104,7 +104,7 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Fl
         "consumer.poll.timeout.ms": "200",
         "cron.schedule": "daily",
     }
-    config = our_control("Source", unique_flow, topics=topic, spark_master="local[2]") | given
+    config = our_control("Source", unique_flow, topics=topic, **SHARED_SPARK) | given
     validated = unique_flow.worker.rest.validate(OURS, {**config, "name": "x"})
     assert validated["error_count"] == 0
     values = [entry["value"] for entry in validated["configs"]]

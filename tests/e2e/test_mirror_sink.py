@@ -16,6 +16,7 @@ from bridge.local import ConnectFailed, ConnectWorker, LocalStack
 from bridge.local.stack import SOURCE
 from tests.e2e.control import aliased, our_control
 from tests.e2e.copying import (
+    SHARED_SPARK,
     fill,
     sink_config,
     sinking,
@@ -69,7 +70,10 @@ def sinks(stack: LocalStack, workers: SinkWorkers) -> Flow:
     return aliased(Flow(stack.source, stack.target, workers.started[0], stack.service("sink-service")))
 
 
-def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(sinks: Flow) -> None:
+def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(
+    sparking: Flow, workers: SinkWorkers
+) -> None:
+    sinks = aliased(replace(sparking, worker=workers.started[0]))
     mark = unique("orders")
     topic = create_topic(sinks.source.bootstrap, f"{mark}-1", PARTITIONS)
     transactional = create_topic(sinks.source.bootstrap, f"{mark}-2", 1)
@@ -77,7 +81,7 @@ def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(
     for start, commits in ((0, True), (5, False), (10, True)):
         produce_transaction(sinks.source.bootstrap, transactional, numbered(5, start=start), commit=commits)
     rest = sinks.worker.rest
-    with sinking(sinks, topics_regex=f"{mark}-.*") as name:
+    with sinking(sinks, topics_regex=f"{mark}-.*", **SHARED_SPARK) as name:
         wait_copied(sinks, topic)
         wait_committed(sinks, name, topic, transactional)
         copies = read_all(sinks.target, sinks.remote(transactional))[0]

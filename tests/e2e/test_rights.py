@@ -74,6 +74,7 @@ def internal(case: Case) -> bool:
     return case.right.on not in (On.TOPICS, On.COPIES, On.GROUPS, On.CLUSTER, On.IDS)
 
 
+@pytest.mark.long
 def test_with_exactly_these_rights_everything_runs(scenario: RightsScenario) -> None:
     """From the start, when internal topics are missing and may not be made yet, and where stock has stopped."""
     scenario.stock_copies_first()

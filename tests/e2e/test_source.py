@@ -9,7 +9,7 @@ import pytest
 
 from bridge.local import NO_AUTHORITIES
 from tests.e2e.control import aliased
-from tests.e2e.copying import copying, fill, wait_copied
+from tests.e2e.copying import SHARED_SPARK, copying, fill, wait_copied
 from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.support import bounds, commit, create_topic, eventually, unique
@@ -18,8 +18,8 @@ from tests.support.waits import WAIT
 
 
 @pytest.fixture(scope="module")
-def unique_flow(flow: Flow) -> Flow:
-    return aliased(flow)
+def unique_flow(sparking: Flow) -> Flow:
+    return aliased(sparking)
 
 
 def wait_progress(flow: Flow, name: str, topics: list[str], each: int) -> None:
@@ -48,11 +48,8 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
     )
     fill(unique_flow, topic, 0)
     rest = unique_flow.worker.rest
-    with copying(unique_flow, f"{mark}.*", spark_ui_enabled="true", spark_ui_port="0") as name:
+    with copying(unique_flow, f"{mark}.*", **SHARED_SPARK) as name:
         wait_copied(unique_flow, topic)
-        ui = unique_flow.service.status(name)["copying"]["spark_ui"]
-        (application,) = httpx.get(f"{ui}/api/v1/applications", timeout=WAIT, verify=NO_AUTHORITIES).json()
-        assert application["name"] == f"mirror-bridge {name}"
         later = create_topic(unique_flow.source.bootstrap, f"{mark}-2", PARTITIONS)
         fill(unique_flow, later, 0)
         wait_copied(unique_flow, later)
@@ -75,6 +72,17 @@ def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
         )
         rest.resume(name)
         wait_copied(unique_flow, topic)
+
+
+@pytest.mark.long
+def test_sparks_ui_is_named(unique_flow: Flow) -> None:
+    topic = create_topic(unique_flow.source.bootstrap, unique("shown"), PARTITIONS)
+    fill(unique_flow, topic, 0)
+    with copying(unique_flow, topic, spark_ui_enabled="true", spark_ui_port="0") as name:
+        wait_copied(unique_flow, topic)
+        ui = unique_flow.service.status(name)["copying"]["spark_ui"]
+        (application,) = httpx.get(f"{ui}/api/v1/applications", timeout=WAIT, verify=NO_AUTHORITIES).json()
+        assert application["name"] == f"mirror-bridge {name}"
 
 
 @pytest.mark.long

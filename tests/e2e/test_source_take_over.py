@@ -56,6 +56,7 @@ def producing(bootstrap: str, topic: str) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.usefixtures("sparking")
 def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_again(unique_flow: Flow) -> None:
     mirror = Mirror(unique_flow)
     try:
