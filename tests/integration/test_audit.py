@@ -115,31 +115,52 @@ def test_a_copy_is_equal_until_something_is_wrong(
     assert found.partitions[1].verdict is AuditVerdict.EQUAL
 
 
-def test_the_command_says_what_differs(source: Cluster, target: Cluster, tmp_path: Path) -> None:
+def run_audit(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bridge", "audit", "--config", str(file), *options],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.fixture
+def copied(source: Cluster, target: Cluster, tmp_path: Path) -> tuple[CopyFlow, str, Path]:
+    """A copy of 200 records, its topic, and the file of its connector."""
     flow = CopyFlow(source, target)
     topic = flow.topic()
     produce(source.bootstrap, topic, numbered(200, timestamp=TIME))
     flow.copy()
     file = tmp_path / "connector.json"
     file.write_text(json.dumps({"name": "mirror", "config": config(flow, topic)}))
+    return flow, topic, file
 
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "bridge", "audit", "--config", str(file), *options],
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
 
-    done = run()
+@pytest.mark.long
+def test_the_command_says_what_is_equal(copied: tuple[CopyFlow, str, Path]) -> None:
+    done = run_audit(copied[2])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "equal: 200 records in 1 partition(s)"
     assert "not compared" not in done.stdout
 
+
+def test_the_command_says_what_differs(
+    copied: tuple[CopyFlow, str, Path], target: Cluster, tmp_path: Path
+) -> None:
+    flow, topic, file = copied
     produce(target.bootstrap, flow.remote(topic), [Record(b"of others", timestamp=TIME)])
     folder = tmp_path / "found.parquet"
-    done = run(
-        "--json", "--window", "1h", "--output", str(folder), "--topics", f"{topic},gone", "--sample", "1"
+    done = run_audit(
+        file,
+        "--json",
+        "--window",
+        "1h",
+        "--output",
+        str(folder),
+        "--topics",
+        f"{topic},gone",
+        "--sample",
+        "1",
     )
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)

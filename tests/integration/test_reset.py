@@ -90,6 +90,7 @@ def test_from_an_offset_on_it_is_copied_again_and_what_lies_before_stays(flow: C
     assert answers(flow, topic) == {offset: b"value-%d" % offset for offset in range(300)}
 
 
+@pytest.mark.long
 def test_what_transforms_sent_elsewhere_is_sent_there_again_and_counts_no_longer_where_it_was(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_what_transforms_sent_elsewhere_is_sent_there_again_and_counts_no_longer
     assert [answered.answer(offset, newer[-1] + 1) for offset in range(60)] == expected
 
 
+@pytest.mark.long
 def test_by_time_each_partition_goes_on_at_its_first_record_of_then(flow: CopyFlow) -> None:
     topic = flow.topic(2)
     begin = 1_700_000_000_000
@@ -132,6 +134,7 @@ def test_by_time_each_partition_goes_on_at_its_first_record_of_then(flow: CopyFl
     assert [len(flow.copies(topic, partition)) for partition in (0, 1)] == [150, 190]
 
 
+@pytest.mark.long
 def test_what_is_skipped_is_in_the_ledger(flow: CopyFlow) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))
