@@ -25,15 +25,17 @@ from hypothesis import settings
 from bridge.local import (
     DEFAULT_KAFKA,
     BridgeService,
+    Broker,
     Cluster,
     ConnectWorker,
     ContainerCluster,
     GivenCluster,
     LocalStack,
+    TlsFiles,
 )
-from tests.support.brokers import MORTAL, STEADY
+from tests.support.brokers import MORTAL, STEADY, Secured, shared_security, tls_files
 from tests.support.lanes import scheduler
-from tests.support.shared import AttachedStack, Controller
+from tests.support.shared import AttachedCluster, AttachedStack, Controller
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -202,7 +204,7 @@ def shared_stack(
     options = _stack_options(request.config)
     lane = getattr(request.config, "workerinput", None)
     stack = (
-        LocalStack(directory, **options)
+        LocalStack(directory, security=shared_security(directory / "tls"), **options)
         if lane is None
         else AttachedStack(directory, lane["shared_stack"], version=options["version"])
     )
@@ -217,6 +219,22 @@ def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
     idle one takes processor time too."""
     with shared_stack.part() as part:
         yield part
+
+
+@pytest.fixture(scope="session")
+def secured(shared_stack: LocalStack, request: pytest.FixtureRequest) -> Secured:
+    """The shared target by its listeners with logins and TLS, for USERS of tests/support/brokers.py."""
+    target = shared_stack.target
+    if not isinstance(target, Broker | AttachedCluster):
+        pytest.skip("needs users and certificates, so brokers from jars")
+    return target
+
+
+@pytest.fixture(scope="session")
+def tls(shared_stack: LocalStack, request: pytest.FixtureRequest) -> TlsFiles:
+    """Certificates of the shared brokers and of a client."""
+    lane = getattr(request.config, "workerinput", None)
+    return tls_files(shared_stack.directory / "tls" if lane is None else Path(lane["shared_stack"]["tls"]))
 
 
 @pytest.fixture(scope="session")

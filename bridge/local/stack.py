@@ -44,13 +44,16 @@ class LocalStack:
         clusters: Mapping[str, Cluster] | None = None,
         broker_properties: Mapping[str, str] | None = None,
         broker_heap: str = "512m",
+        security: Security | None = None,
     ) -> None:
+        """`security`: of A and B, and of other clusters that are asked for by name alone."""
         self.directory = directory.absolute()
         self._version = version
         self._clusters: MutableMapping[str, Cluster] = dict(clusters or {})
         self._started: set[str] = set()
         self._broker_properties = dict(broker_properties or {})
         self._broker_heap = broker_heap
+        self._security = security
         self._workers: MutableMapping[str, ConnectWorker] = {}
         self._services: MutableMapping[str, BridgeService] = {}
         self._plugins: Path | None = None
@@ -79,6 +82,7 @@ class LocalStack:
             version=self._version,
             broker_properties=self._broker_properties,
             broker_heap=self._broker_heap,
+            security=self._security,
         )
         part._whole = self
         part._clusters = ChainMap({}, self._clusters)
@@ -194,7 +198,7 @@ class LocalStack:
 
     def _launched(self, name: str) -> Cluster:
         if name not in self._clusters:
-            self._clusters[name] = self._new_broker(name, self._version, {}, None)
+            self._clusters[name] = self._new_broker(name, self._version, {}, self._security)
         cluster = self._clusters[name]
         if name not in self._started:
             self._started.add(name)

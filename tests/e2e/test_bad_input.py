@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
 import httpx
 import pytest
 
-from bridge.local import NO_AUTHORITIES, Broker, ConnectFailed, LocalStack, Security
+from bridge.local import NO_AUTHORITIES, ConnectFailed, LocalStack
 from bridge.local.ports import ReservedPort
+from tests.e2e.control import aliased
 from tests.e2e.flow import CLASS, SHIFT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique
+from tests.support.brokers import USERS, Secured
 from tests.support.forms import mostly_long
 from tests.support.waiting import wait_equal, wait_true
 from tests.support.waits import WAIT
 
-USER, PASSWORD, WRONG_PASSWORD = "alice", "wonderland-5521", "looking-glass-7743"
+USER, WRONG_PASSWORD = "bad-input", "looking-glass-7743"
+PASSWORD = USERS[USER]
 MEGABYTES = 10 << 20
 
 
 @pytest.fixture(scope="module")
-def secured(stack: LocalStack) -> Iterator[Broker]:
-    """A broker that wants a login and ACLs; tests themselves come by its plain listener and may do everything."""
-    broker = stack.broker("secured", security=Security(users={USER: PASSWORD}, authorizer=True))
-    allow(broker.bootstrap, f"User:{USER}", "*", "READ", "GROUP")
-    yield broker
-    broker.close()
+def guarded(secured: Secured) -> Secured:
+    """The target where it wants a login and ACLs; tests themselves come by its plain listener and may do everything."""
+    allow(secured.bootstrap, f"User:{USER}", "*", "READ", "GROUP")
+    return secured
 
 
-def _login(side: str, broker: Broker, password: str) -> dict[str, str]:
+def _login(side: str, broker: Secured, password: str) -> dict[str, str]:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return {
         f"{side}.cluster.bootstrap.servers": broker.address("SASL_PLAINTEXT"),
@@ -40,8 +40,9 @@ def _login(side: str, broker: Broker, password: str) -> dict[str, str]:
     }
 
 
-def _with(flow: Flow, side: str, broker: Broker) -> Flow:
-    return replace(flow, source=broker) if side == "source" else replace(flow, target=broker)
+def _with(flow: Flow, side: str) -> Flow:
+    """The flow with the target as this side, where it is `guarded`."""
+    return aliased(flow, source=flow.target, target=flow.source) if side == "source" else aliased(flow)
 
 
 def _no_secret_in_logs(flow: Flow) -> None:
@@ -96,14 +97,14 @@ class _Releasing:
 
 @pytest.mark.parametrize("side", mostly_long(["source", "target"]))
 def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
-    flow: Flow, secured: Broker, side: str
+    flow: Flow, guarded: Secured, side: str
 ) -> None:
-    unique_flow = _with(flow, side, secured)
+    unique_flow = _with(flow, side)
     topic, group = unique_flow.topic(), unique("login")
     for name in (topic, unique_flow.remote(topic)):
-        allow(secured.bootstrap, f"User:{USER}", name, "READ")
+        allow(guarded.bootstrap, f"User:{USER}", name, "READ")
     commit(unique_flow.source.bootstrap, group, {(topic, 0): 40})
-    wrong = unique_flow.config(exactly(group)) | _login(side, secured, WRONG_PASSWORD)
+    wrong = unique_flow.config(exactly(group)) | _login(side, guarded, WRONG_PASSWORD)
     with connector(unique_flow.worker, wrong) as name:
 
         def failed() -> str:
@@ -118,7 +119,7 @@ def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
         assert status["state"] == "failed"
         assert "uthentication" in status["failure"]
         assert unique_flow.there(group) == {}
-        right = unique_flow.config(exactly(group)) | _login(side, secured, PASSWORD)
+        right = unique_flow.config(exactly(group)) | _login(side, guarded, PASSWORD)
         unique_flow.worker.rest.put(name, right)
         unique_flow.wait_there(group, {(topic, 0): 40 + SHIFT})
         unique_flow.wait_verdict(group, topic)
@@ -136,16 +137,18 @@ def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
 
 
 @pytest.mark.parametrize("side", mostly_long(["source", "target"]))
-def test_one_topic_without_an_acl_does_not_hold_up_the_others(flow: Flow, secured: Broker, side: str) -> None:
-    unique_flow = _with(flow, side, secured)
+def test_one_topic_without_an_acl_does_not_hold_up_the_others(
+    flow: Flow, guarded: Secured, side: str
+) -> None:
+    unique_flow = _with(flow, side)
     closed, described, open_ = unique_flow.topic(), unique_flow.topic(), unique_flow.topic()
     name_there = (lambda topic: topic) if side == "source" else unique_flow.remote
-    allow(secured.bootstrap, f"User:{USER}", name_there(described), "DESCRIBE")
-    allow(secured.bootstrap, f"User:{USER}", name_there(open_), "READ")
+    allow(guarded.bootstrap, f"User:{USER}", name_there(described), "DESCRIBE")
+    allow(guarded.bootstrap, f"User:{USER}", name_there(open_), "READ")
     both, alone = unique("acl"), unique("acl")
     commit(unique_flow.source.bootstrap, both, {(topic, 0): 40 for topic in (closed, described, open_)})
     commit(unique_flow.source.bootstrap, alone, {(open_, 0): 60})
-    config = unique_flow.config(f"{exactly(both)}|{exactly(alone)}") | _login(side, secured, PASSWORD)
+    config = unique_flow.config(f"{exactly(both)}|{exactly(alone)}") | _login(side, guarded, PASSWORD)
     with connector(unique_flow.worker, config) as name:
         unique_flow.wait_there(alone, {(open_, 0): 60 + SHIFT})
         unique_flow.wait_there(both, {(open_, 0): 40 + SHIFT})
@@ -165,7 +168,7 @@ def test_one_topic_without_an_acl_does_not_hold_up_the_others(flow: Flow, secure
         wait_equal(lambda: unique_flow.service.report(both)["ready"], False, watched=unique_flow.watched)
         unique_flow.wait_ready(alone)
         unique_flow.worker.rest.wait_running(name)
-        allow(secured.bootstrap, f"User:{USER}", name_there(described), "READ")
+        allow(guarded.bootstrap, f"User:{USER}", name_there(described), "READ")
         unique_flow.wait_there(both, {(open_, 0): 40 + SHIFT, (described, 0): 40 + SHIFT})
     _no_secret_in_logs(unique_flow)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,11 @@ from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.local import eventually
-from bridge.local.broker import Broker
-from bridge.local.security import Security, TlsFiles, make_tls
+from bridge.local.security import TlsFiles, make_tls
 from bridge.model.values import TopicPartition
 from tests.integration.client_logins import brokers_seen, settings
 from tests.support import unique
-from tests.support.brokers import secured_broker
+from tests.support.brokers import USERS, Secured
 from tests.support.forms import mostly_long
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.waits import WAIT
@@ -35,20 +33,6 @@ from tests.support.waits import WAIT
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 MODULE = "org.apache.kafka.common.security"
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
-    return make_tls(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[Broker]:
-    security = Security(
-        users={"alice": "wonder"}, tls=tls, authorizer=True, super_users=("alice", "CN=client")
-    )
-    with secured_broker(tmp_path_factory.mktemp("broker"), security) as running:
-        yield running
 
 
 def let_in(settings_: ClientSettings) -> None:
@@ -60,26 +44,26 @@ def jaas(mechanism: str, password: str) -> str:
     module = (
         f"{MODULE}.plain.PlainLoginModule" if mechanism == "PLAIN" else f"{MODULE}.scram.ScramLoginModule"
     )
-    return f'{module} required username="alice" password="{password}";'
+    return f'{module} required username="root" password="{password}";'
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_sasl(broker: Broker, mechanism: str) -> None:
+def test_sasl(secured: Secured, mechanism: str) -> None:
     common = {"security__protocol": "SASL_PLAINTEXT", "sasl__mechanism": mechanism}
-    address = broker.address("SASL_PLAINTEXT")
+    address = secured.address("SASL_PLAINTEXT")
     let_in(settings(address, **common, sasl__jaas__config=jaas(mechanism, "wonder")))
 
 
-def test_a_wrong_password_lets_neither_in(broker: Broker) -> None:
+def test_a_wrong_password_lets_neither_in(secured: Secured) -> None:
     common = {"security__protocol": "SASL_PLAINTEXT", "sasl__mechanism": "SCRAM-SHA-256"}
     parsed = settings(
-        broker.address("SASL_PLAINTEXT"), **common, sasl__jaas__config=jaas("SCRAM-SHA-256", "wander")
+        secured.address("SASL_PLAINTEXT"), **common, sasl__jaas__config=jaas("SCRAM-SHA-256", "wander")
     )
     assert brokers_seen(parsed) == (0, 0)
 
 
-def secured(broker: Broker, tls: TlsFiles, protocol: str, password: str = "wonder") -> ClientSettings:
-    """Of alice, or over plain TLS of the client's certificate."""
+def login(secured: Secured, tls: TlsFiles, protocol: str, password: str = USERS["root"]) -> ClientSettings:
+    """Of root, or over plain TLS of the client's certificate."""
     given = {"security__protocol": protocol}
     if protocol.startswith("SASL"):
         given |= {"sasl__mechanism": "SCRAM-SHA-512", "sasl__jaas__config": jaas("SCRAM-SHA-512", password)}
@@ -90,26 +74,26 @@ def secured(broker: Broker, tls: TlsFiles, protocol: str, password: str = "wonde
             "ssl__keystore__type": "PEM",
             "ssl__keystore__location": str(tls.client),
         }
-    return settings(broker.address(protocol), **given)
+    return settings(secured.address(protocol), **given)
 
 
-def test_sasl_over_tls_with_a_pem_trust_store(broker: Broker, tls: TlsFiles) -> None:
-    let_in(secured(broker, tls, "SASL_SSL"))
+def test_sasl_over_tls_with_a_pem_trust_store(secured: Secured, tls: TlsFiles) -> None:
+    let_in(login(secured, tls, "SASL_SSL"))
 
 
-def test_mutual_tls(broker: Broker, tls: TlsFiles) -> None:
+def test_mutual_tls(secured: Secured, tls: TlsFiles) -> None:
     trust = {"ssl__truststore__type": "PEM", "ssl__truststore__certificates": tls.authority.read_text()}
     own = {"ssl__keystore__type": "PEM", "ssl__keystore__location": str(tls.client)}
-    address = broker.address("SSL")
+    address = secured.address("SSL")
     let_in(settings(address, security__protocol="SSL", **trust, **own))
     assert brokers_seen(settings(address, security__protocol="SSL", **trust)) == (0, 0)
 
 
 @pytest.mark.parametrize("protocol", mostly_long(["SASL_PLAINTEXT", "SASL_SSL", "SSL"]))
 def test_batches_go_both_ways_over_connections_for_what_is_large(
-    broker: Broker, tls: TlsFiles, protocol: str
+    secured: Secured, tls: TlsFiles, protocol: str
 ) -> None:
-    result = secured(broker, tls, protocol)
+    result = login(secured, tls, protocol)
     place = TopicPartition(unique("large"), 0)
     values = [random.Random(number).randbytes(900_000) for number in range(8)]
     admin = AdminClient({**result.admin, "log_level": 0})
@@ -144,9 +128,9 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
-    broker: Broker, tls: TlsFiles, protocol: str
+    secured: Secured, tls: TlsFiles, protocol: str
 ) -> None:
-    right, wrong = secured(broker, tls, protocol), secured(broker, tls, protocol, "wander")
+    right, wrong = login(secured, tls, protocol), login(secured, tls, protocol, "wander")
 
     async def go() -> None:
         client = NetworkClient(right.raw)
@@ -163,10 +147,10 @@ def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
     gc.collect()
 
 
-def test_a_broker_that_is_not_trusted_is_refused(broker: Broker, tls: TlsFiles, tmp_path: Path) -> None:
+def test_a_broker_that_is_not_trusted_is_refused(secured: Secured, tls: TlsFiles, tmp_path: Path) -> None:
     stranger = make_tls(tmp_path / "stranger").authority
     parsed = settings(
-        broker.address("SSL"),
+        secured.address("SSL"),
         security__protocol="SSL",
         ssl__truststore__type="PEM",
         ssl__truststore__location=str(stranger),

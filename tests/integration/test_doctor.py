@@ -12,9 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.local.broker import Broker
 from bridge.local.clusters import Cluster
-from bridge.local.security import Security
 from bridge.pipeline.layouts.records import Claim
 from connectors.registry import KINDS
 from tests.support import (
@@ -28,7 +26,7 @@ from tests.support import (
     produce,
     unique,
 )
-from tests.support.brokers import secured_broker
+from tests.support.brokers import USERS, Secured
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -195,14 +193,10 @@ def test_a_worker_that_does_not_answer_is_not_checked(flow: Flow) -> None:
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    security = Security(users={"alice": "wonder-9137"}, authorizer=True)
-    with secured_broker(tmp_path_factory.mktemp("broker"), security) as running:
-        yield running
+USER = "doctor"
 
 
-def test_missing_rights_are_named_by_operation_and_resource(secured: Broker, tmp_path: Path) -> None:
+def test_missing_rights_are_named_by_operation_and_resource(secured: Secured, tmp_path: Path) -> None:
     flow = Flow(secured.bootstrap, secured.bootstrap, tmp_path)
     login = {
         f"{side}_cluster_{key}": value
@@ -211,19 +205,19 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Broker, tmp
             "bootstrap_servers": secured.address("SASL_PLAINTEXT"),
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "SCRAM-SHA-256",
-            "sasl_jaas_config": f'{SCRAM} required username="alice" password="wonder-9137";',
+            "sasl_jaas_config": f'{SCRAM} required username="{USER}" password="{USERS[USER]}";',
         }.items()
     }
 
     def grant(name: str, *operations: str, kind: str = "TOPIC") -> None:
         for operation in operations:
-            allow(secured.bootstrap, "User:alice", name, operation, kind)
+            allow(secured.bootstrap, f"User:{USER}", name, operation, kind)
 
     grant(flow.topic, "DESCRIBE", "DESCRIBE_CONFIGS")
     grant(flow.copy, "DESCRIBE", "READ", "DESCRIBE_CONFIGS")
     grant(flow.topic, "DESCRIBE", kind="GROUP")
     status, findings = flow.examined(**login)
-    assert "wonder-9137" not in json.dumps(findings)
+    assert USERS[USER] not in json.dumps(findings)
     assert (status, of(findings)) == (
         1,
         [

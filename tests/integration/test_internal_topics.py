@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -22,7 +21,6 @@ from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.wire import Call
 from bridge.local import Broker, Cluster, LocalStack
-from bridge.local.security import Security
 from bridge.model.values import LogRecord, Side, TopicPartition
 from connectors.internal_topics import make
 from tests.support import (
@@ -41,7 +39,7 @@ from tests.support import (
     set_topic_config,
     unique,
 )
-from tests.support.brokers import secured_broker
+from tests.support.brokers import USERS, Secured
 from tests.support.forms import mostly_long
 from tests.support.records import producer
 from tests.support.waits import WAIT
@@ -353,26 +351,20 @@ def test_a_broker_that_is_away_costs_no_record(lone: Broker) -> None:
     using(lone.bootstrap, work, HASTY)
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker whose user alice needs an ACL for everything."""
-    directory: Path = tmp_path_factory.mktemp("guarded")
-    security = Security(users={"alice": "wonder"}, authorizer=True)
-    with secured_broker(directory, security) as broker:
-        yield broker
+USER = "tail"
 
 
-def test_acls(guarded: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_acls(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     open_, closed, made = (unique(name) for name in ("open", "closed", "made"))
     for topic in (open_, closed):
-        create_topic(guarded.bootstrap, topic)
-        produce(guarded.bootstrap, topic, numbered(2))
+        create_topic(secured.bootstrap, topic)
+        produce(secured.bootstrap, topic, numbered(2))
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = {
         "source.cluster.security.protocol": "SASL_PLAINTEXT",
         "source.cluster.sasl.mechanism": "PLAIN",
-        "source.cluster.sasl.jaas.config": f'{module} required username="alice" password="wonder";',
+        "source.cluster.sasl.jaas.config": f'{module} required username="{USER}" password="{USERS[USER]}";',
     }
 
     async def work(cluster: KafkaCluster) -> None:
@@ -382,7 +374,7 @@ def test_acls(guarded: Broker, caplog: pytest.LogCaptureFixture) -> None:
             with pytest.raises(KafkaFailure, match=open_) as caught:
                 await tail.read()
             assert (caught.value.fault, caught.value.retriable) == (KafkaFault.NOT_AUTHORIZED, True)
-            await asyncio.to_thread(allow, guarded.bootstrap, "User:alice", open_, operation)
+            await asyncio.to_thread(allow, secured.bootstrap, f"User:{USER}", open_, operation)
         records, restarted = await read_on(tail)
         assert (offsets(records), restarted) == ([0, 1], False)
         assert await cluster.topic_names() == [open_]
@@ -394,13 +386,13 @@ def test_acls(guarded: Broker, caplog: pytest.LogCaptureFixture) -> None:
         # Its configs are not ours to see: as Connect, we go on and say so.
         assert await make(cluster, open_, 1, 30_000, holds="checkpoints") is None
         assert "DESCRIBE_CONFIGS" in caplog.text
-        await asyncio.to_thread(allow, guarded.bootstrap, "User:alice", open_, "DESCRIBE_CONFIGS")
+        await asyncio.to_thread(allow, secured.bootstrap, f"User:{USER}", open_, "DESCRIBE_CONFIGS")
         refused = await make(cluster, open_, 1, 30_000, holds="checkpoints")
         assert refused is not None
         assert refused.fault is KafkaFault.TOPIC_CONFIG
 
-    using(guarded.address("SASL_PLAINTEXT"), work, login)
-    assert made not in admin(guarded.bootstrap).list_topics(timeout=60).topics
+    using(secured.address("SASL_PLAINTEXT"), work, login)
+    assert made not in admin(secured.bootstrap).list_topics(timeout=60).topics
 
 
 # -- making and listing ----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from bridge.local.security import Security
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.support import Record, allow, create_topic, delete_topic, eventually, produce, unique
-from tests.support.brokers import secured_broker
+from tests.support.brokers import Secured, secured_broker
 
 PLACE = TopicPartition("A.orders", 3)
 COMMAND = (sys.executable, "-m", "bridge")
@@ -168,12 +168,13 @@ def test_a_topic_that_is_missing(source: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of its own: what a client may see of it is all that there is."""
     security = Security(users={"alice": "wonder"}, authorizer=True)
     with secured_broker(tmp_path_factory.mktemp("guarded"), security) as broker:
         yield broker
 
 
-def login(broker: Broker, path: Path, password: str) -> str:
+def login(broker: Secured, path: Path, password: str) -> str:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     path.write_text(
         f"bootstrap.servers={broker.address('SASL_PLAINTEXT')}\n"
@@ -209,8 +210,8 @@ def test_a_file_with_a_login(guarded: Broker, tmp_path: Path) -> None:
     assert run(*read, "--config", file) == (0, printed([checkpoint]), "")
 
 
-def test_a_wrong_password_is_one_line_without_it(guarded: Broker, tmp_path: Path) -> None:
-    file = login(guarded, tmp_path / "bad.properties", "s3cret")
+def test_a_wrong_password_is_one_line_without_it(secured: Secured, tmp_path: Path) -> None:
+    file = login(secured, tmp_path / "bad.properties", "s3cret")
     for command in (["client", "hops", "A"], ["read", "heartbeats"]):
         code, out, err = run(*command, "--config", file)
         assert (code, out) == (1, "")

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.local import Cluster
-from bridge.local.security import Security
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import SinkTask
@@ -27,7 +26,7 @@ from bridge.spark.writing.sending import TaskTransaction
 from bridge.spark.writing.tasks import write_task
 from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
-from tests.support.brokers import secured_broker
+from tests.support.brokers import USERS, Secured
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.spark import run_stream
 from tests.support.topics import wait_transactions_ended
@@ -209,37 +208,36 @@ def test_a_topic_that_is_missing_is_named(
         write(given, SinkTask(unique("query"), 0), batch)
 
 
-def test_a_login_needs_these_rights_and_no_more(tmp_path: Path) -> None:
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    task = SinkTask("query", 0)
-    with secured_broker(tmp_path, Security(users={"alice": "wonder"}, authorizer=True)) as broker:
-        create_topic(broker.bootstrap, "orders")
-        create_topic(broker.bootstrap, "commits", 1, {"cleanup.policy": "compact"})
-        given = read_sink_options(
-            {
-                "kafka.bootstrap.servers": broker.address("SASL_PLAINTEXT"),
-                "kafka.security.protocol": "SASL_PLAINTEXT",
-                "kafka.sasl.mechanism": "PLAIN",
-                "kafka.sasl.jaas.config": f'{module} required username="alice" password="wonder";',
-                "topic": "orders",
-                "commitsTopic": "commits",
-            }
-        )
-        for name, operation, kind, words in (
-            ("commits", "WRITE", "TOPIC", "grant DESCRIBE on topic commits"),
-            (given.transactional_id("query", 0), "WRITE", "TRANSACTIONAL_ID", "transactional id"),
-            ("orders", "DESCRIBE", "TOPIC", "grant DESCRIBE on topic orders"),
-            ("orders", "WRITE", "TOPIC", "Not authorized to write to orders: grant WRITE on it"),
-        ):
-            with pytest.raises(KafkaFailure, match="(?i)" + words):
-                write(given, task, rows(b"a"))
-            allow(broker.bootstrap, "User:alice", name, operation, kind)
-        assert not write(given, task, rows(b"a")).again
-        with pytest.raises(KafkaFailure, match="grant READ on topic commits"):
+def test_a_login_needs_these_rights_and_no_more(secured: Secured) -> None:
+    module, user = "org.apache.kafka.common.security.plain.PlainLoginModule", "sink"
+    task = SinkTask(unique("query"), 0)
+    orders = create_topic(secured.bootstrap, unique("orders"))
+    commits = create_topic(secured.bootstrap, unique("commits"), 1, {"cleanup.policy": "compact"})
+    given = read_sink_options(
+        {
+            "kafka.bootstrap.servers": secured.address("SASL_PLAINTEXT"),
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": f'{module} required username="{user}" password="{USERS[user]}";',
+            "topic": orders,
+            "commitsTopic": commits,
+        }
+    )
+    for name, operation, kind, words in (
+        (commits, "WRITE", "TOPIC", f"grant DESCRIBE on topic {commits}"),
+        (given.transactional_id(task.query, 0), "WRITE", "TRANSACTIONAL_ID", "transactional id"),
+        (orders, "DESCRIBE", "TOPIC", f"grant DESCRIBE on topic {orders}"),
+        (orders, "WRITE", "TOPIC", f"Not authorized to write to {orders}: grant WRITE on it"),
+    ):
+        with pytest.raises(KafkaFailure, match="(?i)" + words):
             write(given, task, rows(b"a"))
-        allow(broker.bootstrap, "User:alice", "commits", "READ")
-        assert write(given, task, rows(b"a")).again
-        assert [each.value for each in read(broker.bootstrap, "orders")] == [b"a"]
+        allow(secured.bootstrap, f"User:{user}", name, operation, kind)
+    assert not write(given, task, rows(b"a")).again
+    with pytest.raises(KafkaFailure, match=f"grant READ on topic {commits}"):
+        write(given, task, rows(b"a"))
+    allow(secured.bootstrap, f"User:{user}", commits, "READ")
+    assert write(given, task, rows(b"a")).again
+    assert [each.value for each in read(secured.bootstrap, orders)] == [b"a"]
 
 
 @pytest.mark.long

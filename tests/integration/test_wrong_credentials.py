@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import traceback
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,12 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import client_settings
-from bridge.local import Broker, Security
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.spark.options import for_batch
 from bridge.spark.pushdown import Limits
 from bridge.spark.records import batch_partitions
 from tests.support import allow, commit, create_topic, unique
-from tests.support.brokers import secured_broker
+from tests.support.brokers import Secured
 from tests.support.forms import mostly_long
 
 # aiokafka forgets to close the transport of a connection that was refused.
@@ -29,18 +27,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 SECRET = "wander-7f3a"
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    security = Security(users={"alice": "wonder", "bob": "builder"}, authorizer=True, super_users=("alice",))
-    with secured_broker(tmp_path_factory.mktemp("guarded"), security) as running:
-        yield running
+BOB = "credentials"
+"""Who may do little; root may do all."""
 
 
-def login_props(broker: Broker, mechanism: str, password: str, user: str) -> dict[str, str]:
+def login_props(secured: Secured, mechanism: str, password: str, user: str) -> dict[str, str]:
     kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     login = f'org.apache.kafka.common.security.{kind} required username="{user}" password="{password}";'
     return {
-        "source.cluster.bootstrap.servers": broker.address("SASL_PLAINTEXT"),
+        "source.cluster.bootstrap.servers": secured.address("SASL_PLAINTEXT"),
         "source.cluster.security.protocol": "SASL_PLAINTEXT",
         "source.cluster.sasl.mechanism": mechanism,
         "source.cluster.sasl.jaas.config": login,
@@ -49,13 +44,13 @@ def login_props(broker: Broker, mechanism: str, password: str, user: str) -> dic
     }
 
 
-def cluster(broker: Broker, mechanism: str, password: str, user: str = "alice") -> KafkaCluster:
-    return KafkaCluster(client_settings(Side.SOURCE, login_props(broker, mechanism, password, user)))
+def cluster(secured: Secured, mechanism: str, password: str, user: str = "root") -> KafkaCluster:
+    return KafkaCluster(client_settings(Side.SOURCE, login_props(secured, mechanism, password, user)))
 
 
 @pytest.mark.parametrize("mechanism", mostly_long(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]))
 def test_a_wrong_password_is_named_and_not_shown(
-    broker: Broker, mechanism: str, caplog: pytest.LogCaptureFixture
+    secured: Secured, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever the log level: the library itself logs requests at DEBUG, the password of PLAIN among them."""
     caplog.set_level(logging.DEBUG)
@@ -63,7 +58,7 @@ def test_a_wrong_password_is_named_and_not_shown(
     async def go() -> KafkaFailure:
         clusters = KafkaClusters()
         try:
-            await clusters.open(Side.SOURCE, login_props(broker, mechanism, SECRET, "alice")).list_groups()
+            await clusters.open(Side.SOURCE, login_props(secured, mechanism, SECRET, "root")).list_groups()
         except KafkaFailure as failure:
             return failure
         finally:
@@ -78,9 +73,9 @@ def test_a_wrong_password_is_named_and_not_shown(
     assert SECRET not in chain + caplog.text + repr(failure)
 
 
-def test_sources_of_spark_name_a_wrong_password_and_a_missing_right(broker: Broker) -> None:
+def test_sources_of_spark_name_a_wrong_password_and_a_missing_right(secured: Secured) -> None:
     def planned(password: str, user: str) -> str:
-        props = login_props(broker, "PLAIN", password, user)
+        props = login_props(secured, "PLAIN", password, user)
         kafka = {
             key.replace("source.cluster.", "kafka."): value
             for key, value in props.items()
@@ -91,16 +86,18 @@ def test_sources_of_spark_name_a_wrong_password_and_a_missing_right(broker: Brok
         assert password not in str(caught.value)
         return str(caught.value)
 
-    topic = create_topic(broker.bootstrap, unique("guarded"))
-    assert planned(SECRET, "alice").startswith("Authentication failed (while trying to ")
-    assert f"grant DESCRIBE on topic {topic}" in planned("builder", "bob")
+    topic = create_topic(secured.bootstrap, unique("guarded"))
+    assert planned(SECRET, "root").startswith("Authentication failed (while trying to ")
+    assert f"grant DESCRIBE on topic {topic}" in planned("builder", BOB)
 
 
-def test_a_password_that_becomes_wrong_is_named_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_that_becomes_wrong_is_named_too(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the first connection too, when the client itself says no more than that the node is not ready."""
 
     async def go() -> KafkaFault:
-        mine = cluster(broker, "SCRAM-SHA-256", "wonder")
+        mine = cluster(secured, "SCRAM-SHA-256", "wonder")
         try:
             await mine.list_groups()
             client = mine._client._client
@@ -123,17 +120,17 @@ def test_a_password_that_becomes_wrong_is_named_too(broker: Broker, monkeypatch:
     gc.collect()
 
 
-def test_what_is_not_allowed_is_named_one_by_one(broker: Broker) -> None:
+def test_what_is_not_allowed_is_named_one_by_one(secured: Secured) -> None:
     """Bob may see one topic and one group of two."""
-    seen, hidden = (create_topic(broker.bootstrap, unique(name)) for name in ("seen", "hidden"))
+    seen, hidden = (create_topic(secured.bootstrap, unique(name)) for name in ("seen", "hidden"))
     mine, other = unique("mine"), unique("other")
-    commit(broker.bootstrap, mine, {(seen, 0): 0})
-    commit(broker.bootstrap, other, {(seen, 0): 0})
-    allow(broker.bootstrap, "User:bob", seen, "DESCRIBE")
-    allow(broker.bootstrap, "User:bob", mine, "READ", "GROUP")
+    commit(secured.bootstrap, mine, {(seen, 0): 0})
+    commit(secured.bootstrap, other, {(seen, 0): 0})
+    allow(secured.bootstrap, f"User:{BOB}", seen, "DESCRIBE")
+    allow(secured.bootstrap, f"User:{BOB}", mine, "READ", "GROUP")
 
     async def go() -> None:
-        bob = cluster(broker, "PLAIN", "builder", "bob")
+        bob = cluster(secured, "PLAIN", "builder", BOB)
         try:
             topics = await bob.topics([seen, hidden])
             assert not isinstance(topics[seen], KafkaFailure)

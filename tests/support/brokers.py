@@ -1,14 +1,58 @@
-"""Brokers of a test's own, with listeners, users and rules that the shared stack does not have."""
+"""Users and certificates of the shared brokers, and brokers of a test's own with other listeners and settings.
+
+The shared brokers have listeners with logins (SASL_PLAINTEXT), TLS (SSL) and both (SASL_SSL), and an authorizer. Who
+comes by the plain listener may do everything. A file of tests has users of its own, since rules are by user.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
-from bridge.local.security import Security
+from bridge.local.security import Security, TlsFiles, make_tls
+
+USERS = {
+    "root": "wonder",
+    "bad-input": "wonderland-5521",
+    "closed-topics": "wonderland-5522",
+    "credentials": "builder",
+    "doctor": "wonder-9137",
+    "reachability": "builder",
+    "sink": "wonder",
+    "tail": "wonder",
+}
+"""Passwords by user, for PLAIN and SCRAM."""
+SUPER_USERS = ("root", "CN=client")
+"""The second has the client's certificate."""
+
+
+def shared_security(directory: Path) -> Security:
+    """Makes certificates in the directory; returns what the shared brokers want of clients."""
+    return Security(users=USERS, tls=make_tls(directory), authorizer=True, super_users=SUPER_USERS)
+
+
+def tls_files(directory: Path) -> TlsFiles:
+    """The certificates that were made there."""
+    return TlsFiles(directory / "authority.pem", directory / "server.pem", directory / "client.pem")
+
+
+class Secured(Protocol):
+    """A broker by its listeners."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bootstrap(self) -> str:
+        """The plain listener, by which everything is allowed."""
+
+    def address(self, listener: str) -> str:
+        """host:port of a listener: SASL_PLAINTEXT, SSL or SASL_SSL."""
+
 
 STEADY = {"broker.session.timeout.ms": "30000"}
 """Of brokers that nobody kills: a machine that stands still for some seconds takes no leader away. Others have 2 s, so

@@ -20,13 +20,14 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.managers import BaseManager
 from pathlib import Path
 from typing import Any
 
 from bridge.local import (
     BridgeService,
+    Broker,
     Cluster,
     ConnectClient,
     ConnectWorker,
@@ -36,6 +37,7 @@ from bridge.local import (
 )
 from bridge.local.ports import LOOPBACK
 from tests import ROOT
+from tests.support.brokers import shared_security
 
 LOGS = ROOT / ".local" / "test" / "stack"
 """Where the logs of the shared stack are after a run in lanes."""
@@ -46,9 +48,11 @@ class Running:
     """A server of the controller's stack, as lanes need it."""
 
     address: str
-    """host:port of a broker, the URL of a worker or a service."""
+    """host:port of a cluster, the URL of a worker or a service."""
     process: tuple[str, int, Path] | None
     """Name, process id and log; None for a cluster that runs already."""
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    """host:port by the listeners of a broker."""
 
 
 class SharedStack:
@@ -90,7 +94,7 @@ class Controller:
         server = _Manager(address=(LOOPBACK, 0), authkey=key).get_server()
         threading.Thread(target=server.serve_forever, name="shared stack", daemon=True).start()
         assert isinstance(server.address, tuple)
-        self.contact = {"port": server.address[1], "key": key.hex()}
+        self.contact = {"port": server.address[1], "key": key.hex(), "tls": str(directory / "tls")}
         """What a lane needs to attach."""
 
     @classmethod
@@ -98,7 +102,7 @@ class Controller:
         directory = Path(
             tempfile.mkdtemp(prefix="mirror-bridge-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
         )
-        stack = LocalStack(directory, **options)
+        stack = LocalStack(directory, security=shared_security(directory / "tls"), **options)
         stack.__enter__()
         return cls(stack, directory)
 
@@ -148,6 +152,11 @@ class AttachedCluster(GivenCluster):
     def __init__(self, name: str, running: Running) -> None:
         super().__init__(name, running.address)
         self.watched = () if running.process is None else (AttachedProcess(*running.process),)
+        self._listeners = running.listeners
+
+    def address(self, listener: str) -> str:
+        """host:port of a listener: PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
+        return self._listeners[listener]
 
 
 class AttachedWorker(ConnectWorker):
@@ -202,10 +211,12 @@ class AttachedStack(LocalStack):
 
 
 def _cluster(cluster: Cluster) -> Running:
-    for process in cluster.watched:
-        assert isinstance(process, ManagedProcess)
-        return Running(cluster.bootstrap, _process(process))
-    return Running(cluster.bootstrap, None)
+    if not isinstance(cluster, Broker):
+        return Running(cluster.bootstrap, None)
+    names = ("PLAINTEXT", *cluster.security.listeners)
+    return Running(
+        cluster.bootstrap, _process(cluster.process), {name: cluster.address(name) for name in names}
+    )
 
 
 def _process(process: ManagedProcess) -> tuple[str, int, Path]:

@@ -57,12 +57,12 @@ def once_back(call: Callable[[], T], what: str, seconds: float = 60.0) -> T:
 def wait_equal(ask: Callable[[], T], expected: T, watched: Iterable[Watched] = ()) -> T:
     """Waits until the answer is the expected one; fails with the last answer beside it."""
 
-    def equal() -> T:
+    def equal() -> tuple[T]:
         found = ask()
         assert found == expected
-        return found
+        return (found,)  # False alone would say that it does not hold yet
 
-    return eventually(equal, WAIT, what=f"the answer is {expected!r}", watched=watched)
+    return eventually(equal, WAIT, what=f"the answer is {expected!r}", watched=watched)[0]
 
 
 def wait_true(ask: Callable[[], bool], watched: Iterable[Watched] = ()) -> None:
