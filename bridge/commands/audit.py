@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, INTERRUPTED, end, note
@@ -148,6 +146,9 @@ def progress_bar(context: Any) -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield lambda total: None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     tracker, over = context.statusTracker(), threading.Event()
     columns = TextColumn("comparing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 import time
@@ -83,6 +82,8 @@ def doctor(
 
 def _examine_file(path: Path, url: str | None, worker: str | Unknown | None) -> list[Finding]:
     """Findings for the configuration of a file, as this machine sees its clusters."""
+    import asyncio
+
     from bridge.doctor.checks import examine
     from bridge.doctor.collecting import collect
     from bridge.kafka.config.settings import StaticClientCheck

@@ -10,7 +10,7 @@ import csv
 import io
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +19,9 @@ from bridge.commands.readiness import CANNOT_TELL, NOT_READY
 from bridge.commands.refresh import SECONDS, TimeoutOption
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
-from bridge.protocol.messages import Failover, FailoverPlan, MovedGroup, MoveGroups, RolledBack
+
+if TYPE_CHECKING:
+    from bridge.protocol.messages import MovedGroup, MoveGroups
 
 _STEPS = 4
 """Rounds and writes that a command waits for at most, each as long as --timeout."""
@@ -64,6 +66,8 @@ def failover(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Move groups to the target: check now that all are ready, and have the mirror commit them no more."""
+    from bridge.protocol.messages import Failover
+
     request = _request(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
     request = request.model_copy(update={"accept_as_of": accept_as_of})
     if back:
@@ -104,6 +108,8 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print where groups would go on on the target, as the CSV of kafka-consumer-groups --from-file."""
+    from bridge.protocol.messages import FailoverPlan
+
     request = _request(flow, groups, all_=all_)
     query = {"flow": flow, "group": request.groups, "accept_as_of": str(accept_as_of).lower()}
     planned = _client(url, auth_token_file, SECONDS).get("/v1/failover/plan", FailoverPlan, query)
@@ -116,6 +122,8 @@ def plan(
 def _undo(
     path: str, request: MoveGroups, url: str, timeout: float, token_file: Path | None, output: Output
 ) -> None:
+    from bridge.protocol.messages import RolledBack
+
     done = _client(url, token_file, timeout).post(path, RolledBack, body=request)
     if output is Output.JSON:
         show_json(done.model_dump())
@@ -140,6 +148,8 @@ def _client(url: str, token_file: Path | None, timeout: float) -> ServiceClient:
 def _request(
     flow: str, groups: list[str] | None, *, all_: bool, dry_run: bool = False, timeout: float = SECONDS
 ) -> MoveGroups:
+    from bridge.protocol.messages import MoveGroups
+
     if bool(groups) == all_:
         end("give either ids of groups or --all", BAD_SETTINGS)
     return MoveGroups(

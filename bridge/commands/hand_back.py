@@ -3,7 +3,6 @@ dedicated mode."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -144,6 +143,8 @@ def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]
 def _hand_back(
     connect: Connect, name: str, props: Mapping[str, str], *, force: bool
 ) -> list[PartitionHandBack]:
+    import asyncio
+
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.hand_back import hand_back as hand_over
     from connectors.source.options import SourceOptions

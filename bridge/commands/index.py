@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -73,6 +72,8 @@ def index(
 
 def _index(path: Path, interval: float | None) -> Index:
     """Raises ConfigRejected, KafkaFailure, OperationRefused, IndexJobFailed and SparkProblem."""
+    import asyncio
+
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.driver.java import java_problem
     from bridge.pipeline.driver.jobs import SparkJobs
@@ -112,6 +113,8 @@ async def _run(made: Index, jobs: PairJobs, interval: float | None) -> None:
 
 def _end_by_signals(pace: Pace) -> None:
     """The first one ends the pace; a second one has its usual effect, as a pass may take minutes."""
+    import asyncio
+
     loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
 
     def end() -> None:

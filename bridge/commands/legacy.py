@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +9,7 @@ from typing import Annotated
 import typer
 
 from bridge import VERSION
-from bridge.commands import legacy_config
 from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
-from bridge.commands.legacy_config import Clients, LegacyOptions, in_own_words
-from bridge.commands.legacy_offsets import GroupOffsets
 from bridge.commands.replicate import copying_until_stopped, log_to, validated, view_of
 from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.model.values import Side
@@ -85,6 +81,12 @@ def legacy(
 
     Exit status 0: it was stopped by a signal; 1: a permanent error; 2: bad options.
     """
+    import asyncio
+
+    from bridge.commands import legacy_config
+    from bridge.commands.legacy_config import Clients, LegacyOptions, in_own_words
+    from bridge.commands.legacy_offsets import GroupOffsets
+
     options = LegacyOptions(
         include,
         whitelist,

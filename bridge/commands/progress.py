@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -12,7 +12,9 @@ from bridge.commands.exit_status import note
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
 from bridge.commands.tables import UNKNOWN, count, duration, size, sums
-from bridge.protocol.messages import CopyProgress, PartitionProgress
+
+if TYPE_CHECKING:
+    from bridge.protocol.messages import PartitionProgress
 
 _PAGE = 1000
 _COLUMNS = ("topic", "partition", "position", "source end", "lag", "records/s", "bytes/s", "latency")
@@ -27,6 +29,8 @@ def progress(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show how far a connector of a service has copied: sums, then partitions, as they are committed on the target."""
+    from bridge.protocol.messages import CopyProgress
+
     filters = {"topic": topic, "min_lag": min_lag, "limit": _PAGE}
     query = {key: value for key, value in filters.items() if value is not None}
     client = ServiceClient(url, auth_token_file)

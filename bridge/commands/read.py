@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bridge.commands.connection import Bootstrap, Config, properties
 from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
-from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
-from bridge.mm2.replication_policy import ReplicationPolicy
+
+if TYPE_CHECKING:
+    from bridge.mm2.replication_policy import ReplicationPolicy
 
 app = typer.Typer(
     name="read", help="Print MirrorMaker's internal topics, a record a line.", no_args_is_help=True
 )
 
-TopicOf = Callable[[ReplicationPolicy], str]
+TopicOf = Callable[["ReplicationPolicy"], str]
 """The topic to read, which may depend on the replication policy."""
 Topic = Annotated[str | None, typer.Option(help="Name of the topic, where no alias is given.")]
 FromBeginning = Annotated[
@@ -44,6 +44,7 @@ def heartbeats(
     config: Config = None,
 ) -> None:
     """Print heartbeats, by default of the topic heartbeats."""
+    from bridge.mm2.records import Heartbeat
 
     def topic_of(policy: ReplicationPolicy) -> str:
         own = policy.heartbeats_topic()
@@ -66,6 +67,8 @@ def checkpoints(
     config: Config = None,
 ) -> None:
     """Print checkpoints, from the target cluster."""
+    from bridge.mm2.records import Checkpoint
+
     if (topic is None) == (source_alias is None):
         end("give one of --topic and --source-alias", BAD_SETTINGS)
     limits = from_beginning, max_messages, timeout_ms
@@ -90,6 +93,8 @@ def offset_syncs(
     config: Config = None,
 ) -> None:
     """Print offset syncs."""
+    from bridge.mm2.records import OffsetSync
+
     if sum(given is not None for given in (topic, target_alias, source_alias)) != 1:
         end("give one of --topic, --target-alias and --source-alias", BAD_SETTINGS)
     limits = from_beginning, max_messages, timeout_ms
@@ -110,6 +115,8 @@ def _print(
     max_messages: int | None,
     timeout_ms: int | None,
 ) -> None:
+    import asyncio
+
     from bridge.client.console import Reading, print_records
 
     def out(lines: str) -> None:

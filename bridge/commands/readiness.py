@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -16,9 +16,11 @@ import typer
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
 from bridge.commands.watching import WatchOption, show_repeatedly
-from bridge.protocol.messages import Explanation, Groups, GroupSummary, ReadinessReason, ReadinessReport
-from bridge.protocol.operators import Readiness
+from bridge.protocol.readiness import Readiness
 from bridge.protocol.times import iso_time
+
+if TYPE_CHECKING:
+    from bridge.protocol.messages import GroupSummary, ReadinessReason, ReadinessReport
 
 NOT_READY, CANNOT_TELL = 1, 3
 _STATUSES = {"ready": 0, "moved": 0, "not_ready": NOT_READY}
@@ -53,6 +55,8 @@ def readiness(
     watch: WatchOption = None,
 ) -> None:
     """Show whether all groups can fail over now, as of when, and if not, why."""
+    from bridge.protocol.messages import ReadinessReport
+
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
 
     def show() -> int:
@@ -77,6 +81,8 @@ def groups(
     watch: WatchOption = None,
 ) -> None:
     """List the groups, and whether each can fail over now."""
+    from bridge.protocol.messages import Groups
+
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
     filters = {"connector": connector, "readiness": only, "limit": _PAGE}
     query = {key: value for key, value in filters.items() if value is not None}
@@ -100,6 +106,8 @@ def explain(
     watch: WatchOption = None,
 ) -> None:
     """Explain in sentences whether a group can fail over now, and what each of its offsets rests on."""
+    from bridge.protocol.messages import Explanation
+
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
 
     def show() -> int:

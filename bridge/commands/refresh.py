@@ -10,8 +10,6 @@ import typer
 from bridge.commands.exit_status import CANNOT_START, note
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json
-from bridge.protocol.messages import Refreshed
-from connectors.base import COPYING_KINDS
 
 _EXTRA_SECONDS = 5.0
 """Time of the service in addition to the round's."""
@@ -27,6 +25,9 @@ def refresh(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Have a connector look for groups, or topics, now, and wait until it has."""
+    from bridge.protocol.messages import Refreshed
+    from connectors.base import COPYING_KINDS
+
     client = ServiceClient(url, auth_token_file, seconds=timeout + _EXTRA_SECONDS)
     path = f"/v1/connectors/{quote(name, safe='')}/refresh"
     refreshed = client.post(path, Refreshed, query={"timeout_ms": int(timeout * 1000)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -11,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -32,8 +31,11 @@ from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
-from connectors.base import Assignment
-from connectors.ports import Pipeline, Pipelines
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from connectors.ports import Pipeline, Pipelines
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +88,8 @@ def replicate(
     Exit status 0: all is copied, or, without --until-caught-up, it was stopped by a signal; 1: a permanent error; 2: a
     bad configuration; 130: stopped by a signal before all was copied.
     """
+    import asyncio
+
     props = _checked(config, name)
     with log_to(log_file, log_format), reported():
         code = asyncio.run(_replicate(props, until_caught_up, view_of(), LocalPublisher()))
@@ -183,8 +187,11 @@ async def _replicate(
     props: dict[str, str], once: bool, view: View, copying: LocalPublisher, word: Callable[[str], str] = str
 ) -> int:
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
+    import asyncio
+
     from bridge.kafka.clusters import KafkaClusters
     from bridge.pipeline.driver.launch import DriverPipelines
+    from connectors.base import Assignment
 
     pipelines: Pipelines = DriverPipelines()
     clusters = KafkaClusters()
@@ -216,6 +223,8 @@ async def _replicate(
 
 def _stop_signal() -> asyncio.Event:
     """An event that the first SIGINT or SIGTERM sets; the second one ends the process at once."""
+    import asyncio
+
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
     def handle() -> None:

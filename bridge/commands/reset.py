@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,6 +73,8 @@ def _reset(
     dry_run: bool,
     force: bool,
 ) -> list[PartitionReset]:
+    import asyncio
+
     from bridge.errors import OperationRefused
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset as carry_out

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from pydantic import ValidationError
 
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
 from bridge.commands.show import printable
-from bridge.protocol.base import Message
-from bridge.protocol.messages import CopyProgress, ErrorBody, Groups
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
+
+    from bridge.protocol.base import Message
+    from bridge.protocol.messages import CopyProgress, Groups
 
 _ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
 _CA, _CERT, _KEY = "MIRROR_BRIDGE_CA", "MIRROR_BRIDGE_CLIENT_CERT", "MIRROR_BRIDGE_CLIENT_KEY"
@@ -44,8 +45,8 @@ TokenFileOption = Annotated[
 ]
 URL = "http://127.0.0.1:8900"
 
-Answer = TypeVar("Answer", bound=Message)
-Page = TypeVar("Page", CopyProgress, Groups)
+Answer = TypeVar("Answer", bound="Message")
+Page = TypeVar("Page", "CopyProgress", "Groups")
 Query = Mapping[str, str | int | Sequence[str]]
 
 
@@ -100,6 +101,10 @@ class ServiceClient:
             yield page
 
     def _read(self, response: httpx.Response, message: type[Answer]) -> Answer:
+        from pydantic import ValidationError
+
+        from bridge.protocol.base import ErrorBody
+
         try:
             if response.status_code != 200:
                 error = ErrorBody.model_validate_json(response.content)
@@ -130,6 +135,8 @@ def _headers(token_file: Path | None) -> dict[str, str]:
 
 def tls() -> ssl.SSLContext:
     """The TLS settings of the environment, for https to a service."""
+    import ssl
+
     given = {name: os.environ.get(name) or None for name in (_CA, _CERT, _KEY)}
     try:
         context = ssl.create_default_context(cafile=given[_CA])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.table import Table
 
 from bridge.commands.show import printable, table
 from bridge.model.copying import Progress
-from bridge.protocol.messages import CopyTotals
+
+if TYPE_CHECKING:
+    from bridge.protocol.messages import CopyTotals
 
 UNKNOWN = "-"
 _COLUMNS = ("topic", "target topic", "partitions", "lag", "records", "records/s", "bytes/s", "latency")

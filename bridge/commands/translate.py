@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,6 +53,8 @@ def translate(
     """
     if find_spec("pyarrow") is None:
         end("this needs pyarrow, which is not installed: pip install pyarrow", BAD_SETTINGS)
+    import asyncio
+
     from bridge.positions.files import WRITTEN, read_table, write_table
     from bridge.positions.tables import PositionsRejected
 

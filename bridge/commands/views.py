@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from bridge.commands.exit_status import note
@@ -16,9 +15,11 @@ from bridge.commands.show import printable
 from bridge.commands.tables import by_topic, sums, topics_table
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
-from bridge.protocol.messages import CopyTotals
-from connectors.base import CopyReport, Summary
-from connectors.ports import Clusters
+
+if TYPE_CHECKING:
+    from bridge.protocol.messages import CopyTotals
+    from connectors.base import CopyReport, Summary
+    from connectors.ports import Clusters
 
 LINE_SECONDS = 5.0
 _OTHER_LINES = 8
@@ -29,6 +30,8 @@ class LocalPublisher:
     """The Publisher of a source connector that runs without a service: keeps the latest of everything."""
 
     def __init__(self) -> None:
+        from connectors.base import Summary
+
         self.latest = Summary()
         self.totals: CopyTotals | None = None
         self.rows: dict[TopicPartition, Progress] = {}
@@ -105,6 +108,8 @@ class LiveTable:
     """Draws a table for terminals, and redraws it in place."""
 
     def __init__(self, console: Console) -> None:
+        from rich.live import Live
+
         self._console = console
         self._live = Live(console=console, auto_refresh=False)
         self._live.start()

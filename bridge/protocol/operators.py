@@ -3,8 +3,6 @@ messages."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from bridge.protocol.base import Message
 from bridge.protocol.copying import CopyTotals
 
@@ -123,18 +121,6 @@ class CheckpointLatency(Message):
     max: int
     mean: float
     count: int
-
-
-class Readiness(StrEnum):
-    """Whether a group can fail over now."""
-
-    READY = "ready"
-    READY_AS_OF = "ready_as_of"
-    """It was, when the source last answered; what was produced or committed there since is not known."""
-    MOVED = "moved"
-    """It has failed over: its connector no longer commits it."""
-    NOT_READY = "not_ready"
-    CANNOT_TELL = "cannot_tell"
 
 
 class ReadinessReason(Message):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bridge.protocol.operators import FlowReadiness, FlowStatus, Readiness, ReadinessReason, ReadinessReport
+from bridge.protocol.operators import FlowReadiness, FlowStatus, ReadinessReason, ReadinessReport
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView, flow
 from bridge.service.answers.reasons import REASONS

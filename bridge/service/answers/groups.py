@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.protocol.messages import Groups, GroupSummary
-from bridge.protocol.operators import Readiness
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import Rows, of_group
 from bridge.service.answers.readiness import Answers, ConnectorView, GroupAnswer
 from bridge.service.ipc.messages import PackedGroup, partitions_of

@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bridge.protocol.operators import Readiness, ReadinessReason
+from bridge.protocol.operators import ReadinessReason
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.not_running import lapsed, why_not_running

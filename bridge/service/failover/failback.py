@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.errors import ErrorCode, GroupsRefused, OperationRefused
 from bridge.protocol.messages import GroupReport, MoveGroups, RolledBack
-from bridge.protocol.operators import Readiness
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.readiness import GROUP_KINDS, flow
 from bridge.service.failover.failover import (
     GroupOfConnector,

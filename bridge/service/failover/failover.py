@@ -20,7 +20,7 @@ from bridge.protocol.messages import (
     PlannedOffset,
     RolledBack,
 )
-from bridge.protocol.operators import Readiness
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import GROUP_KINDS, Answers, GroupAnswer, flow
 from bridge.service.failover.next_steps import after_move, after_roll_back

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bridge.errors import ErrorCode, GroupsRefused
 from bridge.protocol.messages import FailoverPlan, GroupReport, MovedGroup, PlannedOffset
-from bridge.protocol.operators import Readiness
+from bridge.protocol.readiness import Readiness
 from bridge.service.failover.failover import UNKNOWN_GROUP, GroupOfConnector, connectors_of, select
 from bridge.service.service import Service
 

@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from prometheus_client.registry import Collector
 
 from bridge import VERSION
-from bridge.protocol.operators import Readiness
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView
 from bridge.service.metrics.naming import PREFIX, counter, family, gauge, totals
 from bridge.service.pool import Pools

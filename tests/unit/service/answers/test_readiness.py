@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bridge.model.values import Reason, TopicPartition
-from bridge.protocol.operators import Readiness
+from bridge.protocol.copying import CopyTotals
+from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
 from bridge.service.state.rounds_state import RoundsState
