@@ -21,6 +21,7 @@ from bridge.model.cluster_names import cluster_name
 from bridge.model.values import Side
 from bridge.pipeline.driver import jvm_logs
 from connectors.outages import Outages
+from tests.support.messages import message
 
 NOW = 1_800_000_000.25
 
@@ -141,10 +142,11 @@ def test_a_cluster_that_is_away_is_one_line_for_all_connectors(kept: Kept) -> No
     for _ in range(10):
         for each in all_of_them:
             each.cluster_failed(Side.SOURCE, away)
-    assert kept.messages == ["source cluster east (east-1:9092,east-2:9092) does not answer: refused"]
+    cluster = "source cluster east (east-1:9092,east-2:9092)"
+    assert kept.messages == [message("logs.away", cluster=cluster, why="refused")]
     for each in all_of_them:
         each.well()
-    assert kept.messages[1:] == ["source cluster east (east-1:9092,east-2:9092) answers again after 0 s"]
+    assert kept.messages[1:] == [message("logs.back", cluster=cluster, seconds=0)]
 
 
 def test_another_fault_is_a_line_of_its_own_for_each_connector(kept: Kept) -> None:
@@ -156,10 +158,10 @@ def test_another_fault_is_a_line_of_its_own_for_each_connector(kept: Kept) -> No
     one.well()
     other.well("sync of topic configs")
     assert kept.messages == [
-        "round of one failed, retrying: target cluster target: denied",
-        "sync of topic configs of other failed, retrying: no such topic",
-        "round of one recovered after 0 s",
-        "sync of topic configs of other recovered after 0 s",
+        message("logs.failed", what="round of one", why="target cluster target: denied"),
+        message("logs.failed", what="sync of topic configs of other", why="no such topic"),
+        message("logs.recovered", what="round of one", seconds=0),
+        message("logs.recovered", what="sync of topic configs of other", seconds=0),
     ]
 
 
@@ -268,7 +270,7 @@ def test_repeats_are_counted_and_told_later() -> None:
     assert all(repeats.passes(line(4, name=name)) for name in ("bridge.x", "connectors.y", "asyncio") * 3)
     again = line(AGAIN_SECONDS + 1)
     assert repeats.passes(again)
-    assert again.getMessage() == "lost task 7 (2 more like it were left out since the last one)"
+    assert again.getMessage() == message("logs.left_out", line="lost task 7", count=2)
 
 
 PROCESS = r"""
@@ -308,8 +310,9 @@ def test_warnings_and_errors_that_nobody_catches_are_lines_too() -> None:
         "bridge",
         "bridge",
     ]
-    assert result[2] == ("ERROR", "bridge", "thread t1 ended on an unexpected error: division by zero")
-    assert result[-1] == ("CRITICAL", "bridge", "the process ends on an unexpected error: the end")
+    said = message("logs.thread_ended", thread="t1", error="division by zero")
+    assert result[2] == ("ERROR", "bridge", said)
+    assert result[-1] == ("CRITICAL", "bridge", message("logs.process_ends", error="the end"))
     assert all("Error" in line["traceback"] for line in lines[2:])
 
 

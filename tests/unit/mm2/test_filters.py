@@ -22,6 +22,7 @@ from bridge.mm2.filters import (
 )
 from bridge.mm2.java_regex import PatternProblem, Translator, compile_java, exactly
 from bridge.patterns import MATCH_SECONDS, JavaPattern, PatternTooSlow
+from tests.support.messages import message
 
 
 def topics(**props: str) -> DefaultTopicFilter:
@@ -310,10 +311,8 @@ def test_what_is_no_regex_or_can_not_be_had_is_named(pattern: str, why: str) -> 
 
 
 def test_a_list_names_the_element_that_is_wrong() -> None:
-    assert (
-        pattern_list_problem(("fine", "b(d", "x"))
-        == "b(d is not a regular expression: a group is not closed (at position 3)"
-    )
+    said = message("config.no_pattern", pattern="b(d", why="a group is not closed", position=3)
+    assert pattern_list_problem(("fine", "b(d", "x")) == said
     assert pattern_list_problem(("(a", "b)")) is None
     assert pattern_list_problem(()) is None
     assert "redefinition" in str(pattern_list_problem(("(?<n>a)", "(?<n>b)")))
@@ -344,7 +343,7 @@ def test_an_item_of_a_list_may_not_be_too_long() -> None:
     """A megabyte of a name took ten seconds to compile."""
     assert pattern_list_problem(("a" * 10_000,)) is None
     problem = pattern_list_problem(("fine", "a" * 10_001))
-    assert problem == f"{'a' * 80}… has 10001 characters; a name or a regular expression has 10000 at most"
+    assert problem == message("config.long_name", beginning="a" * 80, characters=10_001, most=10_000)
 
 
 @given(st.text(st.sampled_from("a, \t\n\v\x1f\u00a0"), max_size=12))

@@ -16,12 +16,19 @@ from bridge.positions.answers import AnswerArrays
 from bridge.positions.files import read_table, write_table
 from bridge.positions.tables import PositionsRejected
 from bridge.positions.translator import TranslatedPositions
+from tests.support.messages import message
 
 
 def rejected(path: Path) -> list[str]:
     with pytest.raises(PositionsRejected) as caught:
         read_table(path)
     return str(caught.value).splitlines()
+
+
+def wrong(place: str, column: str, value: object) -> str:
+    """The line for a number that the column can't have."""
+    most = {"partition": 2**31 - 1, "offset": 2**63 - 1}[column]
+    return message("positions.number", place=place, column=column, least=0, most=most, value=value)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -48,11 +55,11 @@ def test_every_bad_row_is_named_with_its_line(tmp_path: Path) -> None:
         "topic,partition,offset\norders,0,1\n,0,1\norders,-1,x\norders,0,9223372036854775808\norders,1.5,3\n",
     )
     assert rejected(path) == [
-        "line 3: topic must not be empty, and is ''",
-        "line 4: partition must be 0 to 2147483647, and is '-1'",
-        "line 4: offset must be 0 to 9223372036854775807, and is 'x'",
-        "line 5: offset must be 0 to 9223372036854775807, and is '9223372036854775808'",
-        "line 6: partition must be 0 to 2147483647, and is '1.5'",
+        message("positions.empty", place="line 3", value=""),
+        wrong("line 4", "partition", "-1"),
+        wrong("line 4", "offset", "x"),
+        wrong("line 5", "offset", "9223372036854775808"),
+        wrong("line 6", "partition", "1.5"),
     ]
 
 
@@ -60,7 +67,7 @@ def test_of_many_bad_rows_some_are_named_and_the_others_counted(tmp_path: Path) 
     lines = rejected(written(tmp_path, "topic,partition,offset\n" + "orders,0,-1\n" * 100))
     assert (len(lines), lines[0], lines[-1]) == (
         21,
-        "line 2: offset must be 0 to 9223372036854775807, and is '-1'",
+        wrong("line 2", "offset", "-1"),
         "and 80 more rows",
     )
 
@@ -72,29 +79,30 @@ def test_lines_with_too_few_values_are_named(tmp_path: Path) -> None:
         "line 5: 4 values, and there are 3 columns",
     ]
     path = written(tmp_path, "topic,partition,offset\n\norders,0,1\n")
-    assert rejected(path)[0] == "line 2: topic must not be empty, and is ''"
+    assert rejected(path)[0] == message("positions.empty", place="line 2", value="")
 
 
 def test_columns_that_are_missing_or_would_be_overwritten_are_named(tmp_path: Path) -> None:
+    columns = "Topic, partition, bound"
     assert rejected(written(tmp_path, "Topic,partition,bound\n")) == [
-        "no column topic; there are: Topic, partition, bound",
-        "no column offset; there are: Topic, partition, bound",
-        "column bound would be overwritten: the answers have a column of that name",
+        message("positions.no_column", column="topic", columns=columns),
+        message("positions.no_column", column="offset", columns=columns),
+        message("positions.overwritten", column="bound"),
     ]
     assert rejected(written(tmp_path, "")) == ["can't read the input: Empty CSV file"]
-    assert rejected(tmp_path / "none.csv") == ["can't read the input: No such file or directory"]
-    assert rejected(tmp_path / "positions.txt") == ["the input's name must end with .csv or .parquet"]
+    assert rejected(tmp_path / "none.csv") == [message("positions.missing_input")]
+    assert rejected(tmp_path / "positions.txt") == [message("positions.suffix")]
 
 
 def test_other_types_are_refused_and_nulls_named_in_parquet(tmp_path: Path) -> None:
     path = tmp_path / "positions.parquet"
     parquet.write_table(pa.table({"topic": ["a", None], "partition": [0, 1], "offset": [None, 2]}), path)
     assert rejected(path) == [
-        "row 1: offset must be 0 to 9223372036854775807, and is None",
-        "row 2: topic must not be empty, and is None",
+        wrong("row 1", "offset", None),
+        message("positions.empty", place="row 2", value=None),
     ]
     parquet.write_table(pa.table({"topic": [1], "partition": [0], "offset": [1.5]}), path)
-    assert rejected(path) == ["column topic has the type int64: it must be text"]
+    assert rejected(path) == [message("positions.not_text", type="int64")]
 
 
 def answers() -> tuple[pa.Table, TranslatedPositions]:

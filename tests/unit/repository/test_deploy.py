@@ -194,9 +194,8 @@ def test_keys_are_made_by_one_and_read_by_who_needs_them() -> None:
     assert SERVICES["keys"]["environment"]["KEY_OWNER"] in " ".join(
         rest for word, rest in dockerfile("service") if word == "USER"
     )
-    assert SERVICES["keys"]["build"] == SERVICES["service"]["build"], (
-        "it needs openssl, and the user of the service"
-    )
+    # It needs openssl, and the user of the service.
+    assert SERVICES["keys"]["build"] == SERVICES["service"]["build"]
     assert any("openssl" in rest for word, rest in dockerfile("service") if word == "RUN")
 
 

@@ -17,6 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.messages import message
+
 ROOT = Path(__file__).parents[3]
 MOST_LINES = 400
 REGISTRIES = re.compile(
@@ -148,7 +150,7 @@ def test_make_lists_its_targets() -> None:
 def test_setup_says_in_one_line_that_python_is_missing_or_old(tmp_path: Path) -> None:
     done = make("setup", f"VENV={tmp_path / 'venv'}", "PYTHON=false")
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
-    assert lines == ["No Python 3.11 or newer found: install one, or name it with PYTHON=..."]
+    assert lines == [message("make.old_python")]
     assert done.returncode != 0
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from bridge.local import NO_AUTHORITIES
 from bridge.protocol.messages import ErrorBody
+from tests.support.messages import message
 from tests.unit.service.health_times import echo
 from tests.unit.service.service_fakes import SECRET, session
 from tests.unit.service.service_process import Running, service
@@ -67,10 +68,8 @@ def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: 
         os.kill(first, signal.SIGKILL)
         at.eventually(lambda: at.health()["rounds_process"] == "restarting")
         away = at.client.get("/health/ready")
-        assert (away.status_code, away.json()["reasons"]) == (
-            503,
-            ["the rounds process has ended and is restarting"],
-        )
+        restarting = message("health.rounds_restarting")
+        assert (away.status_code, away.json()["reasons"]) == (503, [restarting])
         assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
         at.eventually(lambda: at.health()["rounds_process"] == "running")
         at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")

@@ -17,6 +17,7 @@ from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpa
 from bridge.service.ipc.frames import Frame
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from connectors.base import EmittedRecord, Summary
+from tests.support.messages import message
 from tests.unit.service.ipc.pipes import Pipe
 from tests.unit.service.service_fakes import emitted, report, session
 from tests.unit.service.service_harness import PATH, ServiceHarness, error, run, started
@@ -202,16 +203,11 @@ def test_b9_records_that_connect_does_not_write_are_seen() -> None:
         assert (await status(at))["errors"] == []
         at.clock.ms += 1_000
         assert (await ack(at)).status_code == 200  # the task is alive
-        assert (await status(at))["errors"] == [
-            "1 record(s) wait for a poll of Connect, the oldest for 120 s; 0 are in flight and not acknowledged: "
-            "check the status of the tasks in Connect"
-        ]
+        counts = {"records": 1, "seconds": 120, "in_flight": 0}
+        assert (await status(at))["errors"] == [message("health.waiting", **counts)]
         assert (await at.client.get("/health")).json()["status"] == "degraded"
         at.service.table.connector("c").dedicated = True
-        assert (await status(at))["errors"] == [
-            "1 record(s) wait for a poll, the oldest for 120 s; 0 are in flight and not acknowledged: the node has not "
-            "written them to the target: check the flow's detail in /health, and the log of this node"
-        ]
+        assert (await status(at))["errors"] == [message("health.waiting_here", **counts)]
 
     run(test)
 

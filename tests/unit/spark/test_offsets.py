@@ -7,6 +7,7 @@ import pytest
 from bridge.model.values import TopicPartition
 from bridge.spark.offsets import AtTime, Each, Log, LogEdge, OffsetRange, ranges, resolved
 from bridge.spark.rejected import SourceRejected
+from tests.support.messages import message_pattern
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOGS = {A: Log("id", 10, 100), B: Log("id", 0, 7)}
@@ -26,7 +27,8 @@ def test_ends_of_logs_times_and_offsets_become_offsets() -> None:
 
 
 def test_offsets_are_named_for_all_partitions_and_no_other() -> None:
-    with pytest.raises(SourceRejected, match="option startingOffsets names no offset of orders-1"):
+    said = message_pattern("spark.no_offset", option="startingOffsets", partition="orders-1")
+    with pytest.raises(SourceRejected, match=said):
         resolved(Each("startingOffsets", {A: 12}), LOGS, {})
     strange = {A: 1, B: 1, TopicPartition("other", 0): 1}
     with pytest.raises(SourceRejected, match="names other-0, which is not read"):

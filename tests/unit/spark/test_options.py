@@ -12,6 +12,7 @@ from bridge.model.values import TopicPartition
 from bridge.spark.offsets import AtTime, Each, LogEdge
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.rejected import SourceRejected, in_one_line
+from tests.support.messages import message
 
 GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "orders"}
 PASSWORD = "s3cr3t-of-a-user"
@@ -113,9 +114,7 @@ def test_all_wrong_names_are_in_the_line() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    assert "one of the options subscribe, subscribePattern, assign" in refused(
-        for_batch, {"kafka.bootstrap.servers": "a:9092"}
-    )
+    assert message("spark.one_of") in refused(for_batch, {"kafka.bootstrap.servers": "a:9092"})
     assert "kafka.bootstrap.servers" in refused(for_batch, {"subscribe": "orders"})
     assert "subscribePattern" in refused(
         for_batch, {"kafka.bootstrap.servers": "a:9092", "subscribePattern": "ord("}

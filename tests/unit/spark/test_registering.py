@@ -10,15 +10,14 @@ import pytest
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.spark import register, rejected, translate_offsets
 from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
+from tests.support.messages import message_pattern
 
 
 def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rejected, "find_spec", lambda name: None)
     session: Any = object()
     for call in (lambda: register(session), lambda: translate_offsets(session, {})):
-        with pytest.raises(
-            SourceRejected, match="needs pyarrow, which is not installed: pip install pyarrow"
-        ):
+        with pytest.raises(SourceRejected, match=message_pattern("commands.no_pyarrow")):
             call()
 
 
@@ -26,7 +25,7 @@ def test_streams_need_a_newer_spark_than_batches(monkeypatch: pytest.MonkeyPatch
     verify_streams()
     monkeypatch.setattr(rejected, "find_spec", lambda name: None)
     monkeypatch.setattr(rejected, "version", lambda name: "4.1.3")
-    with pytest.raises(SourceRejected, match=r"streams need PySpark 4\.2 or newer; this is 4\.1\.3"):
+    with pytest.raises(SourceRejected, match=message_pattern("spark.old_pyspark", version="4.1.3")):
         verify_streams()
 
 

@@ -9,6 +9,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import topic_configs
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.topics import ConfigEntry, ConfigSource
+from tests.support.messages import message
 from tests.unit.kafka.protocol.golden import encoded
 
 
@@ -61,8 +62,6 @@ def test_each_topic_has_its_own_answer() -> None:
     assert result["t-0"] == {"retention.ms": ConfigEntry("7", ConfigSource.DYNAMIC_TOPIC)}
     gone, left_out = result["gone"], result["left out"]
     assert isinstance(gone, KafkaFailure)
-    assert (gone.fault, str(gone)) == (
-        KafkaFault.UNKNOWN_TOPIC,
-        "no such (while trying to describe configs of topic gone)",
-    )
-    assert str(left_out) == "No answer (while trying to describe configs of topic left out)"
+    assert gone.fault is KafkaFault.UNKNOWN_TOPIC
+    for failed, said, topic in ((gone, "no such", "gone"), (left_out, "No answer", "left out")):
+        assert str(failed) == message("kafka.doing", said=said, doing=f"describe configs of topic {topic}")

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import topic_creation
 from bridge.kafka.protocol.errors import failure
+from tests.support.messages import message
 from tests.unit.kafka.admin.library import Library, done
 
 NAME = "mm2-offset-syncs.B.internal"
@@ -94,7 +95,7 @@ def test_a_controller_that_keeps_moving_is_tried_again_later(library: Library) -
     failed = made(library, 41)
     assert failed is not None
     assert failed.retriable
-    assert str(failed).startswith(f"Error while attempting to create/find topic '{NAME}': ")
+    assert str(failed).startswith(message("kafka.topic_creation", topic=NAME))
 
 
 def test_one_partition_and_one_config(library: Library) -> None:

@@ -20,6 +20,7 @@ from bridge.kafka.config.token_file import TokenFile
 from bridge.kafka.config.tokens import NoToken
 from bridge.model.values import Side
 from bridge.policies import TopicMap
+from tests.support.messages import message, message_pattern
 from tests.support.special_files import SPECIAL_FILES, special_file
 
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
@@ -56,9 +57,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, store: str, kind: str) -> N
     key = f"source.cluster.ssl.{store}.location"
     result = checked_in_time({"source.cluster.security.protocol": "SSL", key: str(named)})
     assert list(result) == [key]
-    assert (
-        f"{named} for configuration {key}: the service can't read the file: it is no regular" in result[key]
-    )
+    assert message("kafka.unreadable_file", path=named, key=key) in result[key]
 
 
 def test_a_file_has_a_size(tmp_path: Path) -> None:
@@ -94,7 +93,7 @@ def test_files_lie_below_a_folder_that_the_service_allows(tmp_path: Path) -> Non
         assert files.read(str(tmp_path / allowed)) == b"pem"
     refused = ("stores-of-others/a.pem", "stores/escape.pem", "stores/../stores-of-others/a.pem", "nowhere")
     for name in refused:
-        with pytest.raises(UnreadableFile, match=r"below no folder .* MIRROR_BRIDGE_ALLOWED_FOLDERS is "):
+        with pytest.raises(UnreadableFile, match=message_pattern("config.other_folder")):
             files.read(str(tmp_path / name))
     key = {"source.cluster.security.protocol": "SSL", TRUSTSTORE: str(outside / "a.pem")}
     assert "MIRROR_BRIDGE_ALLOWED_FOLDERS" in errors(key, files)[TRUSTSTORE]

@@ -21,6 +21,7 @@ from bridge.kafka.config.token_provider import provider
 from bridge.kafka.config.tokens import LibraryTokens, NoToken, Token, TokenKeeper, keeper
 from tests.support import eventually, unique
 from tests.support.jwts import unsigned
+from tests.support.messages import message
 
 SECRET = "geheim-und-lang"
 
@@ -80,7 +81,8 @@ def test_the_old_token_is_used_until_it_expires(caplog: pytest.LogCaptureFixture
         assert tokens.token().value == "a"
         assert tokens.token().value == "a"
     assert source.asked == 2, "it is not asked again at once"
-    assert "no new token from the script: away; the old one is used until it expires, in 10 s" in caplog.text
+    said = message("kafka.old_token", source="the script", why="away", seconds=10)
+    assert said in caplog.text
     clock.now = 1096.0
     assert tokens.token().value == "a"
     clock.now = 1101.0
@@ -188,7 +190,8 @@ def test_what_a_function_may_return(module: Callable[[str], str]) -> None:
 
     jwt = unsigned("mirror", 3000.0)
     assert returning("('t', 2000.5, 'who')") == Token("t", 2000.5, "who", {"pool": "p"})
-    assert returning("['t', 2000, None, {'pool': 'q', 'more': 'r'}]").extensions == {"pool": "q", "more": "r"}
+    extensions = {"pool": "q", "more": "r"}
+    assert returning(f"['t', 2000, None, {extensions}]").extensions == extensions
     assert returning(f"({jwt!r}, None)") == Token(jwt, 3000.0, "mirror", {"pool": "p"})
 
 
@@ -255,7 +258,7 @@ def test_a_file_is_read_again_for_each_login(tmp_path: Path) -> None:
     file.write_text(second)
     assert tokens.token().value == second
     file.write_text("half of a")
-    assert tokens.token().value == second, "while it is being replaced, the old one counts"
+    assert tokens.token().value == second, "the old one counts"
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_it_begins_at_the_log_start_and_follows(client: MemoryClient) -> None:
     log = tail(client)
     part = read(log)
     assert (offsets(part), len(part.records)) == ([3, 4, 5], 3)
-    assert offsets(part) == [3, 4, 5], "records come again when they are iterated again"
+    assert offsets(part) == [3, 4, 5], "they can be iterated again"
     assert (part.restarted, part.at_end, part.unreadable) == (False, True, 0)
     assert offsets(read(log)) == []
     client.append(batch(6, 1))

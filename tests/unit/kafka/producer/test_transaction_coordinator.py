@@ -12,6 +12,7 @@ from bridge.kafka.producer.transaction_coordinator import Coordinator
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
+from tests.support.messages import message
 
 
 class MemoryClient:
@@ -51,4 +52,4 @@ def test_topics_that_may_not_be_written_to_are_named_with_what_to_grant() -> Non
     with pytest.raises(KafkaFailure) as raised:
         asyncio.run(Coordinator(client, "mirror-0").add(ProducerIdAndEpoch(1, 0), list(codes), 5.0))
     assert raised.value.fault is KafkaFault.NOT_AUTHORIZED
-    assert "Not authorized to write to audit, orders: grant WRITE on it" in str(raised.value)
+    assert message("kafka.write_denied", topics="audit, orders") in str(raised.value)

@@ -19,6 +19,7 @@ from bridge.kafka.record.batch_plan import NONE_COALESCED, BatchPolicy, CodecSiz
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
+from tests.support.messages import message_pattern
 from tests.support.raw_batches import (
     GZIP,
     LZ4,
@@ -254,9 +255,8 @@ def test_only_a_single_record_can_be_too_large_and_it_is_named() -> None:
     batches = DataBatches.committed(data, 10, ()).batches
     collected: list[tuple[tuple[int, int], ...]] = []
     policy = replace(WIDE, max_message_bytes=200)
-    with pytest.raises(
-        RecordTooLarge, match=r"offset 11 takes 570 bytes; max\.message\.bytes allows 200"
-    ) as error:
+    said = message_pattern("copying.too_large", offset=11, size=570, limit=200)
+    with pytest.raises(RecordTooLarge, match=said) as error:
         collected.extend(each.segments for each in chunks(batches, policy, 10))
     assert collected == [((10, 1),)]
     assert (error.value.offset, error.value.size, error.value.limit) == (11, 570, 200)

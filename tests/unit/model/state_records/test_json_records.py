@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.json_records import flag, number, read_object, text
+from tests.support.messages import message_pattern
 
 DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
@@ -36,7 +37,7 @@ def test_what_is_no_object_is_named(value: bytes | None, why: str) -> None:
 @pytest.mark.parametrize("value", ['"1"', "1.0", "true", "null", "-2", "11", "[]", "NaN", "1e400"])
 def test_a_number_is_a_whole_one_within_its_range(value: str) -> None:
     result = read_object(b'{"at": %s}' % value.encode(), "value")
-    with pytest.raises(SchemaError, match=r"^at is .*: a whole number from -1 to 10 is needed$"):
+    with pytest.raises(SchemaError, match=message_pattern("state.number", field="at", least=-1, most=10)):
         number(result, "at", -1, 10)
 
 
@@ -65,10 +66,11 @@ def test_a_text_and_a_flag() -> None:
         flag(result, "off")
 
 
-@pytest.mark.parametrize("depth", range(900, 1000))
-def test_what_is_nested_nearly_too_deep_is_named_too(depth: int) -> None:
-    with pytest.raises(SchemaError):
-        number(read_object(b'{"at":' + b"[" * depth + b"]" * depth + b"}", "value"), "at", 0, 1)
+def test_what_is_nested_nearly_too_deep_is_named_too() -> None:
+    """Wherever in between the reader gives up."""
+    for depth in range(900, 1000):
+        with pytest.raises(SchemaError):
+            number(read_object(b'{"at":' + b"[" * depth + b"]" * depth + b"}", "value"), "at", 0, 1)
 
 
 def test_what_is_shown_of_a_wrong_value_is_short() -> None:

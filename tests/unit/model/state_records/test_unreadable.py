@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.model.state_records.unreadable import UnreadableRecords
+from tests.support.messages import message
 
 
 def test_each_is_named_once_and_counted_by_topic() -> None:
@@ -10,12 +11,12 @@ def test_each_is_named_once_and_counted_by_topic() -> None:
     result.add("a", 3, "no key: it is null")
     result.add("b", 0, "short")
     assert result.drain_lines() == [
-        "a-0 at offset 3: the record can't be read and is left out: no key: it is null",
-        "b-0 at offset 0: the record can't be read and is left out: short",
+        message("state.unreadable", place="a-0", offset=3, why="no key: it is null"),
+        message("state.unreadable", place="b-0", offset=0, why="short"),
     ]
     for offset in (3, 4):
         result.add("a", offset, "again")
-    assert result.drain_lines() == ["a-0 at offset 4: the record can't be read and is left out: again"]
+    assert result.drain_lines() == [message("state.unreadable", place="a-0", offset=4, why="again")]
     assert result.drain_lines() == []
     assert result.counts == {"a": 2, "b": 1}
 
@@ -44,5 +45,5 @@ def test_batches_that_cant_be_decoded_count() -> None:
     result.add_batches("a", 0)
     assert (result.drain_lines(), result.counts) == ([], {"a": 0})
     result.add_batches("a", 2)
-    assert result.drain_lines() == ["a-0: 2 batch(es) can't be decoded and are left out"]
+    assert result.drain_lines() == [message("state.undecodable", place="a-0", count=2)]
     assert result.counts == {"a": 2}

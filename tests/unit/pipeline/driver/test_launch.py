@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from bridge.model.copying import PipelineState
 from bridge.pipeline.driver import launch
 from bridge.pipeline.driver.java import java_problem
 from bridge.pipeline.driver.launch import DriverPipeline
+from tests.support.messages import message, message_pattern
 from tests.support.waiting import until
 from tests.unit.pipeline.values import copied
 from tests.unit.pipeline.values import spec as any_spec
@@ -58,13 +60,12 @@ def test_a_java_that_is_too_old_is_named_with_where_it_was_found(
 def test_no_java_at_all_and_a_java_home_that_is_wrong(tmp_path: Path) -> None:
     problem = java_problem({"PATH": str(tmp_path)})
     assert problem is not None
-    assert problem.startswith(
-        f"there is no Java for Spark: JAVA_HOME is not set, PATH is {tmp_path}; install"
-    )
+    where = f"JAVA_HOME is not set, PATH is {tmp_path}"
+    assert problem.startswith(message("spark.no_java", where=where))
     good = java(tmp_path / "jdk", 'openjdk version "17"')
     problem = java_problem({"JAVA_HOME": str(tmp_path), "PATH": str(good / "bin")})
     assert problem is not None, "Spark takes what JAVA_HOME says"
-    assert f"{tmp_path}/bin/java can't be run (No such file or directory)" in problem
+    assert message("spark.java_broken", java=f"{tmp_path}/bin/java") in problem
 
 
 def test_a_driver_imports_nothing_of_what_only_slices_need() -> None:
@@ -144,7 +145,7 @@ def test_a_driver_that_ends_again_and_again_never_looks_well(
         while pipeline.status.restarts < 3:
             assert pipeline.status.state is PipelineState.RETRYING
             (error,) = pipeline.status.errors
-            assert error.startswith("the driver ended (exit status 3) and is restarted, ")
+            assert re.fullmatch(message_pattern("copying.driver_restarts", how="exit status 3"), error)
             await asyncio.sleep(0.001)
 
     play(script, ending(tmp_path, monkeypatch, copies_again=False))

@@ -10,9 +10,10 @@ import pytest
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.log_requests import TopicMetadata
-from bridge.model.values import Bounds, Side, TopicPartition
+from bridge.model.values import Bounds, Side, TailPart, TopicPartition
 from bridge.pipeline.driver import progress_watcher
 from bridge.pipeline.driver.progress_watcher import Watcher
+from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.pipeline.values import copied, spec
 
@@ -22,17 +23,14 @@ NOWHERE = {
 }
 
 
-class Quiet(Watcher):
-    """Its clusters have no record of a run, no gap and no report."""
+class EmptyTail:
+    """A state topic without records."""
 
-    async def read_runs(self) -> None:
-        pass
+    def __init__(self, client: NetworkClient, topic: str, *, committed_only: bool = False) -> None:
+        self.topic = topic
 
-    async def _read_gaps(self) -> None:
-        pass
-
-    async def _read_reports(self) -> None:
-        pass
+    async def read(self) -> TailPart:
+        return TailPart([], restarted=False, at_end=True)
 
 
 class Source(NetworkClient):
@@ -46,17 +44,16 @@ class Source(NetworkClient):
 
 
 @pytest.fixture
-def watcher() -> Quiet:
-    return Quiet(spec(NOWHERE), Source(), NetworkClient(client_settings(Side.TARGET, NOWHERE).raw))
+def watcher(monkeypatch: pytest.MonkeyPatch) -> Watcher:
+    """Its clusters have no record of a run, no gap and no report."""
+    monkeypatch.setattr(progress_watcher, "TopicTail", EmptyTail)
+    return Watcher(spec(NOWHERE), Source(), NetworkClient(client_settings(Side.TARGET, NOWHERE).raw))
 
 
 def test_a_layout_that_comes_while_ends_are_asked_for_is_watched(
-    watcher: Quiet, monkeypatch: pytest.MonkeyPatch
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Sequence[TopicPartition]] = []
-    monkeypatch.setattr(progress_watcher, "LOOK", 0.0)
-    monkeypatch.setattr(progress_watcher, "QUIET", 0.0)
-    monkeypatch.setattr(progress_watcher, "ENDS_EVERY", 0.0)
 
     async def bounds(
         client: NetworkClient, tps: Sequence[TopicPartition], *, committed_only: bool
@@ -70,36 +67,33 @@ def test_a_layout_that_comes_while_ends_are_asked_for_is_watched(
 
     async def watching() -> None:
         watcher.new_layout(1, [copied(0)], set())
-        task = asyncio.create_task(watcher.run())
-        await until(lambda: len(asked) >= 3 or task.done())
-        task.cancel()
-        await asyncio.wait({task})
+        for _ in range(2):
+            await watcher.look(ends=True)
 
     asyncio.run(watching())
-    assert asked[1:3] == [[TopicPartition("orders", 0), TopicPartition("orders", 1)]] * 2
+    assert asked[-1] == [TopicPartition("orders", 0), TopicPartition("orders", 1)]
     assert watcher.errors == []
 
 
 def test_what_nobody_expects_is_an_error_until_it_is_over(
-    watcher: Quiet, monkeypatch: pytest.MonkeyPatch
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A watcher that ended in silence would show a copy that stands still and knows no error."""
-    shown: list[list[str]] = []
-    monkeypatch.setattr(progress_watcher, "LOOK", 0.0)
     monkeypatch.setattr(progress_watcher, "QUIET", 0.0)
-
-    async def broken() -> None:
-        shown.append(watcher.errors)
-        if len(shown) == 1:
-            raise ValueError("no such thing")
-
-    monkeypatch.setattr(watcher, "read_runs", broken)
+    shown: list[list[str]] = []
 
     async def watching() -> None:
-        task = asyncio.create_task(watcher.run())
-        await until(lambda: len(shown) >= 3 or task.done())
+        with monkeypatch.context() as broken:
+            broken.setattr(EmptyTail, "read", fail)
+            task = asyncio.create_task(watcher.run())
+            await until(lambda: bool(watcher.errors))
+            shown.append(watcher.errors)
+        await until(lambda: not watcher.errors)
         task.cancel()
         await asyncio.wait({task})
 
+    async def fail(_: EmptyTail) -> TailPart:
+        raise ValueError("no such thing")
+
     asyncio.run(watching())
-    assert shown[:3] == [[], ["progress can't be read: ValueError: no such thing"], []]
+    assert shown == [[message("copying.watcher_failed", error="ValueError: no such thing")]]

@@ -11,6 +11,7 @@ import pytest
 from bridge.pipeline.driver import shared_spark
 from bridge.pipeline.driver.jobs import job_tag
 from bridge.pipeline.driver.shared_spark import SharedSpark, SharedSparks
+from tests.support.messages import message
 from tests.support.waiting import until
 
 HOLDS = """
@@ -70,9 +71,8 @@ def test_one_that_ends_says_so_until_it_runs_again(log: Path) -> None:
             await spark.gateway()
             spark.cancel("dies")
             await until(lambda: bool(spark.problem))
-            assert spark.problem.startswith(
-                "the Spark that one share ended (exit status 1) and is started again"
-            )
+            ended = message("copying.spark_restarts", connectors="one", how="exit status 1")
+            assert spark.problem == ended
             await until(lambda: not spark.problem)
             assert (await spark.gateway()).port > 1
         finally:

@@ -7,6 +7,7 @@ import sys
 
 from bridge import submit
 from bridge.pipeline.driver.submitted import contradictions, merged
+from tests.support.messages import message
 
 SUBMITTED = {
     "spark.master": "local[2]",
@@ -45,4 +46,4 @@ def test_without_spark_submit_the_script_says_so() -> None:
         env={"PATH": ""},
     )
     assert ran.returncode == 2
-    assert ran.stderr == "mirror-bridge: this is for spark-submit; without it, run mirror-bridge replicate\n"
+    assert ran.stderr == message("spark.not_submitted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +25,7 @@ from bridge.pipeline.layouts.records import (
     read_claims,
     read_layouts,
 )
+from tests.support.messages import message_pattern
 from tests.unit.pipeline.values import spec
 
 ALIASES = ("A", "B", "C")
@@ -166,7 +168,7 @@ def test_the_claim_of_one_that_died_is_waited_for_and_then_counts(
         await topics.write(layout(dead), claims([("t", "merged")], "dead", settled=False))
         refusal = await start(topics, of(alias), copied())
         assert refusal is not None
-        assert "connector dead copies another source to merged already" in refusal
+        assert re.match(message_pattern("owners.mixed", owner="dead", copies="merged"), refusal)
         assert (topics.settled(), topics.claims()) == ([], 1)
 
     monkeypatch.setattr(elsewhere, "DECIDED_SECONDS", 0.05)
@@ -226,7 +228,7 @@ def test_an_opposite_claim_of_one_that_died_is_waited_for_and_then_counts(
         await source.write(layout(dead), claims([("t", "t")], "dead", settled=False))
         refusal = await start(target, opposite_of(alias, dead), SAME, source=source)
         assert refusal is not None
-        assert "connector dead copies t to t in the opposite direction" in refusal
+        assert re.match(message_pattern("owners.opposite", owner="dead", copies="t to t"), refusal)
         assert (target.settled(), target.claims(), source.claims()) == ([], 0, 1)
 
     monkeypatch.setattr(elsewhere, "DECIDED_SECONDS", 0.05)

@@ -7,6 +7,7 @@ from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.pipeline.layouts.claims import claims, lost_runs, ownership, withdrawn
 from bridge.pipeline.layouts.elsewhere import before, is_layout_topic, loops, mixtures
 from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, read_layouts
+from tests.support.messages import message
 from tests.unit.pipeline.values import spec
 
 T, U, V = ("t", "A.t"), ("u", "A.u"), ("v", "A.v")
@@ -64,19 +65,14 @@ def test_topics_without_any_run_have_lost_them_where_the_connector_has_copied_th
     there = topic(layout(copied=True), claims([T, U], name), claims([V], "two"))
     result = runs(T, U, V, ("new", "A.new"))
     result[CopyId(TopicPartition("u", 1), "A.u")] = ["a run"]
-    assert lost_runs(there, result, name) == {T}, (
-        "a new partition, a topic of another one and a new one have not"
-    )
+    # A new partition, a topic of another one and a new one have not lost any.
+    assert lost_runs(there, result, name) == {T}
     assert not lost_runs(topic(layout(copied=False), claims([T], name)), runs(T), name), "it came to nothing"
 
 
 def test_a_refusal_names_the_owner_and_what_to_do() -> None:
-    (message,) = refusals({T: "one"}, "two")
-    assert message == (
-        "connector one copies t to A.t already, and two would write each record a second time. Exclude what it copies "
-        "with topics.exclude, or go on under the name one, or stop one and hand its copies back (mirror-bridge "
-        "hand-back one), or set bridge.take.over.from=one, which shuts one out"
-    )
+    (text,) = refusals({T: "one"}, "two")
+    assert text == message("owners.twice", owner="one", copies="t to A.t", connector="two")
 
 
 def others(name: str, *pairs: tuple[str, str]) -> list[LogRecord]:
@@ -119,12 +115,8 @@ def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
 
 def test_a_refusal_to_mix_names_the_owner_and_what_to_do() -> None:
     (text,) = mixture_refusals({T: OtherCopy("one", "t", "mm2-layout.B.internal")}, "two")
-    assert text == (
-        "connector one copies another source to A.t already (its claim is in mm2-layout.B.internal), and two would mix "
-        "the records of both. Give one of them another replication.policy.class, exclude the topics with "
-        "topics.exclude, or stop one and hand its copies back (mirror-bridge hand-back one); where one topic is to "
-        "hold the records of both sources, set bridge.merge.with=one"
-    )
+    topic = "mm2-layout.B.internal"
+    assert text == message("owners.mixed", owner="one", copies="A.t", topic=topic, connector="two")
 
 
 def opposite_layout(name: str, *, stop: bool) -> LogRecord:
@@ -143,15 +135,13 @@ def test_a_running_connector_in_the_opposite_direction_is_found() -> None:
 
 def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:
     (text,) = opposite_refusals({("t", "t"): "back"}, "there")
-    assert text.startswith(
-        "connector back copies t to t in the opposite direction, and there would send each record"
-    )
-    assert "stop back (in good order" in text
+    assert text == message("owners.opposite", owner="back", copies="t to t", connector="there")
 
 
 def test_there_is_a_refusal_for_each_owner_and_it_names_a_few_topics() -> None:
     many = {(f"t{number}", f"A.t{number}"): "one" for number in range(5)}
-    messages = refusals({**many, U: "three"}, "two")
-    assert len(messages) == 2
-    assert "connector one copies t0 to A.t0, t1 to A.t1, t2 to A.t2 and 2 more already" in messages[0]
-    assert "connector three copies u to A.u already" in messages[1]
+    copies = "t0 to A.t0, t1 to A.t1, t2 to A.t2 and 2 more"
+    assert refusals({**many, U: "three"}, "two") == [
+        message("owners.twice", owner="one", copies=copies, connector="two"),
+        message("owners.twice", owner="three", copies="u to A.u", connector="two"),
+    ]

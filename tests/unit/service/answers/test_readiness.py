@@ -16,6 +16,7 @@ from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Missing
+from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, INTERVAL_MS, Flow
 from tests.unit.service.service_fakes import FakeEngine, report, session
 from tests.unit.service.service_harness import START, ServiceHarness, run
@@ -57,7 +58,7 @@ def test_a_stopped_connector_can_not_tell_and_health_is_not_ok() -> None:
             made.table.stop_task("g", task, session(1))
         readiness, ((code, text),) = await made.answers()
         assert (readiness, code) == (both("cannot_tell"), "connector_stopped")
-        assert text.startswith("connector g is stopped or deleted: start it in Connect")
+        assert text == message("health.stopped", connector="g")
         assert await _health(made.at) == "degraded"
 
     flow(test)
@@ -104,10 +105,8 @@ def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> 
         made.at.service.expire()
         readiness, ((code, text),) = await made.answers()
         assert readiness == {"one": "ready", "zero": "cannot_tell"}
-        assert (code, text.partition(":")[0]) == (
-            "task_lapsed",
-            "task 0 of connector g has not polled for 31 s",
-        )
+        lapsed = message("health.task_lapsed", task=0, connector="g", seconds=31)
+        assert (code, text) == ("task_lapsed", lapsed)
         assert await _health(made.at) == "degraded"
         made.round(as_of_ms=int(time.time() * 1000) - 100)
         made.table.poll("g", 0, session(1))
@@ -291,15 +290,16 @@ def test_while_the_rounds_process_does_not_run_nothing_is_known(state: RoundsSta
 
 def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
     async def test(made: Flow) -> None:
-        made.round(failure="the credentials are wrong")
+        why = "the credentials are wrong"
+        made.round(failure=why)
         readiness, ((code, text),) = await made.answers()
         assert (readiness, code) == (both("cannot_tell"), "connector_failed")
-        assert text == "connector g has failed: the credentials are wrong"
+        assert text == message("health.failed", connector="g", why=why)
         made.round()
         made.snapshots.instance_status(InstanceStatus("g", 1, "it broke", 1.0, 1))
         readiness, ((code, text),) = await made.answers()
         assert (readiness, code) == (both("cannot_tell"), "connector_failed")
-        assert text == "connector g is restarting after an error: it broke"
+        assert text == message("health.restarting", connector="g", why="it broke")
 
     flow(test)
 
@@ -471,11 +471,8 @@ def test_groups_are_not_ready_while_records_are_not_copied() -> None:
         assert await made.answers() == (both("ready"), [])
         made.copied(last_success_ms=int(time.time() * 1000) - 31_000, errors=["the target is away"])
         readiness, ((code, text),) = await made.answers()
-        assert (readiness, code, text) == (
-            both("not_ready"),
-            "copying_stopped",
-            "connector s fails to copy: the target is away",
-        )
+        said = message("health.not_copying", connector="s", why="the target is away")
+        assert (readiness, code, text) == (both("not_ready"), "copying_stopped", said)
         made.copied(failure="not authorized")
         readiness, ((code, text),) = await made.answers()
         assert (readiness, code, text) == (

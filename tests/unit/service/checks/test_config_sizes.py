@@ -22,6 +22,7 @@ from bridge.service.checks.config_sizes import (
 from bridge.service.ipc.frames import MOST_BYTES
 from bridge.service.ipc.messages import pack_desired
 from bridge.service.state.task_table import TaskTable
+from tests.support.messages import message
 from tests.unit.service.service_fakes import session
 from tests.unit.service.service_harness import START, TASK, service_harness
 
@@ -108,7 +109,8 @@ def test_validation_says_what_a_start_would_refuse(monkeypatch: pytest.MonkeyPat
 
     one, in_all, again = asyncio.run(test())
     assert [each.value.name for each in (*one, *in_all)] == ["x", "x"]
-    assert "has 10014 characters, 9900 of them in x; the limit of one configuration is 10000" in said(one)
+    sizes = {"size": 10_014, "length": 9_900, "key": "x", "most": 10_000}
+    assert message("config.characters", **sizes) in said(one)
     assert "the configuration of c8 has " in said(in_all)
     assert "those of all connectors would have 89" in said(in_all)
     assert "the limit of one service is 80000" in said(in_all)

@@ -21,6 +21,7 @@ from bridge.service.pool import pools
 from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.registry import KINDS
+from tests.support.messages import message_pattern
 from tests.unit.connectors.configs import CONFIGS
 
 NAMES = ",".join(f"orders{n}.*" for n in range(4_000))
@@ -88,9 +89,8 @@ def test_a_small_configuration_starts_no_process() -> None:
     large = LargeConfigs(POLICY, "no.such.module")
     small = {**CONFIGS["group_offset"], "topics": "t" * (LARGE // 2)}
     asyncio.run(checker(large).validate("group_offset", small))
-    with pytest.raises(
-        Overloaded, match=r"the process that checks large configurations ended \(exit status 1\)"
-    ):
+    ended = message_pattern("service.checker_ended", how="exit status 1")
+    with pytest.raises(Overloaded, match=ended):
         asyncio.run(checker(large).validate("group_offset", config("group_offset")))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
 from connectors.registry import KINDS
+from tests.support.messages import message_pattern
 from tests.unit.connectors.configs import SOURCE
 
 KIND = KINDS["source"]
@@ -118,9 +120,10 @@ def test_what_it_does_is_an_error_of_its_key(module: Callable[..., str], text: s
     policy = replace(ANY, import_seconds=0.5) if "not loaded within" in why else ANY
     result = messages(checked(props, policy))
     assert set(result) == set(props)
-    (message,) = result["topic.filter.class"]
-    assert message.startswith(f"Invalid value python:{name}.Filter for configuration topic.filter.class: ")
-    assert why in message
+    (text,) = result["topic.filter.class"]
+    invalid = message_pattern("config.invalid", value=f"python:{name}.Filter", key="topic.filter.class")
+    assert re.fullmatch(invalid, text)
+    assert why in text
 
 
 def test_processes_that_it_starts_end_with_it(module: Callable[..., str], tmp_path: Path) -> None:

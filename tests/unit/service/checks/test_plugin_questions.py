@@ -29,6 +29,7 @@ from bridge.service.checks.plugin_questions import AlterInPluginProcess, call, p
 from bridge.service.wiring import alter_offsets, check_context, doctor_here, mirror_queries
 from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.registry import KINDS
+from tests.support.messages import message_pattern
 from tests.unit.connectors.configs import SOURCE
 
 NAME = "code_of_another"
@@ -91,7 +92,7 @@ def test_what_hangs_or_ends_there_is_no_answer(own: Callable[[str], None]) -> No
     with pytest.raises(NotAnswered, match=r"failed: no answer within 0.5 s"):
         call("alter", "source", "c", PROPS, [], seconds=0.5)
     own("import os\nos._exit(3)")
-    with pytest.raises(NotAnswered, match=r"the process that loads it ended \(exit status 3\)"):
+    with pytest.raises(NotAnswered, match=message_pattern("service.loader_ended", how="exit status 3")):
         call("alter", "source", "c", PROPS, [])
 
 

@@ -23,6 +23,7 @@ from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector
 from connectors.base import Summary
 from connectors.registry import KINDS
+from tests.support.messages import message
 from tests.unit.connectors.configs import CONFIGS
 from tests.unit.service.service_fakes import fake_service
 
@@ -70,7 +71,7 @@ def test_a_cluster_that_is_away_is_a_warning_that_refuses_nothing(mode: dict[str
     assert warning.message.startswith(
         f"Invalid value {CONFIGS['group_offset'][SERVERS]} for configuration {SERVERS}: "
     )
-    assert "the source cluster can't be reached: a:9092 refuses connections" in warning.message
+    assert message("health.refused_connection", side="source", address="a:9092") in warning.message
     assert SECRET not in answer.model_dump_json()
 
 

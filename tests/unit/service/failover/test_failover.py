@@ -13,6 +13,7 @@ from bridge.protocol.messages import Failover, MoveGroups, RolledBack
 from bridge.service.ipc.messages import pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Summary
+from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, Flow
 from tests.unit.service.service_fakes import FakeEngine, partition, report, session
 from tests.unit.service.service_harness import ServiceHarness, error, run
@@ -103,10 +104,8 @@ def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
         # The partition is missing once, however many groups read it.
         assert (answer.missing_records, answer.missing_since_ms) == (12, RECORD["missingSinceMs"])
         assert any("Start the consumers on B, on A.orders" in line for line in answer.next)
-        assert any(
-            "At most 12 records of A were missing on B as of 2026-11-18T11:06:39" in line
-            for line in answer.next
-        )
+        missing = message("failover.missing", records=12, source="A", target="B", time="2026-11-18T11:06:39")
+        assert any(missing in line for line in answer.next)
 
     play(test)
 
@@ -116,7 +115,7 @@ def test_a_dry_run_ends_before_the_move() -> None:
         answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
         assert made.operations == [("g", "refresh", False), ("g", "move", True)]
         assert {each.moved_at_ms for each in answer.groups} == {None}
-        assert answer.next[0] == "Dry run: one, zero can fail over from A to B now; nothing was changed."
+        assert answer.next[0] == message("failover.dry_run", groups="one, zero", source="A", target="B")
 
     play(test)
 
@@ -131,12 +130,10 @@ def test_the_check_is_of_what_the_round_has_found() -> None:
 
         made.rounds.answer = respond
         body = error(await made.post(all=True), 409, "not_ready")
-        assert body.message == "1 of 2 group(s) can't fail over now; nothing was changed"
+        assert body.message == message("failover.not_ready", count=1, groups=2)
         (line,) = body.validation_errors
         assert line.key == "group zero"
-        assert line.message.startswith(
-            "not_ready: target_ahead: the group's committed offset on the target is higher"
-        )
+        assert line.message.startswith(message("failover.target_ahead"))
         assert made.operations == [("g", "refresh", False)], "nothing was changed"
 
     play(test)
@@ -160,11 +157,10 @@ def test_while_the_source_is_away_groups_are_moved_only_if_that_is_accepted() ->
 
 def test_what_an_instance_refuses_moves_nothing() -> None:
     async def test(made: Made) -> None:
-        made.refused = {"one": ["group_active_on_target", "the group is STABLE on the target"]}
+        refused = ["group_active_on_target", "the group is STABLE on the target"]
+        made.refused = {"one": refused}
         body = error(await made.post(all=True), 409, "not_ready")
-        assert (
-            body.validation_errors[0].message == "group_active_on_target: the group is STABLE on the target"
-        )
+        assert body.validation_errors[0].message == ": ".join(refused)
         assert ("g", "move", False) not in made.operations
 
     play(test)
@@ -345,9 +341,8 @@ def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left()
             (1062, "A.orders", 460),
         ]
         assert answer.groups == ["zero"]
-        assert answer.next[0].startswith(
-            "zero failed back to A, to the committed offsets of the consumers on B: no record"
-        )
+        said = message("failover.failed_back", groups="zero", source="A", target="B")
+        assert answer.next[0].startswith(said)
         dry = RolledBack.model_validate((await made.post("/back", all=True, dry_run=True)).json())
         assert (dry.groups, dry.unchanged) == (["zero"], ["one"])
         assert [each for each in made.operations if each[1] == "give_back"] == [("g", "give_back", False)]
@@ -418,7 +413,7 @@ def test_without_a_flow_back_nothing_comes_home(config: dict[str, str], kind: st
         made.moved("zero")
         returning(made, config, kind)
         body = error(await made.post("/back", groups=["zero"]), 409, "refused")
-        assert "of the flow B-to-A in this service, with reverse.checkpointing.enabled=true" in body.message
+        assert message("failover.needs_reverse", flow="B-to-A") in body.message
         assert made.operations == []
 
     play(test)

@@ -20,6 +20,7 @@ from bridge.service.answers.readiness import ConnectorView
 from bridge.service.answers.reasons import REASONS
 from bridge.service.http.app import build_routes, create_app
 from connectors.base import Summary
+from tests.support.messages import message
 from tests.unit.service.service_fakes import (
     SECRET,
     FakeEngine,
@@ -252,12 +253,10 @@ def test_bodies_that_others_would_wait_for() -> None:
         path = "/v1/plugins/fake/validate"
         many = {f"k{n}": "" for n in range(20_001)}
         said = error(await at.put(path, {"config": many}), 413, "too_large").message
-        assert said == "The request body has more than 20000 names and texts"
+        assert said == message("service.too_many_texts", most=20_000)
         some = dict(list(many.items())[:2_001])
         ((entry,), config) = (await at.put(path, {"config": some})).json()["configs"], {"config": some}
-        assert entry["value"]["errors"] == [
-            "the configuration has 2001 settings; the limit of one configuration is 2000"
-        ]
+        assert entry["value"]["errors"] == [message("config.settings", count=2_001, most=2_000)]
         assert error(await at.put("/v1/connectors/c", {**START, **config}), 400, "bad_config")
         wrong = {"config": {str(n): n for n in range(201)}}
         (listed,) = error(await at.put(path, wrong), 422, "body_rejected").validation_errors
@@ -388,9 +387,10 @@ def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
         at.reports(report("g", partitions=1), report("h", partitions=0, reason="group_active_on_target"))
         at.reports(report("g", "d").model_copy(update={"partitions": [pending, bounded]}), connector="d")
         text = "\n".join((await at.client.get("/v1/groups/g/explain")).json()["lines"])
-        assert "orders-0: committed 1001 -> A.orders-0 400, exact" in text
+        committed = {"partition": "orders-0", "committed": 1001}
+        assert message("service.exact", **committed, target="A.orders-0 400") in text
         assert "compared on both clusters" in text
-        assert "orders-0: committed 1001; not translated: copy_not_found" in text
+        assert message("service.not_translated", **committed, reason="copy_not_found") in text
         assert "at most 7 records are read twice" in text
         assert "Committed there: 300." in text
         assert "truncated" in text

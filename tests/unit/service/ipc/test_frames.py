@@ -28,6 +28,7 @@ from bridge.service.state.operations import unpack_operation_result
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import REQUESTED, OffsetRequests, pack_stored_offsets
 from connectors.base import CopyReport, SourcePartition, Summary
+from tests.support.messages import message, message_pattern
 from tests.unit.service.ipc.pipes import Pipe
 from tests.unit.service.service_fakes import FACTORY, places, report
 from tests.unit.service.service_process import service
@@ -120,7 +121,7 @@ def test_what_an_instance_reports_is_left_out_where_it_does_not_fit_and_the_summ
     name, generation, summary = unpack_summary(sent[1][1])
     assert (name, generation, summary.rounds) == ("c", 7, 3)
     first, second = summary.errors
-    assert first.startswith("a report of the connector is left out, progress: it has ")
+    assert first.startswith(message("service.report_left_out", what="progress"))
     assert second == "another"
     assert unpack_summary(sent[2][1])[2].errors == ()
 
@@ -131,7 +132,7 @@ def test_a_summary_that_does_not_fit_keeps_what_counts() -> None:
     ((_, payload),) = written(lambda _, publisher: publisher.summary(large))
     _, _, summary = unpack_summary(payload)
     (error,) = summary.errors
-    assert error.startswith("most of the connector's summary is left out, summary: it has ")
+    assert error.startswith(message("service.summary_left_out", what="summary"))
     assert replace(summary, errors=()) == replace(large, errors=())
 
 
@@ -160,16 +161,15 @@ def test_an_answer_that_does_not_fit_is_an_error_of_its_operation() -> None:
     number, answer = unpack_operation_result(sent[0][1])
     assert number == 4
     assert isinstance(answer, TooLarge | Exception)
-    assert "the operation was carried out, but its answer is too large" in str(answer)
+    assert message("service.large_answer") in str(answer)
 
 
 @small
 def test_an_operation_that_does_not_fit_is_an_error_of_its_request() -> None:
     async def go() -> None:
         rounds = RoundsProcess(FACTORY, Snapshots(), print, print, print)
-        with pytest.raises(
-            TooLarge, match=r"connector c can't be asked to move: operation: .*; name fewer groups"
-        ):
+        said = message_pattern("service.large_operation", connector="c", operation="move")
+        with pytest.raises(TooLarge, match=said):
             await rounds.operate("c", 1, "move", {"groups": ["x" * LIMIT]}, 1.0)
 
     asyncio.run(go())

@@ -55,7 +55,8 @@ def test_a_session_reads_all_partitions_first_and_then_what_has_changed() -> Non
     snapshot = CopySnapshot()
     snapshot.update(report(0, 1, samples=(sample(0, 5),), whole=True))
     reader = Reader(snapshot)
-    assert reader.poll() == ({0: 0, 1: 0}, []), "what was copied before counts for an earlier session"
+    # What was copied before counts for an earlier session.
+    assert reader.poll() == ({0: 0, 1: 0}, [])
     assert reader.poll() == ({}, [])
     snapshot.update(report(samples=(sample(1, 5),)))
     snapshot.update(report(samples=(sample(1, 6),)))
@@ -85,7 +86,8 @@ def test_partitions_come_and_go() -> None:
     snapshot.update(report(0, whole=True))
     assert reader.poll() == ({0: 0}, [2])
     snapshot.update(CopyReport(totals(), [row(0)._replace(target_topic="B.orders")]))
-    assert reader.poll() == ({0: 0}, [0]), "the copy to A.orders is gone, that to B.orders begins"
+    # The copy to A.orders is gone, that to B.orders begins.
+    assert reader.poll() == ({0: 0}, [0])
 
 
 def test_another_session_begins_anew() -> None:

@@ -25,6 +25,7 @@ from bridge.service.state.operations import (
 )
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments
+from tests.support.messages import message, message_pattern
 from tests.unit.service.service_fakes import FakeEngine
 from tests.unit.service.service_harness import START, TASK, ServiceHarness, error, run
 from tests.unit.service.service_process import service
@@ -62,7 +63,8 @@ def test_each_answer_reaches_whoever_asked_for_it() -> None:
         open_.lost()
         with pytest.raises(NotAnswered, match="ended during the operation"):
             await asked[2]
-        with pytest.raises(NotAnswered, match=r"did not finish the operation refresh within 0\.01 s"):
+        late = message_pattern("service.operation_late", connector="c", operation="refresh", seconds=0.01)
+        with pytest.raises(NotAnswered, match=late):
             await open_.operate("c", 1, "refresh", {}, 0.01)
         open_.answered(pack_operation_result(orders[-1].number, {"found": 2}))  # too late
 
@@ -162,7 +164,7 @@ def test_what_ends_during_an_operation_is_an_error_at_once(tmp_path: Path) -> No
             return str(answers[0].json()["message"])
 
         anew = during(lambda: at.start(at=2, operations="hang", partitions="3"))
-        assert anew == "connector c was restarted during the operation; send the request again"
+        assert anew == message("service.connector_restarted", connector="c")
         at.eventually(lambda: at.status()["rounds"] > 0)
         killed = during(lambda: os.kill(at.rounds_pid(), signal.SIGKILL))
-        assert killed == "the rounds process ended during the operation; send the request again"
+        assert killed == message("service.rounds_ended")

@@ -296,7 +296,7 @@ class AnyOrder(RuleBasedStateMachine):
     def write(self, index: int, most: int) -> None:
         task = self.tasks[index % len(self.tasks)]
         for key, stamp in task.unwritten[:most]:
-            assert stamp >= self.topic.get(key, 0), "an older record was written after a newer one"
+            assert stamp >= self.topic.get(key, 0), "an older record behind a newer one"
             self.topic[key] = task.acks[key] = stamp
         del task.unwritten[:most]
 
@@ -336,7 +336,8 @@ class AnyOrder(RuleBasedStateMachine):
     def numbers_agree(self) -> None:
         waiting, in_flight, since = self.box.counts()
         assert 0 <= waiting <= len(KEYS)
-        assert 0 <= in_flight <= len(KEYS) * self.stamp, "those of a partition have timestamps of their own"
+        # Those of a partition have timestamps of their own.
+        assert 0 <= in_flight <= len(KEYS) * self.stamp
         assert (since is None) == (waiting == 0)
 
     def teardown(self) -> None:

@@ -22,6 +22,7 @@ from bridge.spark.writing.commits import (
     verify,
     verify_partitions,
 )
+from tests.support.messages import message_pattern
 from tests.support.raw_batches import NOW, Plain, batch_of
 
 TASK = SinkTask("query", 3, 7)
@@ -74,11 +75,11 @@ def test_what_a_topic_says_to_a_task() -> None:
 
 def test_a_replay_is_held_against_what_was_written() -> None:
     verify(CommitRecord(TASK, WRITTEN), TASK, WRITTEN)
-    with pytest.raises(
-        SourceRejected, match=r"written with 10 row\(s\) of 1000 bytes, and has 9 row\(s\) of 1000"
-    ):
+    said = message_pattern("spark.replay", rows=10, size=1000, now=9, now_size=1000)
+    with pytest.raises(SourceRejected, match=said):
         verify(CommitRecord(TASK, WRITTEN), TASK, WrittenTotals(9, 1000))
-    with pytest.raises(SourceRejected, match="has already written epoch 8, and is at epoch 7 now"):
+    said = message_pattern("spark.epoch_over", query=TASK.query, written=8, epoch=7)
+    with pytest.raises(SourceRejected, match=said):
         verify(CommitRecord(TASK._replace(epoch=8), WRITTEN), TASK, WRITTEN)
     ((key, value),) = over("query", 1)
     ended = unpacked(key, value)
@@ -86,9 +87,8 @@ def test_a_replay_is_held_against_what_was_written() -> None:
     with pytest.raises(SourceRejected, match="the job of this task is over"):
         verify(ended, TASK, WRITTEN)
     verify_partitions({0, 3}, TASK, 4)
-    with pytest.raises(
-        SourceRejected, match=r"has 3 Spark partition\(s\), and was written with at least 4 before"
-    ):
+    said = message_pattern("spark.fewer_partitions", partitions=3, written=4)
+    with pytest.raises(SourceRejected, match=said):
         verify_partitions({0, 3}, TASK, 3)
 
 

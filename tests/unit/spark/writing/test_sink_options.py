@@ -9,6 +9,7 @@ import pytest
 from bridge.kafka.record.compression import Compression
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.options import BATCH_SIZE, COMMITS_TOPIC, read_sink_options
+from tests.support.messages import message_pattern
 
 SERVERS = {"kafka.bootstrap.servers": "a:9092"}
 
@@ -85,9 +86,8 @@ def test_properties_of_a_file(tmp_path: Path) -> None:
     over = read_sink_options({"commandConfig": str(file), "kafka.compression.type": "gzip"})
     assert over.compression == Compression(1)
     file.write_text("bootstrap.servers=b:9092\nfetch.min.bytes=1\n")
-    with pytest.raises(
-        SourceRejected, match=r"client\.properties: option kafka\.fetch\.min\.bytes is no property"
-    ):
+    said = message_pattern("spark.no_property", option="kafka.fetch.min.bytes", client="producer")
+    with pytest.raises(SourceRejected, match=said):
         read_sink_options({"commandConfig": str(file)})
 
 

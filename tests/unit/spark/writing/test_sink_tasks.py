@@ -13,6 +13,7 @@ from bridge.spark.writing import tasks
 from bridge.spark.writing.commits import SinkTask, WrittenTotals
 from bridge.spark.writing.messages import Wrote, verify_epoch
 from bridge.spark.writing.options import SinkOptions
+from tests.support.messages import message_pattern
 
 MICRO_BATCH = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7"}
 
@@ -77,5 +78,6 @@ def test_errors_say_what_to_do(fault: KafkaFault, words: str) -> None:
 def test_an_epoch_that_had_more_partitions_is_an_error() -> None:
     wrote = Wrote(SinkTask("query", 0, 7), WrittenTotals(1, 1), frozenset({1}))
     verify_epoch([None, wrote])
-    with pytest.raises(SourceRejected, match=r"has 1 Spark partition\(s\), and was written with at least 2"):
+    said = message_pattern("spark.fewer_partitions", partitions=1, written=2)
+    with pytest.raises(SourceRejected, match=said):
         verify_epoch([wrote])

@@ -161,7 +161,8 @@ def test_a_hole(offset: int) -> None:
     partition.source.rows = [row for row in partition.source.rows if not 10 <= row.offset < 15]
     partition.source.changed()
     verdict = translated(partition, offset)
-    assert verdict.offset == 10, "whatever the group has not read of 10 to 14 may still be wanted"
+    # Whatever the group has not read of 10 to 14 may still be wanted.
+    assert verdict.offset == 10
     assert (verdict.judgement, verdict.bound) == (Judgement.BOUNDED, 5)
 
 
