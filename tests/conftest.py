@@ -174,7 +174,7 @@ def _same_environment() -> Iterator[None]:
         os.environ.pop(name, None)
         if name in before:
             os.environ[name] = before[name]
-    assert not left, f"the test has left other environment variables behind: {sorted(left)}"
+    assert not left, f"left in the environment: {sorted(left)}"
 
 
 def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:

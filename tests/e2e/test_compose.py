@@ -155,7 +155,7 @@ def test_records_are_copied_and_the_group_is_exact(composed: Composed) -> None:
     copied = read(target, "A.orders", committed_only=True)
     assert [record.value for record in copied] == ORDERS
     resume = next(record.offset for record in copied if record.value == b"order 601")
-    assert resume != 600, "the offsets are to differ, or there is nothing to translate"
+    assert resume != 600, "there is nothing to translate"
     assert committed_offsets(target, "billing") == {("A.orders", 0): resume}
     service = composed.asked
     (group,) = service.get("/v1/groups")["groups"]

@@ -10,6 +10,7 @@ from tests.e2e.copying import copying, fill, wait_copied
 from tests.e2e.flow import Flow
 from tests.e2e.mirrored_flow import PARTITIONS
 from tests.support import create_topic, unique
+from tests.support.messages import message, message_pattern
 
 pytestmark = pytest.mark.long
 
@@ -32,14 +33,14 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_fl
             return f"/connectors/{name}/offsets"
 
         answer = rest.call("DELETE", stopped())
-        assert answer["message"] == "The offsets for this connector have been reset successfully"
+        assert answer["message"] == message("connect.offsets_reset")
         rest.resume(name)
         wait_copied(unique_flow, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
 
         place = {"cluster": unique_flow.source.name, "topic": topic, "partition": 0}
         one = [{"partition": place, "offset": {"offset": 14}}]
         answer = rest.call("PATCH", stopped(), body={"offsets": one})
-        assert answer["message"] == "The offsets for this connector have been altered successfully"
+        assert answer["message"] == message("connect.offsets_altered")
         rest.resume(name)
         again = {
             partition: whole * 2 + (whole[15:] if partition == 0 else []) for partition in range(PARTITIONS)
@@ -50,9 +51,8 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_fl
         with pytest.raises(ConnectFailed, match="it is not clear whether those are meant"):
             rest.call("DELETE", stopped())
         none = [{"partition": place, "offset": {"offset": 99}}]
-        with pytest.raises(
-            ConnectFailed, match=f"{topic}-0 has no offset 100: its log begins at 0 and ends at 20"
-        ):
+        said = message_pattern("copying.no_offset", partition=f"{topic}-0", offset=100, start=0, end=20)
+        with pytest.raises(ConnectFailed, match=said):
             rest.call("PATCH", f"/connectors/{name}/offsets", body={"offsets": none})
         rest.resume(name)
         fill(unique_flow, topic, 20)

@@ -13,6 +13,7 @@ from bridge.local import Cluster, MirrorNode
 from bridge.model.values import TopicPartition
 from tests.e2e.dedicated import dedicated_stack, health, running, some, wait_heartbeats, wait_values
 from tests.support import admin, commit, create_topic, eventually, produce, unique
+from tests.support.messages import message
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -177,5 +178,6 @@ def test_the_sample_of_the_kip(clusters: tuple[Cluster, Cluster], tmp_path: Path
         found = checkpoint_consumer(props, idle_s=1.0)
         assert {each.value.group for each in found if each.value is not None} == {"group1"}
         log = node.process.log.read_text()
-        assert "us-west->us-east.emit.heartbeats is an old name and is read as" in log
+        old = "us-west->us-east.emit.heartbeats"
+        assert message("dedicated.old_name", key=old, new=f"{old}.enabled") in log
         assert not any(name.startswith("us-east.") for name in names(west))

@@ -105,7 +105,8 @@ def test_after_every_fault_all_is_current_within_two_intervals(
             fault(running)
             healed[what] = running.current(f"after the {what}")
         running.settle()
-        assert running.arrivals.back == 0, "one worker writes checkpoints in order, whatever dies"
+        # One worker writes checkpoints in order, whatever dies.
+        assert running.arrivals.back == 0
         assert running.watch.statuses > 100
         assert running.watch.readings > 1000
     for what, seconds in healed.items():
@@ -114,7 +115,7 @@ def test_after_every_fault_all_is_current_within_two_intervals(
         line = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in healed.items())
         print(f"\nall current again after: {line} (interval {INTERVAL} s)")
     late = {what: seconds for what, seconds in healed.items() if seconds > 2 * INTERVAL + BUSY}
-    assert not late, f"current again, but not within two intervals of {INTERVAL} s: {late}"
+    assert not late, f"later than two intervals of {INTERVAL} s: {late}"
     no_traceback(scenario.flow.process.process.log)
 
 

@@ -15,6 +15,7 @@ from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import PARTITIONS
 from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
 from tests.support.forms import mostly_long
+from tests.support.messages import message
 from tests.support.waiting import wait_true
 from tests.support.waits import WAIT
 
@@ -110,11 +111,11 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Fl
     values = [entry["value"] for entry in validated["configs"]]
     unseen = {value["name"] for value in values if not value["visible"]}
     connects = {"tasks.max", "errors.log.enable", "producer.override.linger.ms"}
-    assert unseen & given.keys() == given.keys() - connects, (
-        "of its own keys Connect shows what it finds itself"
-    )
+    # Of its own keys Connect shows what it finds itself.
+    assert unseen & given.keys() == given.keys() - connects
+    # Stock's JSON has keys of all three connectors.
     others = unseen - given.keys()
-    assert "emit.checkpoints.interval.seconds" in others, "stock's JSON has keys of all three connectors"
+    assert "emit.checkpoints.interval.seconds" in others
     with connector(unique_flow.worker, config, unique("named")) as name:
         wait_copied(unique_flow, topic)
         status = unique_flow.service.status(name)
@@ -130,10 +131,7 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Fl
         assert len(lines) == 1
         assert all(key in lines[0] for key in given)
         workers = unique_flow.worker.process.log.read_text()
-        assert (
-            f"{name}: {len(given.keys() | others)} setting(s) of the configuration have no effect: "
-            in workers
-        )
+        assert message("connect.no_effect", connector=name, count=len(given.keys() | others)) in workers
 
 
 def test_a_transform_of_heartbeats_works_as_for_every_source_connector(unique_flow: Flow) -> None:

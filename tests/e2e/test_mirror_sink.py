@@ -38,6 +38,7 @@ from tests.support import (
     unique,
 )
 from tests.support.mbeans import MBeanReader
+from tests.support.messages import message
 from tests.support.traffic import Writer
 from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
@@ -129,7 +130,7 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(sinks: Fl
         rest.stop(name)
         rest.wait_state(name, "STOPPED", tasks=0)
         answer = rest.call("DELETE", f"/connectors/{name}/offsets")
-        assert answer["message"] == "The offsets for this connector have been reset successfully"
+        assert answer["message"] == message("connect.offsets_reset")
         assert committed_offsets(sinks.source.bootstrap, f"connect-{name}") == {}
 
         for offset, why in (

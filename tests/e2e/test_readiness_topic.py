@@ -21,6 +21,7 @@ from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read
+from tests.support.messages import message
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -111,7 +112,7 @@ def _as_of(flow: Flow, group: str, before: Json, began: float) -> float:
         assert new | {"detail": {}} == old | {"detail": {}}
     assert [each["group"] for each in flow.service.get("/v1/groups")["groups"]] == [group]
     lines = flow.service.get(f"/v1/groups/{group}/explain")["lines"]
-    assert "was ready to fail over when the source answered last, as of" in lines[0]
+    assert message("health.ready_as_of") in lines[0]
     assert any(f"At most {before['missing_records']} records of" in line for line in lines), lines
     whole = flow.service.get("/v1/readiness")
     assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", report["as_of_ms"])

@@ -10,6 +10,7 @@ import pytest
 from bridge.local import LocalStack
 from tests.e2e.flow import Flow, Json, exactly
 from tests.support import connector, eventually, unique
+from tests.support.messages import message
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -78,9 +79,7 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
         assert time.monotonic() - began < PAUSED, f"seen after {time.monotonic() - began:.1f} s"
         result = [condition for each in sides for condition in _known(each, name)["conditions"]]
         assert {each["condition"] for each in result} == {"paused"}, result
-        assert any(
-            "is alive, but Connect does not poll its tasks: Connect has paused it" in each["detail"]
-            for each in result
-        ), result
+        said = message("health.paused", connector=name)
+        assert any(each["detail"] == said for each in result), result
         flow.worker.rest.resume(name)
         eventually(spread, WAIT, what="each service has its task again", watched=flow.watched)

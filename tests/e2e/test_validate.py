@@ -15,6 +15,7 @@ from connectors.export import definition_json
 from tests.e2e.control import our_control
 from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, Flow, exactly
 from tests.support import commit, connector, eventually, unique
+from tests.support.messages import message
 from tests.support.waits import WAIT
 
 STOCK = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
@@ -163,7 +164,7 @@ def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(flow: F
     elsewhere = {**_full(flow), "bridge.url": flow.process.url.replace("127.0.0.1", "0.0.0.0")}
     refused = flow.worker.rest.validation_errors(CLASS, elsewhere)
     assert list(refused) == ["bridge.url"]
-    assert "the URLs in its environment variable MIRROR_BRIDGE_ALLOWED_URLS" in refused["bridge.url"][0]
+    assert message("connect.other_url") in refused["bridge.url"][0]
 
 
 def test_short_names_are_clear_beside_connect_mirror(flow: Flow) -> None:
@@ -252,7 +253,7 @@ def test_what_the_service_rejects_later_is_raised_with_its_words(
 
 def test_a_misspelt_key_is_told_with_the_right_one(flow: Flow) -> None:
     errors = flow.worker.rest.validation_errors(CLASS, {**_full(flow), "groupz": "x", "owner": "me"})
-    assert errors == {"groupz": ["Unknown configuration 'groupz': did you mean 'groups'?"]}
+    assert errors == {"groupz": [message("config.misspelt", key="groupz", meant="groups")]}
 
 
 def test_a_cluster_that_can_not_be_reached_refuses_only_what_asks_for_that(flow: Flow) -> None:

@@ -37,6 +37,7 @@ from tests.support import (
     stock_config,
     unique,
 )
+from tests.support.messages import message
 from tests.support.pipeline import CopyFlow
 
 TIME = 1_700_000_000_000
@@ -234,10 +235,8 @@ def test_what_was_not_compared_and_partitions_without_a_source_are_not_equal(
     produce(target.bootstrap, flow.remote(topic), [Record(b"of others", partition=2)])
     extra = report(spark, flow)
     assert extra.verdict is AuditVerdict.NOT_KNOWN
-    assert extra.failures == [
-        f"partition 2 of topic {flow.remote(topic)} has offsets from 0 to 1, and topic {topic} has no such partition: "
-        "its records are no copies"
-    ]
+    named = {"partition": 2, "copy": flow.remote(topic), "start": 0, "end": 1, "topic": topic}
+    assert extra.failures == [message("audit.no_partition", **named)]
 
 
 @pytest.mark.long

@@ -61,7 +61,8 @@ def test_the_opposite_direction_is_refused_while_the_first_runs_and_not_after(
         eventually(returned, WAIT, what="what the other side has is copied back")
         before = newest(there)
         assert there.copy().failure_code == "copy_taken"
-        assert newest(there) == before, "who is refused leaves all that it knew of its layouts"
+        # Who is refused leaves all that it knew of its layouts.
+        assert newest(there) == before
     # Both own their copies now, and have stopped: none of them knows of a start of the other.
     with there.pipeline() as one, back.pipeline() as other:
 

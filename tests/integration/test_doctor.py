@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,8 @@ from tests.support import (
     produce,
     unique,
 )
-from tests.support.brokers import USERS, Secured
+from tests.support.brokers import secured_broker
+from tests.support.messages import message, message_pattern
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -111,10 +113,8 @@ def test_a_cluster_that_is_away_is_a_problem_and_what_needs_it_is_not_checked(fl
 def test_a_replication_factor_above_the_brokers_is_named_by_its_key(flow: Flow) -> None:
     config = {"replication_factor": "3", "bridge_validate_reachability": "off"}
     status, findings = flow.examined("source", **config)
-    assert (status, of(findings)) == (
-        1,
-        [("replication", "replication.factor is 3, and the target cluster has 1 broker(s)")],
-    )
+    text = message("doctor.replication", key="replication.factor", factor=3, brokers=1)
+    assert (status, of(findings)) == (1, [("replication", text)])
     assert "set replication.factor=1" in next(
         each["remedy"] for each in findings if each["severity"] == "problem"
     )
@@ -125,9 +125,9 @@ def test_a_misspelt_key_and_a_key_store_that_is_not_there_are_named(flow: Flow) 
                                   source_cluster_ssl_truststore_location="/no/where.jks")  # fmt: skip
     assert status == 1
     texts = [text for check, text in of(findings) if check == "configuration"]
-    assert "Unknown configuration 'groupz': did you mean 'groups'?" in texts
+    assert message("config.misspelt", key="groupz", meant="groups") in texts
     assert any("/no/where.jks" in text for text in texts)
-    assert ("rights", "rights: not checked, the configuration has errors") in of(findings, "not_checked")
+    assert ("rights", message("doctor.rights_unchecked")) in of(findings, "not_checked")
 
 
 def test_copies_with_other_partitions_or_timestamps_are_named(
@@ -218,20 +218,15 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Secured, tm
     grant(flow.topic, "DESCRIBE", kind="GROUP")
     status, findings = flow.examined(**login)
     assert USERS[USER] not in json.dumps(findings)
-    assert (status, of(findings)) == (
-        1,
-        [
-            (
-                "rights",
-                f"READ on topic {flow.topic} is missing on the source, "
-                "to compare records at the groups' offsets",
-            ),
-            (
-                "rights",
-                f"READ on group {flow.topic} is missing on the target, to commit their offsets",
-            ),
-        ],
+    lacking = (
+        (f"READ on topic {flow.topic}", "source", "to compare records at the groups' offsets"),
+        (f"READ on group {flow.topic}", "target", "to commit their offsets"),
     )
+    expected = [
+        ("rights", message("doctor.missing", right=right, side=side, reason=reason))
+        for right, side, reason in lacking
+    ]
+    assert (status, of(findings)) == (1, expected)
     grant(flow.topic, "READ")
     grant(flow.topic, "READ", kind="GROUP")
     status, findings = flow.examined(**login)
@@ -240,4 +235,5 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Secured, tm
     texts = [text for check, text in of(findings) if check == "rights"]
     assert f"WRITE on topic {flow.copy} is missing on the target, to write copies" in texts
     assert any(text.startswith("CREATE is missing for mm2-") for text in texts)
-    assert any(text.startswith("ALTER on the cluster is missing on the target") for text in texts)
+    alter = message_pattern("doctor.missing", right="ALTER on the cluster", side="target")
+    assert any(re.match(alter, text) for text in texts)

@@ -19,6 +19,7 @@ from bridge.local import NO_AUTHORITIES, Cluster
 from bridge.model.copying import Copied, PipelineState
 from tests.integration.drivers import copied, driven, parent, python_workers, until
 from tests.support import eventually, produce
+from tests.support.messages import message
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
 from tests.support.records import varied
@@ -147,10 +148,7 @@ def test_workers_without_pyarrow_are_named_where_sparks_ui_needs_it(
     async def copy() -> None:
         async with driven(flow.spec, partitions) as pipeline:
             await until(lambda: bool(pipeline.status.errors), pipeline)
-            assert pipeline.status.errors == [
-                "the Spark job of layout 1 failed: spark.ui.enabled=true needs pyarrow, and the Python of Spark's "
-                "workers has none: pip install pyarrow for the one that spark.pyspark.python or PYSPARK_PYTHON names "
-                "there"
-            ]
+            said = message("copying.spark_failed", layout=1, why=message("copying.no_pyarrow"))
+            assert pipeline.status.errors == [said]
 
     asyncio.run(copy())

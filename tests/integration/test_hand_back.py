@@ -27,6 +27,7 @@ from tests.support import (
     set_topic_config,
     unique,
 )
+from tests.support.messages import message_pattern
 from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
@@ -117,7 +118,8 @@ def test_while_slices_copy_nothing_is_handed_back_but_by_force_which_ends_them(f
     produce(flow.source.bootstrap, topic, numbered(20))
     with flow.pipeline() as running:
         running.wait_position({place(topic): 20})
-        with pytest.raises(OperationRefused, match=r"layout 1 of mirror-.* has not been stopped.*--force"):
+        said = message_pattern("copying.not_stopped", layout=1)
+        with pytest.raises(OperationRefused, match=f"{said}.*--force"):
             flow.hand_back()
         assert flow.hand_back(force=True) == [
             PartitionHandBack(place(topic), 20, 19, HandBackOutcome.HANDED_BACK)
@@ -164,7 +166,7 @@ def test_positions_that_can_t_be_known(flow: Handing) -> None:
     nowhere = Handing(flow.source, flow.target)
     for name in nowhere.state_topics:
         delete_topic(flow.target.bootstrap, name)
-    with pytest.raises(OperationRefused, match="has left no positions on the target: there is no topic"):
+    with pytest.raises(OperationRefused, match=message_pattern("copying.no_positions")):
         nowhere.hand_back()
 
 
@@ -192,5 +194,5 @@ def test_positions_are_not_read_from_a_topic_that_loses_them(flow: Handing) -> N
     produce(flow.source.bootstrap, topic, numbered(5))
     flow.copy()
     set_topic_config(flow.target.bootstrap, flow.spec.runs_topic, {"cleanup.policy": "delete"})
-    with pytest.raises(KafkaFailure, match=r"is required to have 'cleanup[.]policy=compact'"):
+    with pytest.raises(KafkaFailure, match=message_pattern("topics.not_compact")):
         flow.hand_back()

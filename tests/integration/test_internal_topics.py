@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ from tests.support import (
 )
 from tests.support.brokers import USERS, Secured
 from tests.support.forms import mostly_long
+from tests.support.messages import message, message_pattern
 from tests.support.records import producer
 from tests.support.waits import WAIT
 
@@ -339,9 +341,7 @@ def test_a_broker_that_is_away_costs_no_record(lone: Broker) -> None:
             assert caught.value.fault in (KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT)
         failed = await cluster.create_compacted_topic("t", 1)
         assert failed is not None
-        assert str(failed).startswith(
-            "Timed out while checking for or creating topic 't'. This could indicate"
-        )
+        assert str(failed).startswith(message("topics.timed_out", topic="t"))
         assert failed.retriable
         await asyncio.to_thread(lone.start)
         await asyncio.to_thread(produce, lone.bootstrap, topic, numbered(3, start=5))
@@ -455,8 +455,8 @@ def test_what_must_be_compacted_and_is_not_is_refused_by_name(
         if policy is None:
             assert failed is None
         else:
-            assert f"'{name}' is required to have 'cleanup.policy=compact'" in str(failed)
-            assert f"found the topic currently has 'cleanup.policy={policy}'" in str(failed)
+            named = message_pattern("topics.not_compact", topic=name, policy=policy)
+            assert re.search(named, str(failed))
             await asyncio.to_thread(set_topic_config, target.bootstrap, name, {"cleanup.policy": "compact"})
             assert await make(cluster, name, 1, 30_000, holds="offset runs") is None
 

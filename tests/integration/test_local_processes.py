@@ -15,6 +15,7 @@ import pytest
 
 from bridge.local import LocalStack, LocalStackError, ManagedProcess, ProcessDied, WaitTimedOut, kafka_jars
 from tests.support import eventually
+from tests.support.messages import message_pattern
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -95,7 +96,8 @@ def test_nothing_outlives_its_parent(tmp_path: Path, ending: str, sent: signal.S
 def test_a_wait_fails_at_once_with_the_log_of_what_died(tmp_path: Path) -> None:
     doomed = ManagedProcess("doomed", ["/bin/sh", "-c", "echo no disk left; exit 7"], tmp_path / "doomed.log")
     doomed.start()
-    with pytest.raises(ProcessDied, match=r"(?s)doomed ended with exit status 7.*no disk left.*it is up"):
+    died = message_pattern("local.died", process="doomed", status=7)
+    with pytest.raises(ProcessDied, match=f"(?s){died}.*no disk left.*it is up"):
         doomed.wait_until(lambda: False, 60, "it is up")
     doomed.stop()
 
@@ -119,9 +121,9 @@ def test_a_wait_that_takes_too_long_says_the_last_failure(tmp_path: Path) -> Non
         assert "warming up" in slow.log_tail()
         raise ConnectionError("refused")
 
-    with pytest.raises(
-        WaitTimedOut, match=r"(?s)Not within 0.5 s: it is up: ConnectionError: refused.*warming"
-    ):
+    why = "ConnectionError: refused"
+    late = message_pattern("local.timed_out", seconds=0.5, what="it is up", why=why)
+    with pytest.raises(WaitTimedOut, match=f"(?s){late}.*warming"):
         slow.wait_until(refuse, 0.5, "it is up")
     assert slow.running
     slow.kill()

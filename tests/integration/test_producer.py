@@ -31,6 +31,7 @@ from bridge.local import Cluster
 from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, delete_topic, eventually, read, unique
 from tests.support.forms import mostly_long
+from tests.support.messages import message_pattern
 from tests.support.raw_batches import NOW, Plain, batch_of
 
 T = TypeVar("T")
@@ -196,9 +197,8 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         assert list((await tail.read()).records) == []
         # … so reading says what it waits for, and goes on once that has ended.
         began = time.monotonic()
-        with pytest.raises(
-            KafkaFailure, match=rf"An open transaction has held back offset 2 .*{topic}"
-        ) as caught:
+        said = message_pattern("kafka.open_transaction", offset=2, topic=topic)
+        with pytest.raises(KafkaFailure, match=said) as caught:
             await read_committed(client, topic, within=0.3)
         assert caught.value.fault is KafkaFault.TIMEOUT
         assert time.monotonic() - began < 20.0

@@ -17,6 +17,7 @@ from bridge.local.broker import Broker
 from bridge.local.security import Security, TlsFiles, make_tls
 from bridge.model.values import Side
 from tests.support.brokers import secured_broker
+from tests.support.messages import message
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -44,7 +45,8 @@ def tried(
     settings = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": servers, **given})
     began = time.monotonic()
     result = asyncio.run(reach(settings.raw_admin, seconds))
-    assert time.monotonic() - began < seconds + 20, "whatever the cluster does, there is an answer in time"
+    # Whatever the cluster does, there is an answer in time.
+    assert time.monotonic() - began < seconds + 20
     return result
 
 
@@ -99,7 +101,7 @@ def test_a_port_without_a_broker_refuses(broker: Broker) -> None:
         result = tried(f"{away},localhost:1")
         assert isinstance(result, list)
         assert [trouble.cause for trouble in result] == [Cause.REFUSED] * 2
-        assert str(result[0]) == f"{away} refuses connections: start the broker, or correct the port"
+        assert str(result[0]) == message("health.refuses", address=away)
 
 
 def test_a_name_without_an_address_is_told(broker: Broker) -> None:

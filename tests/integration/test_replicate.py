@@ -19,6 +19,7 @@ import pytest
 from bridge.local import Cluster, eventually
 from tests.integration.drivers import config
 from tests.support import Record, create_topic, produce, read, unique
+from tests.support.messages import message_pattern
 from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 from tests.support.waits import WAIT
@@ -86,9 +87,11 @@ def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
     )
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
-    assert re.search(
-        rf"{flow.alias} -> target caught_up, 2 partition\(s\), lag 0, .* 200 records, .* in all", last
-    ), done.stdout
+    counts = {"partitions": 2, "lag": 0, "records": 200}
+    sums = message_pattern(
+        "commands.progress", source=flow.alias, target="target", state="caught_up", **counts
+    )
+    assert re.search(sums.partition(", latency")[0], last), done.stdout
     flow.assert_copied()
     flow.assert_runs_true()
 

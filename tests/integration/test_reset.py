@@ -21,6 +21,7 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from tests.integration.drivers import config
 from tests.support import Record, bounds, create_topic, numbered, produce, read, unique
+from tests.support.messages import message_pattern
 from tests.support.pipeline import Answers, CopyFlow, gaps_of
 from tests.support.records import varied
 
@@ -153,9 +154,8 @@ def test_a_dry_run_and_an_offset_that_is_not_there_change_nothing(flow: CopyFlow
     flow.copy()
     (row,) = reset(flow, "earliest", dry_run=True)
     assert (row.to, row.changes) == (0, True)
-    with pytest.raises(
-        OperationRefused, match=f"{topic}-0 has no offset 101: its log begins at 0 and ends at 100"
-    ):
+    said = message_pattern("copying.no_offset", partition=f"{topic}-0", offset=101, start=0, end=100)
+    with pytest.raises(OperationRefused, match=said):
         reset(flow, "101")
     flow.copy()
     flow.assert_copied()

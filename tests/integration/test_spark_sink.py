@@ -26,7 +26,8 @@ from bridge.spark.writing.sending import TaskTransaction
 from bridge.spark.writing.tasks import write_task
 from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
-from tests.support.brokers import USERS, Secured
+from tests.support.brokers import secured_broker
+from tests.support.messages import message_pattern
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.spark import run_stream
 from tests.support.topics import wait_transactions_ended
@@ -69,13 +70,15 @@ def test_an_epoch_is_written_once(target: Cluster, topic: str, options: Callable
     task, given = SinkTask(unique("query"), 0), options()
     assert not write(given, task, rows(b"a", b"b"), rows(b"c")).again
     assert write(given, task, rows(b"a"), rows(b"b", b"c")).again
-    with pytest.raises(SourceRejected, match=r"written with 3 row\(s\) of 3 bytes, and has 2 row"):
+    replay = message_pattern("spark.replay", rows=3, size=3, now=2)
+    with pytest.raises(SourceRejected, match=replay):
         write(given, task, rows(b"a", b"b"))
     other = write(given, task._replace(partition=1), rows(b"d"))
     assert not other.again
     assert other.others == {0}
     assert not write(given, task._replace(epoch=1), rows(b"e")).again
-    with pytest.raises(SourceRejected, match="has already written epoch 1, and is at epoch 0 now"):
+    over = message_pattern("spark.epoch_over", query=task.query, written=1, epoch=0)
+    with pytest.raises(SourceRejected, match=over):
         write(given, task, rows(b"a", b"b", b"c"))
     assert write(given, task._replace(epoch=2)).written == (0, 0)
     assert values(target, topic) == [b"a", b"b", b"c", b"d", b"e"]

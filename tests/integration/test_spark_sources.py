@@ -37,6 +37,7 @@ from tests.support import (
     stock_config,
     unique,
 )
+from tests.support.messages import message, message_pattern
 from tests.support.pages import blocks, run, tidied
 from tests.support.spark import run_stream
 from tests.support.waits import WAIT
@@ -143,7 +144,8 @@ def test_offsets_and_times_say_what_is_read(source: Cluster, read: Callable[...,
     )
     delete_records(source.bootstrap, topic, {0: 40})
     assert read(topic).count() == 60
-    with pytest.raises(PySparkException, match=r"offsets 10 to 39 of .* are gone: its log begins at 40"):
+    gone = message_pattern("spark.gone", start=10, end=39, begin=40)
+    with pytest.raises(PySparkException, match=gone):
         read(topic, startingOffsets=f'{{"{topic}": {{"0": 10}}}}').count()
     assert read(topic, startingOffsets=f'{{"{topic}": {{"0": 10}}}}', failOnDataLoss="false").count() == 60
 
@@ -168,10 +170,8 @@ def test_a_schema_chooses_columns(source: Cluster, read: Callable[..., DataFrame
     assert [row.value for row in read(topic, "value binary").collect()] == [b"value-%d" % n for n in range(5)]
     with pytest.raises(PySparkException) as caught:
         read(topic, "offset int, vlaue binary").count()
-    assert (
-        "column offset has type int, and is bigint; column vlaue has type binary, and does not exist"
-        in str(caught.value)
-    )
+    assert message("spark.wrong_type", column="offset", type="int", right="bigint") in str(caught.value)
+    assert message("spark.no_column", column="vlaue", type="binary") in str(caught.value)
 
 
 def test_bad_input_is_one_line(
@@ -191,7 +191,8 @@ def test_bad_input_is_one_line(
     assert f"mirror-records: there is no topic {deleted} on {source.bootstrap}" in str(gone.value)
     with pytest.raises(PySparkException) as misspelt:
         read(topic, startingOffset="earliest")
-    assert "there is no option startingoffset; did you mean startingOffsets?" in str(misspelt.value)
+    unknown = message("spark.no_option", option="startingoffset", meant="startingOffsets")
+    assert unknown in str(misspelt.value)
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500"}
     away = spark.read.format("mirror-records").options(**options).option("subscribe", topic).load()
     with pytest.raises(PySparkException) as nobody:

@@ -14,6 +14,7 @@ from bridge.local import Cluster, eventually
 from bridge.local.spark_classes import spark_environment
 from tests.integration.drivers import SUBMIT, config, python_workers, submitted
 from tests.support import create_topic, produce, unique
+from tests.support.messages import message
 from tests.support.pipeline import CopyFlow
 from tests.support.planted import processes
 from tests.support.records import varied
@@ -77,6 +78,4 @@ def test_spark_refuses_cluster_mode_on_a_standalone_master() -> None:
         check=False,
     )
     assert done.returncode != 0
-    assert (
-        "Cluster deploy mode is currently not supported for python applications on standalone" in done.stderr
-    )
+    assert message("spark.no_cluster_mode") in done.stderr

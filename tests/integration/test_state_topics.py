@@ -4,6 +4,7 @@ without an entry in the ledger, nothing stops that need not."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from tests.support import (
     set_topic_config,
 )
 from tests.support.forms import mostly_long
+from tests.support.messages import message, message_pattern
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of, ledger
 from tests.support.records import values
 from tests.support.waits import WAIT
@@ -451,11 +453,7 @@ def test_what_is_known_of_deleted_topics_is_dropped(
     layouts(flow)
     left = everything - {gone}
     assert pairs(flow) == (left, left)
-    assert [
-        line
-        for line in caplog.messages
-        if line == "deleted 3 offset run(s) of 1 topic(s) that exist on neither cluster"
-    ]
+    assert message("copying.runs_deleted", runs=3, topics=1) in caplog.messages
     # What is left goes on, and a topic of that name begins anew.
     flow.topics = [stays]
     create_topic(flow.source.bootstrap, gone)
@@ -506,7 +504,7 @@ def test_a_driver_refuses_a_state_topic_that_is_not_compacted(flow: CopyFlow, wh
     set_topic_config(flow.target.bootstrap, state, {"cleanup.policy": "compact,delete"})
     status = flow.copy()
     assert status.state is PipelineState.FAILED
-    assert f"Topic '{state}' is required to have 'cleanup.policy=compact'" in str(status.failure)
+    assert re.search(message_pattern("topics.not_compact", topic=state), str(status.failure))
     assert flow.copies(topic) == []
     set_topic_config(flow.target.bootstrap, state, {"cleanup.policy": "compact"})
     assert flow.copy().state is PipelineState.CAUGHT_UP

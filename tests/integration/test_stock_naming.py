@@ -434,9 +434,8 @@ def test_b44_wrong_values_have_stocks_errors_and_some_of_ours(
         if ours != stocks:
             ((key, message),) = ours.items()
             assert STRICTER[key] in message, props
-            assert not stocks or key == "metric.reporters", (
-                "one list that has elements of ours to be told of first"
-            )
+            # One list that has elements of ours to be told of first.
+            assert not stocks or key == "metric.reporters"
         refused += bool(stocks)
     assert refused > len(given) // 6
 
@@ -459,7 +458,7 @@ def test_b44_checks_across_keys_are_stocks_but_mind_no_case(oracle: Oracle) -> N
     ):
         assert our_errors("checkpoint", props) == as_meant, props
         differing += as_written != as_meant
-    assert differing > 0, "stock minds case no more: B44 is mended there"
+    assert differing > 0, "stock has mended B44"
 
 
 def stock_errors(oracle: Oracle, kind: str, given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

@@ -149,6 +149,7 @@ def test_all_connections_of_the_same_client_credentials_share_a_token(
         )
         asyncio.run(metadata(parsed))
         assert brokers_seen(parsed) == (1, 1)
-    assert len(asked) == 1, "one request for five connections, and for librdkafka's"
+    # One request for five connections, and for librdkafka's.
+    assert len(asked) == 1
     assert secret not in caplog.text
     assert signer.token("mirror", 60).partition(".")[0] not in caplog.text, "no JWT"

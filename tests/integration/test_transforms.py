@@ -38,6 +38,7 @@ from tests.support import (
 )
 from tests.support.failover import AnyClient
 from tests.support.forms import mostly_long
+from tests.support.messages import message
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 from tests.support.records import varied
 from tests.support.waits import WAIT
@@ -305,9 +306,7 @@ def test_a_topic_that_is_not_named_is_an_error(flow: CopyFlow) -> None:
     produce(flow.source.bootstrap, topic, mixed(3))
     status = flow.copy()
     assert status.state is PipelineState.FAILED
-    assert "it sent records to nowhere, which bridge.transforms.<name>.to does not name" in (
-        status.failure or ""
-    )
+    assert message("copying.not_named", topic="nowhere") in (status.failure or "")
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

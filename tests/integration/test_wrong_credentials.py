@@ -20,6 +20,7 @@ from bridge.spark.records import batch_partitions
 from tests.support import allow, commit, create_topic, unique
 from tests.support.brokers import Secured
 from tests.support.forms import mostly_long
+from tests.support.messages import message
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -68,7 +69,7 @@ def test_a_wrong_password_is_named_and_not_shown(
     failure = asyncio.run(go())
     gc.collect()
     assert (failure.fault, failure.retriable) == (KafkaFault.CREDENTIALS, False)
-    assert str(failure) == "Authentication failed (while trying to connect)"
+    assert str(failure) == message("kafka.doing", said="Authentication failed", doing="connect")
     chain = "".join(traceback.format_exception(failure))
     assert SECRET not in chain + caplog.text + repr(failure)
 

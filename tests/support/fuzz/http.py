@@ -208,7 +208,7 @@ class _Server:
         """Waits until nothing goes on, also of requests whose client is gone."""
         until = time.monotonic() + _WITHIN
         while self.active:
-            assert time.monotonic() < until, "a request does not end when its client is gone"
+            assert time.monotonic() < until, "a request outlives its client"
             time.sleep(0.001)
 
 
@@ -268,7 +268,7 @@ def _check_allowed(guarded: _Guarded, data: bytes, server: _Server, before: tupl
         elif each.role is Role.READ and not each.route.startswith(OPEN_PATHS):
             assert each.shows(_ADMIN, _NEXT, _READ), f"{each}: without a token"
     if guarded.tokens and _ADMIN.encode() not in data and _NEXT.encode() not in data:
-        assert server.done() == before, "something was changed without the token for it"
+        assert server.done() == before, "changed without a token"
 
 
 def _check_guards(server: _Server) -> None:

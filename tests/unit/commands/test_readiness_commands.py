@@ -103,7 +103,7 @@ def test_readiness_ends_with_a_status_of_its_own(
     assert lines[0] == f"{words} 2026-11-18T11:06:40+00:00"
     (row,) = (line.split() for line in lines if line.lstrip().startswith("A -> B"))
     assert row[-1] == "12"
-    assert lines[-1] == "connector_stopped: connector c is paused: resume it in Connect"
+    assert lines[-1] == f"connector_stopped: {message('health.connector_paused', connector='c')}"
     code, out, _ = run("readiness", "--output", "json")
     assert (code, json.loads(out)["readiness"]) == (status, answer)
 
