@@ -20,10 +20,10 @@ from bridge.local import NO_AUTHORITIES
 from bridge.local.jars import exporter_jar
 from tests.e2e.control import aliased, our_control
 from tests.e2e.flow import Flow, exactly
+from tests.e2e.mbeans import Beans, MBeanReader, run_on
 from tests.support import Record, commit, connector, create_topic, eventually, produce, stock_config, unique
 from tests.support.batches import data_batches
 from tests.support.java import compiled
-from tests.support.mbeans import Beans, MBeanReader, run_on
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long

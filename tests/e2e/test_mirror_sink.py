@@ -25,6 +25,7 @@ from tests.e2e.copying import (
     wait_task,
 )
 from tests.e2e.flow import Flow, committed_offsets, stays
+from tests.e2e.mbeans import MBeanReader
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.e2e.taken_mirror import Mirror
 from tests.support import (
@@ -37,7 +38,6 @@ from tests.support import (
     produce_transaction,
     unique,
 )
-from tests.support.mbeans import MBeanReader
 from tests.support.messages import message
 from tests.support.traffic import Writer
 from tests.support.waiting import wait_equal

@@ -17,9 +17,9 @@ import pytest
 
 from bridge.local import NO_AUTHORITIES, BridgeService, eventually
 from bridge.local.ports import ReservedPort
+from tests.integration.admin_calls import CALLS, TOPIC
+from tests.integration.bad_api_versions import BadApiVersionsProxy
 from tests.support import create_topic
-from tests.support.admin_calls import CALLS, TOPIC
-from tests.support.bad_api_versions import BadApiVersionsProxy
 from tests.support.far import FarBroker
 from tests.support.waits import WAIT
 
@@ -70,7 +70,7 @@ def broker(
 
 
 def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tests.support.admin_calls", *arguments]
+    return [sys.executable, "-m", "tests.integration.admin_calls", *arguments]
 
 
 def _checked(lines: list[str], times: int) -> None:

@@ -16,8 +16,8 @@ from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
 from bridge.local import Broker, Cluster, LocalStack
 from bridge.model.values import Committed, Judgement, Side, TopicPartition
+from tests.integration.failover import copy, foreign, topics, translate
 from tests.support import Record, create_topic, numbered, produce, produce_transaction, read, unique
-from tests.support.failover import copy, foreign, topics, translate
 
 pytestmark = pytest.mark.long
 

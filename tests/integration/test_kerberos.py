@@ -16,8 +16,8 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.sasl import kerberos_lacking
 from bridge.kafka.network.client import NetworkClient
 from tests.integration.client_logins import brokers_seen, settings
+from tests.integration.kerberos import KRB5, KerberosBroker, Realm, programs_lacking, realm
 from tests.support import Record, create_topic, produce, read, unique
-from tests.support.kerberos import KRB5, KerberosBroker, Realm, programs_lacking, realm
 from tests.support.waits import WAIT
 
 LACKING = "; ".join(filter(None, (kerberos_lacking(), programs_lacking())))

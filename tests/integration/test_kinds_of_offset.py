@@ -19,6 +19,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
+from tests.integration.failover import JUNK, copy, foreign, topics, translate
 from tests.support import (
     Record,
     commit,
@@ -32,7 +33,6 @@ from tests.support import (
     set_topic_config,
     unique,
 )
-from tests.support.failover import JUNK, copy, foreign, topics, translate
 from tests.support.forms import mostly_long
 from tests.support.records import producer
 

@@ -16,9 +16,9 @@ from bridge.model.values import Committed, Side, TopicPartition
 from connectors.base import CheckedOnOpen
 from connectors.checkpoint.options import CheckpointOptions
 from connectors.checkpoint.task import CheckpointInstance
+from tests.integration.failover import copy, foreign
 from tests.integration.stock import Stock
 from tests.support import commit, create_topic, numbered, produce, unique
-from tests.support.failover import copy, foreign
 from tests.unit.connectors.checkpoint.checkpoint_harness import Connected
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster
 from tests.unit.connectors.run_instance import ALONE

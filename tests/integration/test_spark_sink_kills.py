@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from bridge.local import Cluster
+from tests.integration.sink_query import OFFSETS_A_BATCH
 from tests.support import Record, create_topic, eventually, produce, read, unique
-from tests.support.sink_query import OFFSETS_A_BATCH
 
 pytestmark = pytest.mark.long
 
@@ -60,7 +60,7 @@ class Query:
 
     def __init__(self, *arguments: str, log: Path) -> None:
         with log.open("ab") as out:
-            command = [sys.executable, "-m", "tests.support.sink_query", *arguments]
+            command = [sys.executable, "-m", "tests.integration.sink_query", *arguments]
             self._process = subprocess.Popen(command, stdout=out, stderr=out)
 
     @property

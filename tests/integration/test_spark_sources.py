@@ -23,6 +23,7 @@ from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.gaps import ledger_entry
 from bridge.translation.runs.runs import OffsetRun
+from tests.integration.pages import blocks, run, tidied
 from tests.support import (
     Record,
     commit,
@@ -38,7 +39,6 @@ from tests.support import (
     unique,
 )
 from tests.support.messages import message, message_pattern
-from tests.support.pages import blocks, run, tidied
 from tests.support.spark import run_stream
 from tests.support.waits import WAIT
 

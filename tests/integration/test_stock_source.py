@@ -13,7 +13,7 @@ from bridge.mm2.offset_sync_writer import OffsetSyncWriter, PartitionState
 from bridge.mm2.records import OffsetSync
 from bridge.mm2.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from bridge.model.values import TopicPartition
-from tests.support.comparison import Comparison, b64, place
+from tests.integration.comparison import Comparison, b64, place
 from tests.support.java import RECORDED_OR_LIVE, Oracle
 
 LONGEST = 2**63 - 1

@@ -20,7 +20,7 @@ from bridge.mm2.replication_policy import (
 )
 from bridge.model.values import Committed, GroupState, Judgement, TopicPartition, Verdict
 from bridge.translation.plan import TargetGroup, Translated, plan_group
-from tests.support.comparison import Comparison, answers_of, b64, place
+from tests.integration.comparison import Comparison, answers_of, b64, place
 from tests.support.java import RECORDED_OR_LIVE, Oracle
 
 LONGEST = 2**63 - 1

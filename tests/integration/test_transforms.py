@@ -22,6 +22,7 @@ from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.translating.runs import FollowedRuns
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns
+from tests.integration.failover import AnyClient
 from tests.support import (
     Record,
     bounds,
@@ -36,7 +37,6 @@ from tests.support import (
     read,
     unique,
 )
-from tests.support.failover import AnyClient
 from tests.support.forms import mostly_long
 from tests.support.messages import message
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of

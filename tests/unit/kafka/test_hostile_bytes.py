@@ -46,7 +46,7 @@ def fuzz(kind: str, directory: Path) -> str:
     """Returns what was run."""
     note, output = directory / "case", directory / "output"
     note.touch()
-    command = [sys.executable, "-m", "tests.support.fuzz", kind, str(SECONDS), SEED, str(note)]
+    command = [sys.executable, "-m", "tests.unit.kafka.fuzz", kind, str(SECONDS), SEED, str(note)]
     with output.open("w") as out, subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out) as running:
         last, since = "", time.monotonic()
         while running.poll() is None:

@@ -13,7 +13,7 @@ import pytest
 from bridge.errors import ConfigRejected
 from bridge.mm2.replication_policy import counterpart, is_cycle
 from bridge.policies import TopicMap
-from tests.support.special_files import SPECIAL_FILES, special_file
+from tests.unit.special_files import SPECIAL_FILES, special_file
 
 MAP, FILE = "replication.policy.topic.map", "replication.policy.topic.map.file"
 

@@ -21,7 +21,7 @@ from bridge.kafka.config.tokens import NoToken
 from bridge.model.values import Side
 from bridge.policies import TopicMap
 from tests.support.messages import message, message_pattern
-from tests.support.special_files import SPECIAL_FILES, special_file
+from tests.unit.special_files import SPECIAL_FILES, special_file
 
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
 SERVERS = {"source.cluster.bootstrap.servers": "a:1", "target.cluster.bootstrap.servers": "b:2"}

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from tests.support.login_broker import NONCE, PASSWORD, challenge, handshake, log_in
 from tests.support.messages import message_pattern
+from tests.unit.kafka.network.login_broker import NONCE, PASSWORD, challenge, handshake, log_in
 
 SALT = "c2FsdA=="
 

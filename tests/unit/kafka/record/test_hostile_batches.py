@@ -27,9 +27,9 @@ from bridge.kafka.record.rebuilding import UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES, Overlarge
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
-from tests.support.guard_pages import guarded_copy
 from tests.support.messages import message_pattern
 from tests.support.raw_batches import GZIP, LZ4, NOW, ZSTD, batch, legacy, marker, sealed
+from tests.unit.kafka.record.guard_pages import guarded_copy
 
 MIB = 1 << 20
 POLICY = BatchPolicy(2 * MIB, 2 * MIB, CodecSizes.all(1 << 20))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,15 +27,11 @@ from bridge.kafka.protocol import (
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader
-from tests.support.fuzz.mutation import mutated
-from tests.support.guard_pages import guarded_copy
-from tests.support.login_broker import NONCE, challenge, handshake, log_in
+from tests.unit.kafka.fuzz.mutation import mutated
+from tests.unit.kafka.network.login_broker import NONCE, challenge, handshake, log_in
+from tests.unit.kafka.protocol.golden import MESSAGES
+from tests.unit.kafka.record.guard_pages import guarded_copy
 
-_GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_messages.txt"
-_MESSAGES = {
-    (name, int(version)): bytes.fromhex(data)
-    for name, version, data in (line.split(" ") for line in _GOLDEN.read_text().splitlines())
-}
 _ID = {"11223344-5566-7788-99aa-bbccddeeff00": "orders"}
 Read = Callable[[Reader, int], object]
 _READ: dict[str, Read] = {
@@ -70,8 +65,8 @@ _READ: dict[str, Read] = {
     "sasl-authenticate-answer": sasl_requests.read_authenticated,
     "produce-answer": lambda reader, _: produce_responses.read_produced(reader),
 }
-_ANSWERS = [key for key in _MESSAGES if key[0].endswith("-answer")]
-_ALL = tuple(_MESSAGES.values())
+_ANSWERS = [key for key in MESSAGES if key[0].endswith("-answer")]
+_ALL = tuple(MESSAGES.values())
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _LIFETIMES = (0, 1, 3_600_000, -1, (1 << 63) - 1)
 
@@ -86,7 +81,7 @@ def case(dice: Random) -> None:
         _login(dice)
         return
     name, version = dice.choice(_ANSWERS)
-    data = mutated(dice, _MESSAGES[name, version], _ALL)
+    data = mutated(dice, MESSAGES[name, version], _ALL)
     reader = Reader(guarded_copy(data).data if data else data, flexible=dice.random() < 0.5)
     try:
         _READ[name](reader, version)
@@ -151,7 +146,7 @@ def _frames(dice: Random) -> None:
             for _ in range(3)
         ]
         await asyncio.sleep(0)
-        body = _MESSAGES["fetch-answer", 12]
+        body = MESSAGES["fetch-answer", 12]
         stream = b"".join(
             struct.pack(">ii", len(body) + 5, number) + b"\0" + body
             for number in range(1, dice.randint(2, 6))

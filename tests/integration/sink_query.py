@@ -1,6 +1,6 @@
 """A program that copies a topic by a stream of Spark until all of it is there, for tests that kill it.
 
-    python -m tests.support.sink_query SOURCE TARGET TOPIC FOLDER
+    python -m tests.integration.sink_query SOURCE TARGET TOPIC FOLDER
 
 FOLDER keeps the checkpoint. A query that fails is started again from it; what it failed with goes to FOLDER/errors.
 Tasks are tried four times, as on a cluster.

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ import uvicorn
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bridge.errors import ConfigError
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
 from bridge.service.http.access import OPEN_PATHS, Access
@@ -30,10 +28,11 @@ from bridge.service.http.uvicorn_protocol import limited
 from bridge.service.ipc.messages import pack_report
 from bridge.tokens import Tokens
 from connectors.registry import KINDS
-from tests.support.fuzz.mutation import mutated
-from tests.unit.service.service_fakes import FakeEngine, FakeKind, fake_service, report, session
+from tests import ROOT
+from tests.unit.kafka.fuzz.mutation import mutated
+from tests.unit.service.service_fakes import FakeEngine, FakeKind, NoCheck, fake_service, report, session
 
-_SAMPLES = Path(__file__).parents[2] / "contract" / "samples"
+_SAMPLES = ROOT / "tests" / "contract" / "samples"
 _BODIES = tuple(sorted(path.read_bytes() for path in _SAMPLES.glob("*.json")))
 _LINES = (
     *("GET /health", "GET /v1/groups", "GET /v1/groups/g", "GET /v1/readiness", "GET /metrics"),
@@ -102,18 +101,6 @@ _WITHIN = 30.0
 _HEALTH_EVERY = 50
 
 
-class _NothingWrong:
-    properties = ()
-
-    def refused(self, *_: object) -> Sequence[ConfigError]:
-        return ()
-
-    check = check_producer = refused
-
-    def rule(self, *_: object) -> None:
-        return None
-
-
 class _Reached(NamedTuple):
     """A request that has passed the check of access, and come to a route."""
 
@@ -160,7 +147,7 @@ class _Server:
         """Requests that have passed the check of access, and are not answered yet."""
         service = fake_service(lambda: 1_000_000.0, queue=1000)
         self._service = service
-        context = CheckContext({**KINDS, "fake": FakeKind()}, _NothingWrong())
+        context = CheckContext({**KINDS, "fake": FakeKind()}, NoCheck())
         service.checker = Checker(context, service.pools)
         service.snapshots.groups("c", 1, [pack_report(name, report(name)) for name in ("0", "g", "a/b")])
         service.table.start_task("c", 0, session(1), "fake", 2, {})

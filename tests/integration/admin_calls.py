@@ -1,8 +1,8 @@
 """Every admin call of confluent_kafka that we make, while its broker goes away. A process of its own: the library might
 end it.
 
-    python -m tests.support.admin_calls cuts BEHIND PROXIED NUMBER    by a proxy in here, so many times
-    python -m tests.support.admin_calls kills BOOTSTRAP               whenever a line on stdin says so
+    python -m tests.integration.admin_calls cuts BEHIND PROXIED NUMBER    by a proxy in here, so many times
+    python -m tests.integration.admin_calls kills BOOTSTRAP               whenever a line on stdin says so
 
 Each call that has ended is a line of JSON on stdout.
 """
@@ -21,7 +21,7 @@ from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
 from bridge.model.topics import NewTopic, PatternType, Permission, TopicAcl, TopicOperation
 from bridge.model.values import Side
-from tests.support.cutter import Cut, Cutter
+from tests.integration.cutter import Cut, Cutter
 
 TOPIC = "asked-of"
 _SHORT_TIMEOUTS = {

@@ -35,8 +35,8 @@ from bridge.translation.runs.commit_times import encode_times
 from bridge.translation.runs.holes import CopySpan, decoded, listed
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, decode_change
-from tests.support.fuzz.mutation import mutated
 from tests.support.pipeline_spec import SPEC
+from tests.unit.kafka.fuzz.mutation import mutated
 
 Decode = Callable[[bytes | None, bytes | None], object]
 _PLACE = TopicPartition("orders", 2)

@@ -18,7 +18,7 @@ _WARM = 20
 
 
 def main(kind: str, seconds: float, seed: str, note: str, *numbers: str) -> int:
-    case = importlib.import_module(f"tests.support.fuzz.{kind}").case
+    case = importlib.import_module(f"tests.unit.kafka.fuzz.{kind}").case
     progress = Path(note)
     done, slowest, began = 0, (0.0, 0), time.monotonic()
 
