@@ -38,9 +38,10 @@ from bridge.local import (
 from bridge.local.security import TlsFiles, make_tls
 from bridge.pipeline.driver.spark_settings import JAVA_OPTIONS
 from tests.e2e.flow import LEASE_MS
+from tests.e2e.planted import Place, Planted, control, listening
 from tests.support import Record, commit, create_topic, eventually, numbered, produce, read, unique
 from tests.support.jwts import unsigned
-from tests.support.planted import Place, Planted, control, listening, processes
+from tests.support.processes import processes
 from tests.support.topics import admin
 from tests.support.waits import WAIT
 

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pyspark
@@ -20,6 +20,7 @@ from bridge.local.spark_classes import spark_environment
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
 from tests.support.pipeline import CopyFlow
+from tests.support.processes import parent, processes
 from tests.support.waits import WAIT
 
 _HOME = Path(pyspark.__file__).parent
@@ -54,24 +55,10 @@ def copied(pipeline: DriverPipeline) -> int:
     return sum(each.position for each in pipeline.status.progress.values())
 
 
-def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def python_workers(driver: int, module: str = "bridge.pipeline.slices.workers") -> list[int]:
     """Processes in which Spark runs slices: forks of a Python daemon (`module`) below the driver."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for each in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            parents[int(each.name)] = parent(int(each.name))
-            if module.encode() in (each / "cmdline").read_bytes():
-                daemons.add(int(each.name))
-
-    def ours(pid: int) -> bool:
-        return pid == driver or (pid in parents and ours(parents[pid]))
-
-    return [pid for pid in daemons if parents.get(pid) in daemons and ours(pid)]
+    daemons = processes(driver, module)
+    return [pid for pid in daemons if parent(pid) in daemons]
 
 
 def config(flow: CopyFlow, topics: str, **more: str) -> Mapping[str, str]:

@@ -26,7 +26,7 @@ from tests.integration.drivers import (
 )
 from tests.support import create_topic, produce, read, unique
 from tests.support.pipeline import CopyFlow
-from tests.support.planted import processes
+from tests.support.processes import processes
 from tests.support.records import varied
 from tests.support.topics import wait_transactions_ended
 

@@ -15,7 +15,7 @@ from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
 from tests.integration.drivers import copied, until
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
-from tests.support.planted import processes
+from tests.support.processes import processes
 from tests.support.records import varied
 
 pytestmark = pytest.mark.long

@@ -16,7 +16,7 @@ from tests.integration.drivers import SUBMIT, config, python_workers, submitted
 from tests.support import create_topic, produce, unique
 from tests.support.messages import message
 from tests.support.pipeline import CopyFlow
-from tests.support.planted import processes
+from tests.support.processes import processes
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

@@ -16,7 +16,7 @@ from tests.e2e.copying import fill, wait_copied
 from tests.e2e.flow import LONG_LEASE_MS, Flow, exactly
 from tests.e2e.mirrored_flow import PARTITIONS
 from tests.support import commit, create_topic, read, unique
-from tests.support.planted import processes
+from tests.support.processes import processes
 from tests.support.waits import WAIT
 from tests.support.wrong_clock import COMPILER, clock_library, shifted
 

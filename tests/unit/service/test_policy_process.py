@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from bridge.local import NO_AUTHORITIES, BridgeService
-from tests.support.planted import processes
+from tests.support.processes import processes
 from tests.unit.connectors.configs import SOURCE
 from tests.unit.service.service_fakes import session
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from fnmatch import translate
 from pathlib import Path
 
+from tests.support.processes import all_processes, words
+
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two searches."""
 _PAUSE_OF_SEARCH = 3
@@ -125,7 +127,7 @@ class Planted:
 
     def search_processes(self) -> None:
         """Command lines and environments of all processes but this one."""
-        for each in _all_processes():
+        for each in all_processes():
             if each == os.getpid():
                 continue
             with suppress(OSError):
@@ -137,7 +139,7 @@ class Planted:
                     continue
                 for what in ("cmdline", "environ"):
                     data = Path(f"/proc/{each}/{what}").read_bytes()
-                    self.search(f"{what} of {' '.join(_words(each)[-3:])}", data)
+                    self.search(f"{what} of {' '.join(words(each)[-3:])}", data)
                 self._read.add((each, command))
 
     @contextmanager
@@ -187,23 +189,6 @@ def control(value: str, folders: Sequence[Path]) -> Iterator[Sequence[str]]:
     assert not any(map(os.path.exists, made))
 
 
-def processes(below: int | None = None, word: str = "") -> list[int]:
-    """Ids of all processes, or of those below one; `word` is in their command line."""
-    parents: dict[int, int] = {}
-    for each in _all_processes():
-        with suppress(OSError):  # it has ended meanwhile
-            parents[each] = int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[1])
-
-    def ours(pid: int) -> bool:
-        return below is None or pid == below or (pid in parents and ours(parents[pid]))
-
-    return [pid for pid in parents if ours(pid) and (not word or any(word in each for each in _words(pid)))]
-
-
-def _all_processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
 def listening(pid: int) -> set[str]:
     """The addresses that a process listens on, as the kernel writes them: hexadecimal, without ports."""
     sockets = set()
@@ -216,13 +201,6 @@ def listening(pid: int) -> set[str]:
         for row in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
     ]
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
-
-
-def _words(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-    except OSError:
-        return []
 
 
 def _forms(secret: bytes) -> Iterable[bytes]:
