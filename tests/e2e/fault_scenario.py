@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
@@ -19,6 +19,7 @@ from tests.e2e.control import checkpoints_topic, our_control, syncs_topic
 from tests.e2e.faults import PARTITIONS, RECORDS, Committers, Member, Watch
 from tests.e2e.flow import SHIFT, Flow, stays
 from tests.support import Record, admin, connector, create_topic, eventually, produce, unique
+from tests.support.background import in_background
 from tests.support.waits import WAIT
 
 INTERVAL = 3
@@ -44,8 +45,6 @@ class Arrivals:
         self._consumer.assign(
             [Place(self._checkpoints, 0, OFFSET_BEGINNING), Place("heartbeats", 0, OFFSET_END)]
         )
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="arrivals")
         self.last: dict[tuple[str, int], Checkpoint] = {}
         """By group and partition."""
         self.last_beat = 0
@@ -56,16 +55,11 @@ class Arrivals:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
+        with closing(self._consumer), in_background(self._run, "arrivals"):
             yield
-        finally:
-            self._ended.set()
-            self._thread.join(60)
-            self._consumer.close()
 
-    def _run(self) -> None:
-        while not self._ended.is_set():
+    def _run(self, end: threading.Event) -> None:
+        while not end.is_set():
             message = self._consumer.poll(0.1)
             if message is None or message.error() is not None:  # the broker is gone at times
                 continue

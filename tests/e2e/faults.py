@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from bridge.local import NO_AUTHORITIES, Broker, Cluster, ConnectWorker
 from tests.e2e.flow import SHIFT, Flow
 from tests.support import eventually
+from tests.support.background import in_background
 from tests.support.waits import WAIT
 
 PARTITIONS = 2
@@ -104,25 +105,17 @@ class Watch:
         self, flow: Flow, names: Sequence[str], committers: Committers, watched: Mapping[str, Member]
     ) -> None:
         self._ground, self._names, self._committers, self._watched = flow, names, committers, watched
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=run) for run in (self._statuses, self._offsets)]
         self.wrong: list[str] = []
         self.statuses = 0
         self.readings = 0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        for thread in self._threads:
-            thread.start()
-        try:
+        with in_background(self._statuses, "statuses"), in_background(self._offsets, "offsets"):
             yield
-        finally:
-            self._ended.set()
-            for thread in self._threads:
-                thread.join(60)
 
-    def _statuses(self) -> None:
-        while not self._ended.wait(0.2):
+    def _statuses(self, end: threading.Event) -> None:
+        while not end.wait(0.2):
             for name in self._names:
                 self._status(f"{self._ground.worker.url}/connectors/{name}/status")
 
@@ -135,9 +128,9 @@ class Watch:
                 self.wrong += [f"{part}" for part in parts if part["state"] == "FAILED"]
                 self.statuses += 1
 
-    def _offsets(self) -> None:
+    def _offsets(self, end: threading.Event) -> None:
         seen = {group: [-1] * PARTITIONS for group in self._watched}
-        while not self._ended.wait(0.05):
+        while not end.wait(0.05):
             for group, member in self._watched.items():
                 try:
                     now = member.committed()

@@ -12,10 +12,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from fnmatch import translate
 from pathlib import Path
 
+from tests.support.background import in_background
 from tests.support.processes import all_processes, words
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
@@ -142,26 +143,18 @@ class Planted:
                     self.search(f"{what} of {' '.join(words(each)[-3:])}", data)
                 self._read.add((each, command))
 
-    @contextmanager
-    def watching(self, *places: Place) -> Iterator[None]:
+    def watching(self, *places: Place) -> AbstractContextManager[None]:
         """Searches processes and files again and again, for the time of the block."""
-        ended = threading.Event()
 
-        def watch() -> None:
+        def watch(end: threading.Event) -> None:
             took = 0.0
-            while not ended.wait(min(max(_SHORTEST_PAUSE, _PAUSE_OF_SEARCH * took), _LONGEST_PAUSE)):
+            while not end.wait(min(max(_SHORTEST_PAUSE, _PAUSE_OF_SEARCH * took), _LONGEST_PAUSE)):
                 began = time.monotonic()
                 self.search_processes()
                 self.search_files(*places)
                 took = time.monotonic() - began
 
-        thread = threading.Thread(target=watch, name="watching")
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return in_background(watch, "watching")
 
 
 @contextmanager

@@ -19,19 +19,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack
+from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, kafka_jars
 from tests.e2e.flow import ServiceClient, committed_offsets
 from tests.support import read
 from tests.support.deployed import (
     DEPLOY,
     KAFKA_BIN,
     ROOT,
-    broker_properties,
+    SCRIPTS,
     commands,
     compose,
     environment,
     health_check,
-    kafka_scripts,
     properties,
 )
 
@@ -45,6 +44,39 @@ READ_TOKEN = "r3ad-token-of-the-environment"
 _LISTENING = ("listener", "inter.broker", "controller.", "node.id", "process.roles", "advertised")
 """Beginnings and parts of keys that say where a broker listens: here it does elsewhere."""
 _ADDRESSES = ("listeners", "rest.advertised.host.name", "rest.advertised.port", "plugin.path")
+_LOGGING = """\
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+"""
+
+
+def broker_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """What the official image makes of its environment (KAFKA_NUM_PARTITIONS is num.partitions), but for the JVM's."""
+    return {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for name, value in given.items()
+        if name.startswith("KAFKA_") and not name.endswith("_OPTS")
+    }
+
+
+def kafka_scripts(directory: Path) -> Path:
+    """Scripts of Kafka's names that run the same main classes from our jars, in a new directory; as Kafka's they write
+    warnings to standard error, and nothing else that was not asked for."""
+    directory.mkdir(parents=True)
+    logging = directory / "log4j2.properties"
+    logging.write_text(_LOGGING, "utf-8")
+    option = f"-Dlog4j2.configurationFile={logging.as_uri()}"
+    for name, main in SCRIPTS.items():
+        script = directory / name
+        command = kafka_jars().command(main, heap="128m", options=(option,))
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', "utf-8")
+        script.chmod(0o755)
+    return directory
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from tests.support import (
     produce,
     unique,
 )
+from tests.support.background import in_background
 from tests.support.indexing import InProcess
 from tests.support.records import producer
 
@@ -32,28 +33,20 @@ PAUSE = 0.1
 """Seconds between two records of each partition."""
 
 
-@contextmanager
-def producing(bootstrap: str, topic: str) -> Iterator[None]:
+def producing(bootstrap: str, topic: str) -> AbstractContextManager[None]:
     """A record to each partition now and then, for the time of the block."""
-    over = threading.Event()
 
-    def go_on() -> None:
+    def go_on(end: threading.Event) -> None:
         number = 0
         with producer(bootstrap) as sink:
-            while not over.wait(PAUSE):
+            while not end.wait(PAUSE):
                 for partition in range(PARTITIONS):
                     (record,) = numbered(1, start=number, timestamp=1_700_000_000_000 + number)
                     sink.produce(topic, record.value, record.key, partition, timestamp=record.timestamp or 0)
                 sink.poll(0)
                 number += 1
 
-    thread = threading.Thread(target=go_on, name=f"producer of {topic}")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return in_background(go_on, f"producer of {topic}")
 
 
 @pytest.mark.usefixtures("sparking")

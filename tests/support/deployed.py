@@ -12,8 +12,6 @@ from typing import Any
 
 import yaml
 
-from bridge.local import kafka_jars
-
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KAFKA_BIN = "/opt/kafka/bin"
@@ -31,15 +29,6 @@ SCRIPTS = {
 
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^}]*)\}")
 """Of a compose file."""
-_LOGGING = """\
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d %p %m (%c)%n
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = stderr
-"""
 
 
 def compose(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -87,33 +76,9 @@ def properties(path: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
-def broker_properties(given: Mapping[str, str]) -> dict[str, str]:
-    """What the official image makes of its environment (KAFKA_NUM_PARTITIONS is num.partitions), but for the JVM's."""
-    return {
-        name.removeprefix("KAFKA_").lower().replace("_", "."): value
-        for name, value in given.items()
-        if name.startswith("KAFKA_") and not name.endswith("_OPTS")
-    }
-
-
 def commands(markdown: Path, heading: str) -> list[str]:
     """The lines of code below a heading of a document, without their remarks."""
     section = re.split(r"^## ", markdown.read_text("utf-8"), flags=re.MULTILINE)
     (result,) = [part for part in section if part.startswith(f"{heading}\n")]
     code = [line.strip() for line in result.splitlines() if line.startswith("    ")]
     return [line.partition("  #")[0].strip() for line in code]
-
-
-def kafka_scripts(directory: Path) -> Path:
-    """Scripts of Kafka's names that run the same main classes from our jars, in a new directory; as Kafka's they write
-    warnings to standard error, and nothing else that was not asked for."""
-    directory.mkdir(parents=True)
-    logging = directory / "log4j2.properties"
-    logging.write_text(_LOGGING, "utf-8")
-    option = f"-Dlog4j2.configurationFile={logging.as_uri()}"
-    for name, main in SCRIPTS.items():
-        script = directory / name
-        command = kafka_jars().command(main, heap="128m", options=(option,))
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', "utf-8")
-        script.chmod(0o755)
-    return directory

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from bridge.local import eventually
+from tests.support.background import in_background
 from tests.support.records import Record, as_record
 from tests.support.topics import admin
 from tests.support.waiting import once_back
@@ -92,23 +93,18 @@ def resume(
 @contextmanager
 def active_member(bootstrap: str, group: str, topics: list[str]) -> Iterator[None]:
     """Keeps a member in the group that polls and commits nothing."""
-    consumer, leave, joined = _member(bootstrap, group), threading.Event(), threading.Event()
+    consumer, joined = _member(bootstrap, group), threading.Event()
     consumer.subscribe(topics, on_assign=lambda *_: joined.set())
 
-    def poll() -> None:
-        while not leave.is_set():
+    def poll(end: threading.Event) -> None:
+        while not end.is_set():
             # Messages and errors alike are of no interest: polling keeps the membership.
             consumer.poll(0.2)
         consumer.close()
 
-    thread = threading.Thread(target=poll, name=f"member of {group}")
-    thread.start()
-    try:
+    with in_background(poll, f"member of {group}"):
         assert joined.wait(WAIT), f"the member of {group} was assigned nothing within {WAIT:g} s"
         yield
-    finally:
-        leave.set()
-        thread.join(WAIT)
 
 
 def _member(bootstrap: str, group: str) -> Consumer:

@@ -22,7 +22,6 @@ from bridge.model.copying import (
     Copied,
     Gap,
     PipelineSpec,
-    PipelineState,
     PipelineStatus,
     Transform,
 )
@@ -38,7 +37,7 @@ from bridge.translation.runs.run_table import read_runs
 from tests.support.names import unique
 from tests.support.pipeline_spec import SPEC
 from tests.support.records import Record, read
-from tests.support.topics import admin, bounds, create_topic
+from tests.support.topics import bounds, create_topic
 from tests.support.waits import WAIT
 
 COMPACTED = {"cleanup.policy": "compact"}
@@ -387,21 +386,6 @@ def ledger(flow: CopyFlow) -> list[tuple[str, int, int]]:
 
 def _ranges(gaps: Sequence[Gap]) -> list[tuple[str, int, int]]:
     return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in gaps]
-
-
-__all__ = [
-    "COMPACTED",
-    "CopyFlow",
-    "Gap",
-    "InProcess",
-    "PipelineState",
-    "ThreadJobs",
-    "admin",
-    "fetch_by_name",
-    "gaps_of",
-    "ledger",
-    "topic_id",
-]
 
 
 def _difference(copies: Sequence[Record], originals: Sequence[Record]) -> str:

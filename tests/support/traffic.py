@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from bridge.local import eventually
+from tests.support.background import in_background
 from tests.support.names import unique
 from tests.support.records import FLUSH_SECONDS, position
 from tests.support.topics import bounds
@@ -25,31 +25,15 @@ class Writer:
         """`rate`: records a second."""
         self._bootstrap, self._topic, self._pause = bootstrap, topic, 10 / rate
         self._partitions = len(bounds(bootstrap, topic))
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="writer")
-        self._errors: list[BaseException] = []
         self.written = 0
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            self._thread.join(FLUSH_SECONDS)
-        assert not self._errors, self._errors
+    def running(self) -> AbstractContextManager[None]:
+        return in_background(self._write, "writer")
 
-    def _run(self) -> None:
-        try:
-            self._write()
-        except BaseException as error:
-            self._errors.append(error)
-
-    def _write(self) -> None:
+    def _write(self, end: threading.Event) -> None:
         common = {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, **_CLIENT}
         plain = Producer({**common, "linger.ms": 5})
-        while not self._ended.wait(self._pause):
+        while not end.wait(self._pause):
             if self.written % 400 == 0:
                 with suppress(KafkaException):  # the source may be gone: its coordinator aborts it then
                     self._abort_one(common)
@@ -91,22 +75,14 @@ class Reader:
             "auto.offset.reset": "error",
             **_CLIENT,
         }
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reader")
         self.values: dict[int, list[bytes | None]] = {number: [] for number in range(partitions)}
         self._back = 0.0
         self.longest = 0.0
         """Seconds without a record while both clusters were there; and when, by time.monotonic, they ended."""
         self.longest_at = 0.0
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            self._thread.join(60)
+    def running(self) -> AbstractContextManager[None]:
+        return in_background(self._read, "reader")
 
     def clusters_are_back(self) -> None:
         """Notes that the clusters are back: without them there was nothing to read."""
@@ -128,12 +104,12 @@ class Reader:
         most = self.count + records
         eventually(lambda: self.count >= most, WAIT, what=f"{records} more records are read")
 
-    def _run(self) -> None:
+    def _read(self, end: threading.Event) -> None:
         consumer = Consumer(self._settings)
         consumer.assign(self._places)
         last = time.monotonic()
         try:
-            while not self._ended.is_set() and not self.done:
+            while not end.is_set() and not self.done:
                 message = consumer.poll(0.1)
                 if message is None or message.error() is not None:
                     continue
