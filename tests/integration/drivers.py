@@ -19,7 +19,7 @@ from bridge.local.processes import ManagedProcess
 from bridge.local.spark_classes import spark_environment
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
-from tests.support.pipeline import CopyFlow
+from tests.integration.copy_flow import CopyFlow
 from tests.support.processes import parent, processes
 from tests.support.waits import WAIT
 

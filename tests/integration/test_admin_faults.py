@@ -19,8 +19,8 @@ from bridge.local import NO_AUTHORITIES, BridgeService, eventually
 from bridge.local.ports import ReservedPort
 from tests.integration.admin_calls import CALLS, TOPIC
 from tests.integration.bad_api_versions import BadApiVersionsProxy
+from tests.integration.far import FarBroker
 from tests.support import create_topic
-from tests.support.far import FarBroker
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long

@@ -16,9 +16,9 @@ from bridge.model.values import TopicPartition
 from bridge.pipeline.slices import copier
 from bridge.translation.runs import holes, partition_runs
 from bridge.translation.runs.runs import OffsetRun
+from tests.integration.copy_flow import CopyFlow
 from tests.perf.group_rounds import DirectTasks
 from tests.support import commit, committed, eventually, numbered, read, unique
-from tests.support.pipeline import CopyFlow
 from tests.support.records import producer
 from tests.support.waits import WAIT
 

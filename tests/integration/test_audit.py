@@ -23,6 +23,7 @@ from bridge.spark.auditing.collecting import collect
 from bridge.spark.auditing.options import read_options
 from bridge.spark.auditing.running import audited
 from bridge.translation.runs.runs import OffsetRun
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import config
 from tests.support import (
     Record,
@@ -38,7 +39,6 @@ from tests.support import (
     unique,
 )
 from tests.support.messages import message
-from tests.support.pipeline import CopyFlow
 
 TIME = 1_700_000_000_000
 

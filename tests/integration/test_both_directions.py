@@ -8,8 +8,8 @@ from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.records import LayoutRecord, read_layouts
+from tests.integration.copy_flow import CopyFlow
 from tests.support import create_topic, produce, unique
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

@@ -7,10 +7,10 @@ import pytest
 from bridge.kafka.record.batch import CODEC
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
+from tests.integration.copy_flow import CopyFlow
 from tests.support import produce
 from tests.support.batches import data_batches
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -20,9 +20,9 @@ from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_ke
 from bridge.pipeline.layouts.slots import transactional_id
 from bridge.pipeline.slices.gaps import read_ledger
 from bridge.translation.runs.runs import RunKey
+from tests.integration.copy_flow import CopyFlow, gaps_of
 from tests.support import Record, create_topic, eventually, produce
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow, gaps_of
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

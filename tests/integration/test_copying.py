@@ -7,8 +7,8 @@ import pytest
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
+from tests.integration.copy_flow import CopyFlow, gaps_of
 from tests.support import delete_records, produce, produce_transaction
-from tests.support.pipeline import CopyFlow, gaps_of
 from tests.support.records import varied
 
 

@@ -16,6 +16,7 @@ from bridge.model.values import TopicPartition
 from bridge.pipeline.hand_back import hand_back
 from bridge.pipeline.layouts.records import read_layouts
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack
+from tests.integration.copy_flow import CopyFlow
 from tests.support import (
     Record,
     create_topic,
@@ -28,7 +29,6 @@ from tests.support import (
     unique,
 )
 from tests.support.messages import message_pattern
-from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
 

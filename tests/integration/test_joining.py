@@ -16,8 +16,8 @@ from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.layouts.additions import additions_key
 from bridge.pipeline.layouts.slots import transactional_id
 from bridge.pipeline.slices.copier import Copier
+from tests.integration.copy_flow import CopyFlow, InProcess
 from tests.support import Record, numbered, produce
-from tests.support.pipeline import CopyFlow, InProcess
 from tests.support.waits import WAIT
 
 SEED = 7

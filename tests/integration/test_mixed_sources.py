@@ -10,9 +10,9 @@ import pytest
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
+from tests.integration.copy_flow import CopyFlow
 from tests.support import Record, bounds, create_topic, eventually, produce, unique
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
 

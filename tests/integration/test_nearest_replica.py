@@ -15,8 +15,8 @@ from bridge.kafka.protocol.wire import Call, Reader
 from bridge.local import Broker, Cluster, LocalStack
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
+from tests.integration.copy_flow import CopyFlow
 from tests.support import admin, create_topic, eventually, produce, produce_transaction, unique
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

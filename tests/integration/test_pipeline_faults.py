@@ -27,10 +27,10 @@ from bridge.model.copying import PipelineState
 from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.layouts.slots import Slice, transactional_id
 from tests.conftest import chosen_clusters
+from tests.integration.copy_flow import CopyFlow, InProcess, ThreadJobs, fetch_by_name, ledger
 from tests.support import Record, allow, bounds, denied, numbered, produce
 from tests.support.brokers import MORTAL
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, fetch_by_name, ledger
 from tests.support.records import open_transaction
 from tests.support.traffic import Reader, Writer
 from tests.support.waits import WAIT

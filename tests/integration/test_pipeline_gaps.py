@@ -13,6 +13,7 @@ from bridge.kafka.consumer.broker_fetcher import BrokerFetcher
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
+from tests.integration.copy_flow import CopyFlow, InProcess, fetch_by_name, gaps_of, ledger
 from tests.support import (
     create_topic,
     delete_records,
@@ -21,7 +22,6 @@ from tests.support import (
     produce,
 )
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow, InProcess, fetch_by_name, gaps_of, ledger
 from tests.support.records import FLUSH_SECONDS, open_transaction, values
 from tests.support.waits import WAIT
 

@@ -14,6 +14,7 @@ from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.holes import decoded
 from bridge.translation.runs.runs import OffsetRun
+from tests.integration.copy_flow import CopyFlow, fetch_by_name, gaps_of
 from tests.support import (
     Record,
     add_partitions,
@@ -25,7 +26,6 @@ from tests.support import (
     produce_transaction,
 )
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow, fetch_by_name, gaps_of
 from tests.support.records import FLUSH_SECONDS, open_transaction, varied
 
 LARGE = {"max.message.bytes": str(12 * 1024 * 1024)}

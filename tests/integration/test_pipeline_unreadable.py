@@ -20,9 +20,9 @@ from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.model.lookups import Read, Window
 from bridge.model.values import Side, TopicPartition
+from tests.integration.copy_flow import CopyFlow, gaps_of
 from tests.support import numbered, produce
 from tests.support.forms import mostly_long
-from tests.support.pipeline import CopyFlow, gaps_of
 from tests.support.raw_batches import NOW, ZSTD, Plain, batch_of
 
 BROKEN = 20

@@ -13,9 +13,9 @@ from bridge.model.copying import Copied, PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.records import read_layouts
 from bridge.pipeline.slices.rate_limit import STALL
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import driven, until
 from tests.support import Record, bounds, eventually, produce
-from tests.support.pipeline import CopyFlow
 from tests.support.waits import WAIT
 
 LIMIT = 400_000

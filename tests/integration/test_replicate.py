@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from bridge.local import Cluster, eventually
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import config
 from tests.support import Record, create_topic, produce, read, unique
 from tests.support.messages import message_pattern
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

@@ -19,10 +19,10 @@ from bridge.pipeline.reset import reset as carry_out
 from bridge.translation.runs.reset_positions import Destination, PartitionReset, destination
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
+from tests.integration.copy_flow import Answers, CopyFlow, gaps_of
 from tests.integration.drivers import config
 from tests.support import Record, bounds, create_topic, numbered, produce, read, unique
 from tests.support.messages import message_pattern
-from tests.support.pipeline import Answers, CopyFlow, gaps_of
 from tests.support.records import varied
 
 

@@ -22,10 +22,10 @@ from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.local import Broker, Security
 from bridge.model.values import Side, TopicPartition
+from tests.integration.copy_flow import CopyFlow
 from tests.support import create_topic, read, unique
 from tests.support.brokers import secured_broker
 from tests.support.jwts import Signer
-from tests.support.pipeline import CopyFlow
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.traffic import Reader, Writer
 

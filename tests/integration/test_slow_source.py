@@ -13,9 +13,9 @@ from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.pipeline.layouts.slots import Slice
 from tests.conftest import chosen_clusters
+from tests.integration.copy_flow import CopyFlow, ThreadJobs
+from tests.integration.far import far_cluster
 from tests.support import Record, produce
-from tests.support.far import far_cluster
-from tests.support.pipeline import CopyFlow, ThreadJobs
 
 pytestmark = pytest.mark.long
 

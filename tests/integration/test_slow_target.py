@@ -17,10 +17,10 @@ from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.pipeline.layouts.slots import Slice
 from tests.conftest import chosen_clusters
+from tests.integration.copy_flow import CopyFlow, InProcess, ThreadJobs
+from tests.integration.far import FarBroker, far_cluster
 from tests.integration.quotas import quota
 from tests.support import Record, numbered, produce, unique
-from tests.support.far import FarBroker, far_cluster
-from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs
 
 pytestmark = pytest.mark.long
 

@@ -20,9 +20,9 @@ from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
 from bridge.model.copying import Transform
 from bridge.pipeline.driver.archive import python
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import config, copied, driven, submitted, until
 from tests.support import create_topic, eventually, produce, unique
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

@@ -16,6 +16,7 @@ from bridge.local.processes import ManagedProcess
 from bridge.model.copying import PipelineState
 from bridge.spark import audit, register, translate_offsets
 from bridge.spark.rejected import SourceRejected
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import (
     connect_server,
     copied,
@@ -25,7 +26,6 @@ from tests.integration.drivers import (
     until,
 )
 from tests.support import create_topic, produce, read, unique
-from tests.support.pipeline import CopyFlow
 from tests.support.processes import processes
 from tests.support.records import varied
 from tests.support.topics import wait_transactions_ended

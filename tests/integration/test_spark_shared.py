@@ -12,9 +12,9 @@ import pytest
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import copied, until
 from tests.support import produce
-from tests.support.pipeline import CopyFlow
 from tests.support.processes import processes
 from tests.support.records import varied
 

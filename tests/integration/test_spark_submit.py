@@ -12,10 +12,10 @@ import pytest
 from bridge import submit
 from bridge.local import Cluster, eventually
 from bridge.local.spark_classes import spark_environment
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import SUBMIT, config, python_workers, submitted
 from tests.support import create_topic, produce, unique
 from tests.support.messages import message
-from tests.support.pipeline import CopyFlow
 from tests.support.processes import processes
 from tests.support.records import varied
 from tests.support.waits import WAIT

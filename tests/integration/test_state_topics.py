@@ -19,6 +19,7 @@ from bridge.pipeline.layouts import dropping
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
+from tests.integration.copy_flow import COMPACTED, CopyFlow, gaps_of, ledger
 from tests.support import (
     Record,
     create_topic,
@@ -31,7 +32,6 @@ from tests.support import (
 )
 from tests.support.forms import mostly_long
 from tests.support.messages import message, message_pattern
-from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of, ledger
 from tests.support.records import values
 from tests.support.waits import WAIT
 

@@ -10,8 +10,8 @@ from bridge.local import Cluster
 from bridge.model.copying import Copied
 from bridge.model.values import TopicPartition
 from bridge.translation.runs import holes, merging, partition_runs
+from tests.integration.copy_flow import CopyFlow
 from tests.support import bounds, delete_records
-from tests.support.pipeline import CopyFlow
 from tests.support.records import producer
 
 pytestmark = pytest.mark.long

@@ -22,6 +22,7 @@ from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.translating.runs import FollowedRuns
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns
+from tests.integration.copy_flow import COMPACTED, CopyFlow, gaps_of
 from tests.integration.failover import AnyClient
 from tests.support import (
     Record,
@@ -39,7 +40,6 @@ from tests.support import (
 )
 from tests.support.forms import mostly_long
 from tests.support.messages import message
-from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

@@ -33,6 +33,7 @@ from bridge.spark.rejected import SourceRejected
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from connectors.source.options import SourceOptions
+from tests.integration.copy_flow import CopyFlow
 from tests.support import (
     Record,
     bounds,
@@ -48,7 +49,6 @@ from tests.support import (
 )
 from tests.support.indexing import InProcess
 from tests.support.messages import message, message_pattern
-from tests.support.pipeline import CopyFlow
 from tests.support.topics import wait_transactions_ended
 from tests.support.waits import WAIT
 

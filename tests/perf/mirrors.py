@@ -17,6 +17,7 @@ from bridge.local.broker import Broker
 from bridge.model.copying import Copied, PipelineState, Transform
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver.launch import DriverPipeline
+from tests.integration.copy_flow import CopyFlow, topic_id
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.watched_copy import Copy, Watch, median
 from tests.support import (
@@ -28,7 +29,6 @@ from tests.support import (
     unique,
     wait_mirrored,
 )
-from tests.support.pipeline import CopyFlow, topic_id
 
 SLOTS = 2
 """Slices of ours, and tasks of stock."""

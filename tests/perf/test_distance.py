@@ -11,13 +11,13 @@ import pytest
 
 from bridge.local import ConnectWorker, LocalStack
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
+from tests.integration.far import far_cluster
 from tests.perf.jvms import BROKER_HEAP, FULL, WORKER_HEAP, full_jvms
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import Scene, broker_pids, in_turns, ours, stock, warm
 from tests.perf.results import write
 from tests.perf.watched_copy import Copy
 from tests.support import delete_topic
-from tests.support.far import far_cluster
 
 ONE_WAY_MS = 25.0
 LOADS = (Load(int(2_000_000 * SCALE), 120, "16 KB"), Load(int(500_000 * SCALE), 120, "4"))

@@ -35,10 +35,10 @@ from bridge.spark import translate_offsets
 from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.translating.verdicts import GroupVerdicts
+from tests.integration.copy_flow import CopyFlow, InProcess, ThreadJobs, topic_id
 from tests.perf.loads import SCALE
 from tests.perf.results import write
 from tests.support import Record, produce
-from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, topic_id
 from tests.support.spark import spark_session
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log, Row
 from tests.unit.positions.worlds import flow, hold

@@ -14,9 +14,9 @@ from bridge.local import Cluster, MirrorNode, Security, eventually
 from bridge.local.processes import ManagedProcess
 from tests.e2e.dedicated import dedicated_stack, mm2, some, wait_values
 from tests.e2e.planted import Place, Planted, control
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import config, copied, driven, server, submitted, until
 from tests.support import create_topic, produce, unique
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 from tests.support.waits import WAIT
 

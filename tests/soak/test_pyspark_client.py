@@ -12,9 +12,9 @@ import pytest
 
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
+from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import copied, driven, server, until
 from tests.support import produce
-from tests.support.pipeline import CopyFlow
 from tests.support.records import varied
 
 __all__ = ["server"]
