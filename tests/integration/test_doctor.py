@@ -27,7 +27,7 @@ from tests.support import (
     produce,
     unique,
 )
-from tests.support.brokers import secured_broker
+from tests.support.brokers import USERS, Secured
 from tests.support.messages import message, message_pattern
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

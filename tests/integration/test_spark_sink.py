@@ -26,7 +26,7 @@ from bridge.spark.writing.sending import TaskTransaction
 from bridge.spark.writing.tasks import write_task
 from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
-from tests.support.brokers import secured_broker
+from tests.support.brokers import USERS, Secured
 from tests.support.messages import message_pattern
 from tests.support.raw_batches import Plain, batch_of
 from tests.support.spark import run_stream

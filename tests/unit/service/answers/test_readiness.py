@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bridge.model.values import Reason, TopicPartition
-from bridge.protocol.copying import CopyTotals
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
