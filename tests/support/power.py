@@ -146,6 +146,10 @@ def _python() -> Path:
     return python
 
 
+def _environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 def _fresh_tree() -> None:
     if not _TREE.exists():
         _git("worktree", "prune")
@@ -209,12 +213,11 @@ def _pytest(
         *(_python(), "-m", "pytest", "-q", "-p", "tests.support.power", "-p", "no:cacheprovider"),
         *("-m", form, "--continue-on-collection-errors", *(f"--deselect={test}" for test in without)),
     ]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     with log.open("a") as output:
         process = subprocess.Popen(
             [*command, *tests],
             cwd=_TREE,
-            env=environment | {_SAID: str(said)},
+            env=_environment() | {_SAID: str(said)},
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -280,7 +283,7 @@ def measure(fix: str, room: str, seconds: float) -> Result:
     if not text or not _apply(patch):
         return Result(fix, subject, room, "does not apply")
     mypy = [_python(), "-m", "mypy", f"--cache-dir={_HOME / 'mypy'}", "-p", "bridge", "-p", "connectors"]
-    if subprocess.run(mypy, cwd=_TREE, check=False, capture_output=True).returncode:
+    if subprocess.run(mypy, cwd=_TREE, env=_environment(), check=False, capture_output=True).returncode:
         return Result(fix, subject, room, "no longer fits together (mypy)")
     try:
         tests, source = _files(fix, text)
