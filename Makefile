@@ -24,7 +24,7 @@ NO_PYTHON = echo "No Python 3.11 or newer found: install one, or name it with PY
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-all test-unit test-shim soak lint audit demo bench shim jars definitions openapi requirements clean
+.PHONY: help setup test test-all test-unit test-shim test-power soak lint audit demo bench shim jars definitions openapi requirements clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-unit: setup ## Run the tests that need no Kafka
 	$(BIN)/pytest tests/unit tests/contract -m "not perf and not soak and not long" --numprocesses=3 --dist=worksteal $(PYTEST_ARGS)
 
 test-shim: $(STAMPS)/shim-tested ## Run the shim's own tests
+
+test-power: shim jars ## Take 25 fixes back, and see whether the short form finds what the whole finds (hours): POWER="--count 5"
+	$(BIN)/python -m tests.support.power $(POWER)
 
 soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"
 	$(BIN)/python -m tests.support.soak $(FORMS)

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.durations import ROOT
+from tests.support.steps import ROOT
 from tests.support.rooms import UnknownRoomError, selected
 
 FIXES = {
@@ -53,9 +53,10 @@ SHORT, LONG = "not perf and not soak and not long", "long and not perf and not s
 NEEDED = 95
 """Percent of what the whole finds."""
 
+HOME = ROOT / ".local" / "power"
+
 _HALF = ("bridge", "connectors", "java-shim/src/main")
-_HOME = ROOT / ".local" / "power"
-_TREE, _RESULTS, _SAID = _HOME / "tree", _HOME / "results.jsonl", "MIRROR_BRIDGE_POWER_FILE"
+_SAID = "MIRROR_BRIDGE_POWER_FILE"
 _NAMES = re.compile(
     r"ImportError|ModuleNotFoundError|NameError|AttributeError|TypeError: .*(argument|takes|missing)"
 )
@@ -79,7 +80,7 @@ class Result:
     """Why nothing was run."""
     short: Red | None = None
     long: Red | None = None
-    timeouts: Sequence[str] = ()
+    timeouts: tuple[str, ...] = ()
     """Forms that did not end in time: what they would have found is not known, and counts as not found."""
 
     @property
@@ -89,6 +90,14 @@ class Result:
 
 class TimeOutError(Exception):
     pass
+
+
+def _tree() -> Path:
+    return HOME / "tree"
+
+
+def _results() -> Path:
+    return HOME / "results.jsonl"
 
 
 # In the pytest that runs the tests, which loads this module as a plugin.
@@ -136,12 +145,12 @@ def _git(*arguments: str, cwd: Path = ROOT, check: bool = True) -> str:
 def _python() -> Path:
     """Makes an interpreter whose every process finds the worktree before this checkout, with the packages of here:
     PYTHONPATH would not do, since some tests give it to their processes."""
-    python = _HOME / "venv" / "bin" / "python"
+    python = HOME / "venv" / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", _HOME / "venv"], check=True)
-        (folder,) = (_HOME / "venv" / "lib").glob("python*/site-packages")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", HOME / "venv"], check=True)
+        (folder,) = (HOME / "venv" / "lib").glob("python*/site-packages")
         packages = Path(pytest.__file__).parents[1]
-        lines = f"{_TREE}\nimport site; site.addsitedir({str(packages)!r})\n"
+        lines = f"{_tree()}\nimport site; site.addsitedir({str(packages)!r})\n"
         (folder / "tree.pth").write_text(lines, "utf-8")
     return python
 
@@ -151,32 +160,32 @@ def _environment() -> dict[str, str]:
 
 
 def _fresh_tree() -> None:
-    if not _TREE.exists():
+    if not _tree().exists():
         _git("worktree", "prune")
-        _git("worktree", "add", "--detach", str(_TREE), "HEAD")
-    _git("revert", "--abort", cwd=_TREE, check=False)
-    _git("reset", "--hard", _git("rev-parse", "HEAD").strip(), cwd=_TREE)
-    _git("clean", "-fdq", cwd=_TREE)
-    shutil.copytree(ROOT / "java-shim" / "target", _TREE / "java-shim" / "target", dirs_exist_ok=True)
+        _git("worktree", "add", "--detach", str(_tree()), "HEAD")
+    _git("revert", "--abort", cwd=_tree(), check=False)
+    _git("reset", "--hard", _git("rev-parse", "HEAD").strip(), cwd=_tree())
+    _git("clean", "-fdq", cwd=_tree())
+    shutil.copytree(ROOT / "java-shim" / "target", _tree() / "java-shim" / "target", dirs_exist_ok=True)
 
 
 def _reversal(fix: str) -> str:
     """Returns the patch that takes the source half back; empty if there is none. Follows files that were renamed."""
-    _git("revert", "--no-commit", "--strategy-option=theirs", fix, cwd=_TREE, check=False)
-    broken = _git("diff", "--name-only", "--diff-filter=U", "--", *_HALF, cwd=_TREE)
-    patch = "" if broken else _git("diff", "--binary", "HEAD", "--", *_HALF, cwd=_TREE)
+    _git("revert", "--no-commit", "--strategy-option=theirs", fix, cwd=_tree(), check=False)
+    broken = _git("diff", "--name-only", "--diff-filter=U", "--", *_HALF, cwd=_tree())
+    patch = "" if broken else _git("diff", "--binary", "HEAD", "--", *_HALF, cwd=_tree())
     _fresh_tree()
     return patch
 
 
 def _apply(patch: Path, *options: str) -> bool:
-    done = subprocess.run(["git", "apply", *options, patch], cwd=_TREE, check=False, capture_output=True)
+    done = subprocess.run(["git", "apply", *options, patch], cwd=_tree(), check=False, capture_output=True)
     return done.returncode == 0
 
 
 def _maven(goal: str, *options: str) -> bool:
     command = ["mvn", "-B", "-q", "-f", "java-shim/pom.xml", goal, *options]
-    return subprocess.run(command, cwd=_TREE, check=False).returncode == 0
+    return subprocess.run(command, cwd=_tree(), check=False).returncode == 0
 
 
 def _files(fix: str, patch: str) -> tuple[list[str], list[str]]:
@@ -207,7 +216,7 @@ def _pytest(
     tests: Sequence[str], form: str, seconds: float, without: Sequence[str] = ()
 ) -> list[dict[str, str]]:
     """Returns the red tests of a run, which ends at the first that does not only name what is gone."""
-    said, log = _HOME / "said.jsonl", _HOME / "pytest.log"
+    said, log = HOME / "said.jsonl", HOME / "pytest.log"
     said.write_text("", "utf-8")
     command = [
         *(_python(), "-m", "pytest", "-q", "-p", "tests.support.power", "-p", "no:cacheprovider"),
@@ -216,7 +225,7 @@ def _pytest(
     with log.open("a") as output:
         process = subprocess.Popen(
             [*command, *tests],
-            cwd=_TREE,
+            cwd=_tree(),
             env=_environment() | {_SAID: str(said)},
             stdout=output,
             stderr=output,
@@ -278,12 +287,12 @@ def measure(fix: str, room: str, seconds: float) -> Result:
     subject = _git("show", "--no-patch", "--format=%s", fix).strip()
     _fresh_tree()
     text = _reversal(fix)
-    patch = _HOME / f"{fix}.patch"
+    patch = HOME / f"{fix}.patch"
     patch.write_text(text, "utf-8")
     if not text or not _apply(patch):
         return Result(fix, subject, room, "does not apply")
-    mypy = [_python(), "-m", "mypy", f"--cache-dir={_HOME / 'mypy'}", "-p", "bridge", "-p", "connectors"]
-    if subprocess.run(mypy, cwd=_TREE, env=_environment(), check=False, capture_output=True).returncode:
+    mypy = [_python(), "-m", "mypy", f"--cache-dir={HOME / 'mypy'}", "-p", "bridge", "-p", "connectors"]
+    if subprocess.run(mypy, cwd=_tree(), env=_environment(), check=False, capture_output=True).returncode:
         return Result(fix, subject, room, "no longer fits together (mypy)")
     try:
         tests, source = _files(fix, text)
@@ -294,7 +303,7 @@ def measure(fix: str, room: str, seconds: float) -> Result:
             return Result(fix, subject, room, "no longer compiles (Maven)")
         if not _maven("test"):
             return Result(fix, subject, room, short=Red("java-shim/src/test", "mvn test"))
-    timeouts = []
+    timeouts: tuple[str, ...] = ()
     for form in (SHORT, LONG):
         try:
             if red := _red(tests, form, patch, seconds):
@@ -302,7 +311,7 @@ def measure(fix: str, room: str, seconds: float) -> Result:
                     fix, subject, room, timeouts=timeouts, **{"short" if form == SHORT else "long": red}
                 )
         except TimeOutError:
-            timeouts.append("short" if form == SHORT else "long")
+            timeouts += ("short" if form == SHORT else "long",)
     return Result(fix, subject, room, timeouts=timeouts)
 
 
@@ -325,7 +334,7 @@ def summary(results: Sequence[Result]) -> tuple[str, int]:
     percent = 100 * short // whole if whole else 100
     run = sum(not result.passed_over for result in results)
     lines.append(
-        f"{run} fixes taken back; the short form finds {short} of the {whole} that the whole finds ({percent} %)"
+        f"{run} fixes taken back: the short form finds {short} of the {whole} that the whole finds ({percent} %)"
     )
     return "\n".join(["fix       room         short whole  by", *lines]), percent
 
@@ -340,11 +349,18 @@ def in_turn(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def kept() -> list[Result]:
-    if not _RESULTS.exists():
+    if not _results().exists():
         return []
-    lines = [json.loads(line) for line in _RESULTS.read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in _results().read_text("utf-8").splitlines()]
     forms = ("short", "long")
-    return [Result(**line | {form: Red(**line[form]) for form in forms if line[form]}) for line in lines]
+    return [
+        Result(
+            **line
+            | {form: Red(**line[form]) for form in forms if line[form]}
+            | {"timeouts": tuple(line["timeouts"])}
+        )
+        for line in lines
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -359,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rooms = {fix: room for room, fixes in FIXES.items() for fix in fixes.split()}
     turn = [(fix, rooms.get(fix, "?")) for fix in options.fixes] if options.fixes else in_turn(options.seed)
     known = {result.fix: result for result in kept()}
-    _HOME.mkdir(parents=True, exist_ok=True)
+    HOME.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     for fix, room in turn:
         if sum(not result.passed_over for result in results) == options.count:
@@ -367,11 +383,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if fix not in known:
             print(f"--- {fix} {room}", flush=True)
             known[fix] = measure(fix, room, options.minutes * 60)
-            with _RESULTS.open("a", encoding="utf-8") as file:
+            with _results().open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(known[fix])) + "\n")
         results.append(known[fix])
         print(summary(results[-1:])[0].splitlines()[1], flush=True)
-    _git("worktree", "remove", "--force", str(_TREE), check=False)
+    if _tree().exists():
+        _git("worktree", "remove", "--force", str(_tree()))
     text, percent = summary(results)
     print(text)
     return 0 if percent >= NEEDED else 1
