@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from tests.support.steps import ROOT
+from tests import ROOT
 
 UNIT = ROOT / "tests" / "unit"
 SOURCE = ("bridge", "connectors", "java-shim", "deploy", "docker-compose.yml")

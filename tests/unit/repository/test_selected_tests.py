@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.steps import ROOT
+from tests import ROOT
 from tests.support.rooms import ROOMS, UnknownRoomError, main, selected
 
 NAMED = {f"tests/{test}.py" for tests in ROOMS.values() for test in tests.split()}
