@@ -4,8 +4,9 @@
     python -m tests.support.power --fixes e77d1b3a ...   these
 
 A fix is a commit of source and tests that mends what the product did. Its source half is taken back from today's
-commit, in a worktree of its own. Lines that others have changed since become what they were before the fix; where that
-no longer fits together, mypy says so, and the fix is passed over. Then the tests run that a change of these files
+commit, in a worktree of its own: by the patch of tests/support/reversals where there is one, else by `git revert`, which
+gives lines that others have changed since the form that they had before the fix. Where that no longer fits together,
+mypy says so, and the fix is passed over. Then the tests run that a change of these files
 selects (tests.support.rooms), those first that came with the fix: first the short form, and what is `long` only where
 that stays green, since the whole is both. A red test counts when it is red again, and green without the reversal.
 
@@ -36,16 +37,16 @@ from tests.support.rooms import UnknownRoomError, selected
 FIXES = {
     "pipeline": """b6b05916 667a45ba eab5a656 76d36633 de1bc3a1 e22c8a42 14be767e a4b4d7e1 de4aba1f 7fc97192 253f76e0
         2b1c2764""",
-    "connectors": "e77d1b3a 41ac7c8b 5b1f12da a13814ff 8cd7f40f 75b43de0 dc0b767a fd82d37e f0b265b6",
-    "kafka": "72e80399 9886b807 629b356f 8ee522d1 5211b162 b55a2f9b a0b36c1b b42e444c de9f8d19 6576ca48",
-    "service": """2b3c7a71 06e1a91a d2065211 073cbcdb cfb88c6f cab53458 32d7c13e 86592ec5 0eba373a a9b0cc8e db3679c7
+    "connectors": "e77d1b3a 41ac7c8b 5b1f12da a13814ff 8cd7f40f 75b43de0 a1dc3209 ec80f8cb 0bbae79d",
+    "kafka": "72e80399 629b356f 8ee522d1 5211b162 b55a2f9b b42e444c 6576ca48 82c13dc5",
+    "service": """06e1a91a d2065211 073cbcdb cfb88c6f cab53458 32d7c13e 86592ec5 0eba373a a9b0cc8e db3679c7
         b7f116c9""",
     "dedicated": "1517f393 40fa4979 f5f73cd3 408b946d",
-    "commands": "1356ffed 10ae050e 49baa3a6",
-    "mm2": "9ec5f5f9 8e0c9b73 0d78965a 4415a9c0 8ff758dd",
-    "spark": "64fe12ce 4c75c518 9f754a43",
+    "commands": "10ae050e 49baa3a6",
+    "mm2": "9ec5f5f9 8e0c9b73 4415a9c0 8ff758dd",
+    "spark": "4c75c518 9f754a43",
     "doctor": "0ac49a32",
-    "java-shim": "c88089e4 6625ac09",
+    "java-shim": "c88089e4 6625ac09 6623bf7d",
 }
 """The last fixes by room, the newest first. A room is only for the spread: what runs is what the files select."""
 
@@ -56,6 +57,7 @@ NEEDED = 95
 
 HOME = ROOT / ".local" / "power"
 
+_BY_HAND = Path(__file__).with_name("reversals")
 _HALF = ("bridge", "connectors", "java-shim/src/main")
 _SAID = "MIRROR_BRIDGE_POWER_FILE"
 _NAMES = re.compile(
@@ -172,6 +174,8 @@ def _fresh_tree() -> None:
 
 def _reversal(fix: str) -> str:
     """Returns the patch that takes the source half back; empty if there is none. Follows files that were renamed."""
+    if (by_hand := _BY_HAND / f"{fix}.patch").exists():
+        return by_hand.read_text("utf-8")
     _git("revert", "--no-commit", "--strategy-option=theirs", fix, cwd=_tree(), check=False)
     broken = _git("diff", "--name-only", "--diff-filter=U", "--", *_HALF, cwd=_tree())
     patch = "" if broken else _git("diff", "--binary", "HEAD", "--", *_HALF, cwd=_tree())
