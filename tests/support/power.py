@@ -4,11 +4,11 @@
     python -m tests.support.power --fixes e77d1b3a ...   these
 
 A fix is a commit of source and tests that mends what the product did. Its source half is taken back from today's
-commit, in a worktree of its own: by the patch of tests/support/reversals where there is one, else by `git revert`, which
-gives lines that others have changed since the form that they had before the fix. Where that no longer fits together,
-mypy says so, and the fix is passed over. Then the tests run that a change of these files
-selects (tests.support.rooms), those first that came with the fix: first the short form, and what is `long` only where
-that stays green, since the whole is both. A red test counts when it is red again, and green without the reversal.
+commit, in a worktree of its own: by the patch of tests/support/reversals where there is one, else by `git revert`,
+which gives lines that others have changed since the form that they had before the fix. Where that no longer fits
+together, mypy says so, and the fix is passed over. Then the tests run that a change of these files selects
+(tests.support.rooms), those first that came with the fix: first the short form, and what is `long` only where that
+stays green, since the whole is both. A red test counts when it is green without the reversal.
 
 Each result is kept in .local/power/results.jsonl; a run goes on behind what is there, `rm -r .local/power` begins anew.
 """
