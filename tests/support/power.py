@@ -36,9 +36,9 @@ from tests.support.rooms import UnknownRoomError, selected
 
 FIXES = {
     "pipeline": """b6b05916 667a45ba eab5a656 76d36633 de1bc3a1 e22c8a42 14be767e a4b4d7e1 de4aba1f 7fc97192 253f76e0
-        2b1c2764""",
+        2b1c2764 ab4123a6 d72e49e4 607d5cee 06f9b32e cd9307e7 44c6ec93 a5485234 f0753afb 3bba6341""",
     "connectors": "e77d1b3a 41ac7c8b 5b1f12da a13814ff 8cd7f40f 75b43de0 a1dc3209 ec80f8cb 0bbae79d",
-    "kafka": "72e80399 629b356f 8ee522d1 5211b162 b55a2f9b b42e444c 6576ca48 82c13dc5",
+    "kafka": "72e80399 629b356f 8ee522d1 5211b162 b55a2f9b b42e444c 6576ca48 82c13dc5 58acaaae",
     "service": """06e1a91a d2065211 073cbcdb cfb88c6f cab53458 32d7c13e 86592ec5 0eba373a a9b0cc8e db3679c7
         b7f116c9""",
     "dedicated": "1517f393 40fa4979 f5f73cd3 408b946d",
