@@ -42,7 +42,7 @@ test-unit: setup ## Run the tests that need no Kafka
 
 test-shim: $(STAMPS)/shim-tested ## Run the shim's own tests
 
-test-power: shim jars ## Take 25 fixes back, and see whether the short form finds what the whole finds (hours): POWER="--count 5"
+test-power: shim jars ## Take 25 fixes back: does the short form find what the whole finds? (hours; POWER="--count 5")
 	$(BIN)/python -m tests.support.power $(POWER)
 
 soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"

@@ -25,7 +25,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -223,7 +223,7 @@ def _pytest(
     """Returns the red tests of a run, which ends at the first that does not only name what is gone."""
     said, log = HOME / "said.jsonl", HOME / "pytest.log"
     said.write_text("", "utf-8")
-    command = [
+    command: list[str | Path] = [
         *(_python(), "-m", "pytest", "-q", "-p", "tests.support.power", "-p", "no:cacheprovider"),
         *("-m", form, "--continue-on-collection-errors", *(f"--deselect={test}" for test in without)),
     ]
@@ -302,7 +302,16 @@ def measure(fix: str, room: str, seconds: float) -> Result:
     patch.write_text(text, "utf-8")
     if not text or not _apply(patch):
         return Result(fix, subject, room, "does not apply")
-    mypy = [_python(), "-m", "mypy", f"--cache-dir={HOME / 'mypy'}", "-p", "bridge", "-p", "connectors"]
+    mypy: list[str | Path] = [
+        _python(),
+        "-m",
+        "mypy",
+        f"--cache-dir={HOME / 'mypy'}",
+        "-p",
+        "bridge",
+        "-p",
+        "connectors",
+    ]
     if subprocess.run(mypy, cwd=_tree(), env=_environment(), check=False, capture_output=True).returncode:
         return Result(fix, subject, room, "no longer fits together (mypy)")
     try:
@@ -317,18 +326,18 @@ def measure(fix: str, room: str, seconds: float) -> Result:
             if _maven("test"):
                 return Result(fix, subject, room, short=Red("java-shim/src/test", "mvn test"))
             _apply(patch)
-    timeouts: tuple[str, ...] = ()
+    result = Result(fix, subject, room)
     for name, form in FORMS.items():
         for part in (False, True):
             some = [test for test in tests if _with_brokers(test) == part]
             try:
                 red = _red(some, form, patch, seconds) if some else None
             except TimeOutError:
-                timeouts += (name,)
+                result = replace(result, timeouts=(*result.timeouts, name))
                 continue
             if red:
-                return Result(fix, subject, room, timeouts=timeouts, **{name: red})
-    return Result(fix, subject, room, timeouts=timeouts)
+                return replace(result, short=red) if name == "short" else replace(result, long=red)
+    return result
 
 
 # Results
