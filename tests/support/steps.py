@@ -1,7 +1,8 @@
 """Runs `make test` step by step: set-up, lint, the shim, pytest; says where it is and what each step took.
 
     python tests/support/steps.py short             make test: the short form
-    python tests/support/steps.py all [PATH …]      make test-all: everything but benchmarks and soak; or these paths
+    python tests/support/steps.py all [ROOM …]      make test-all: everything but benchmarks and soak; or what a change
+                                                    of these rooms selects (tests/support/rooms.py)
 
 Only the standard library: a plain Python runs it, before there is a virtual environment. Steps that need nothing of
 each other run side by side. What a step prints goes to `.local/test/STEP.log`; of a step that fails, the end of that
@@ -28,6 +29,7 @@ TESTS = "tests"
 """The step whose output is shown as it comes."""
 _SHOWN_LINES = 150
 _PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=tests/soak", "--durations=10")
+_SELECT = (".venv/bin/python", "-m", "tests.support.rooms")
 _LANES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
 _MARKERS = {"short": "not perf and not soak and not long", "all": "not perf and not soak"}
 _ENVIRONMENT: Mapping[str, Mapping[str, str]] = {"short": {}, "all": {"MIRROR_BRIDGE_ORACLES": "check"}}
@@ -52,10 +54,14 @@ class Ended:
     processor_seconds: float
 
 
-def plan(form: str, paths: Sequence[str], more: str) -> list[Step]:
+def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
     """Returns the steps of a form, in an order in which they can run; `more` is for pytest."""
     make = ("make", "--no-print-directory", "--silent")
-    pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], *paths, *shlex.split(more)]
+    pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], *shlex.split(more)]
+    if rooms:
+        # Asked when its turn comes: before, there may be no environment to ask in.
+        selected = shlex.join([*_SELECT, *rooms])
+        pytest = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest)} $paths"]
     return [
         Step("environment", (*make, "setup")),
         Step("shim", (*make, "shim")),
@@ -145,11 +151,11 @@ def summary(form: str, steps: Sequence[Step], ended: Sequence[Ended], seconds: f
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    form, *paths = arguments
+    form, *rooms = arguments
     LOGS.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began = time.monotonic()
-    steps = plan(form, paths, environment.get("PYTEST_ARGS", ""))
+    steps = plan(form, rooms, environment.get("PYTEST_ARGS", ""))
     ended = run(steps)
     print(summary(form, steps, ended, time.monotonic() - began), flush=True)
     return 0 if len(ended) == len(steps) and all(result.status == 0 for result in ended) else 1
