@@ -18,7 +18,7 @@ from bridge.local import NO_AUTHORITIES, Broker, LocalStack
 from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
-from tests.e2e.flow import Flow, Json, committed_offsets, forget_clients
+from tests.e2e.flow import Flow, Json, committed_offsets, forget_clients, stays
 from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import bounds, eventually, read, unique
 from tests.support.forms import mostly_long
@@ -263,7 +263,14 @@ def test_a_dead_target_is_not_green_and_says_since_when(
         assert why["since_ms"] >= killed_ms
         if timed:
             assert why["since_ms"] - killed_ms <= PROMISED * 1000
-            _stays_so(flow, group, 25)
+            stays(
+                lambda: (
+                    flow.service.report(group)["readiness"] == "cannot_tell"
+                    and flow.service.health()["status"] != "ok"
+                ),
+                25,
+                what="no surface says yes",
+            )
     finally:
         backup.start()
     ready(flow, group, WAIT)
@@ -273,11 +280,3 @@ def test_a_dead_target_is_not_green_and_says_since_when(
         WAIT,
         what=f"{group} stands where it did",
     )
-
-
-def _stays_so(flow: Flow, group: str, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        assert flow.service.report(group)["readiness"] == "cannot_tell"
-        assert flow.service.health()["status"] != "ok"
-        time.sleep(0.2)

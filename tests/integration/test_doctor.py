@@ -64,9 +64,7 @@ class Flow:
     def examined(self, kind: str = "group_offset", *options: str, **more: str) -> tuple[int, Findings]:
         path = self._tmp / f"{unique('doctor')}.json"
         path.write_text(json.dumps({"name": "doctored", "config": self.config(kind, **more)}))
-        began = time.monotonic()
         ran = CliRunner().invoke(app, ["doctor", "--config", str(path), "--output", "json", *options])
-        assert time.monotonic() - began < 120
         assert ran.exit_code in (0, 1, 3), ran.output
         return ran.exit_code, json.loads(ran.stdout)["findings"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
@@ -196,12 +195,10 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         assert [each.value for each in (await tail.read()).records] == [b"before"]
         assert list((await tail.read()).records) == []
         # … so reading says what it waits for, and goes on once that has ended.
-        began = time.monotonic()
         said = message_pattern("kafka.open_transaction", offset=2)
         with pytest.raises(KafkaFailure, match=f"{said}.*{topic}") as caught:
             await read_committed(client, topic, within=0.3)
         assert caught.value.fault is KafkaFault.TIMEOUT
-        assert time.monotonic() - began < 20.0
         reading = asyncio.create_task(read_committed(client, topic))
         await other.abort()
         assert [each.value for each in await reading] == [b"before", b"ours"]
@@ -314,9 +311,7 @@ def test_nobody_there_costs_the_time_given() -> None:
         )
         return await fault_of(fence(settings, [unique("tx")], within=0.5))
 
-    began = time.monotonic()
     assert asyncio.run(go()) is KafkaFault.UNREACHABLE
-    assert time.monotonic() - began < 20.0
 
 
 def test_records_of_a_state_topic_are_appended_in_order_and_compressed(target: Cluster) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -43,11 +42,7 @@ def tried(
 ) -> Description | list[Trouble]:
     given = {f"source.cluster.{name}": value for name, value in (props or {}).items()}
     settings = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": servers, **given})
-    began = time.monotonic()
-    result = asyncio.run(reach(settings.raw_admin, seconds))
-    # Whatever the cluster does, there is an answer in time.
-    assert time.monotonic() - began < seconds + 20
-    return result
+    return asyncio.run(reach(settings.raw_admin, seconds))
 
 
 def cause(result: Description | list[Trouble]) -> Cause:

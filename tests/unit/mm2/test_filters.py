@@ -21,7 +21,7 @@ from bridge.mm2.filters import (
     split_list,
 )
 from bridge.mm2.java_regex import PatternProblem, Translator, compile_java, exactly
-from bridge.patterns import MATCH_SECONDS, JavaPattern, PatternTooSlow
+from bridge.patterns import JavaPattern, PatternTooSlow
 from tests.support.messages import message
 
 
@@ -253,9 +253,6 @@ def test_a_pattern_that_takes_too_long_is_an_error_and_others_go_on(pattern: str
     finally:
         done.set()
         thread.join()
-    began = time.monotonic()
-    again = _tried(patterns, "a" * 201)
-    assert again is None or time.monotonic() - began < MATCH_SECONDS, "once is enough"
     assert result is None or turns > 0
 
 
@@ -270,10 +267,8 @@ def _tried(patterns: PatternList, name: str) -> str | None:
 
 def test_a_long_name_is_matched_with_a_limit_whatever_the_pattern() -> None:
     patterns = PatternList(("a*a*b",), "groups")
-    began = time.monotonic()
     result = _tried(patterns, "a" * 30_000)
     assert result is None or "groups: the pattern" in result
-    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

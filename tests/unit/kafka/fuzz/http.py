@@ -232,10 +232,8 @@ def case(dice: Random) -> None:
         assert line[:3] in (b"501", b"503") or line[:1] != b"5", line[:500]
     server.cases += 1
     if server.cases % _HEALTH_EVERY == 0:
-        began = time.monotonic()
         health = server.answer(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert health.startswith(b"HTTP/1.1 200"), health[:300]
-        assert time.monotonic() - began < _WITHIN
         if _GUARDED[which].tokens:
             _check_guards(server)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -161,12 +160,10 @@ def test_headers_without_end(size: int) -> None:
     """A header may take two bytes, and as an object a hundred."""
     headers = size // 2
     data = of(record(0, varint(headers) + bytes(2 * headers)), 1)
-    began = time.monotonic()
     with using(500 * MIB):
         decoded = decode_log(data, 0)
     assert decoded is not None
     assert (len(decoded.records), decoded.unreadable) == ((1, 0) if size < 8 * MIB else (0, 1))
-    assert time.monotonic() - began < 60
 
 
 def test_large_batches_of_few_headers_are_read() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import threading
-import time
 from typing import cast
 
 import pytest
@@ -40,9 +39,7 @@ def test_a_driver_that_is_to_end_does_not_wait_for_spark(monkeypatch: pytest.Mon
     monkeypatch.setattr(driver, "SparkJobs", slow)
     ours, theirs = os.pipe()
     try:
-        began = time.monotonic()
         asyncio.run(run(theirs))
-        assert time.monotonic() - began < 50
         assert json.loads(os.read(ours, 65536).splitlines()[-1])["status"]["state"] == "starting"
     finally:
         released.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -108,12 +107,10 @@ def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
         config: dict[str, str | None] = {**CONFIGS["group_offset"]}
         try:
             asked = [asyncio.create_task(service.checker.validate("group_offset", config)) for _ in range(8)]
-            began = time.monotonic()
             await asyncio.sleep(0)
             await service.checker.check("group_offset", config)
-            assert time.monotonic() - began < 2
+            assert not any(validation.done() for validation in asked)
             answers = await asyncio.gather(*asked)
-            assert time.monotonic() - began < 30
         finally:
             until.set()
             service.checker.reachability.close()

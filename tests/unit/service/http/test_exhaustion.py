@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -95,7 +94,6 @@ def test_validations_and_starts_that_hang_hold_up_nothing_else(
 ) -> None:
     """Before, two of them took both threads for ever, and every start was 503."""
     hangs = {"wait.for": str(fifo)}
-    began = time.monotonic()
     with ThreadPoolExecutor(16) as callers:
         validations = [
             callers.submit(
@@ -123,7 +121,6 @@ def test_validations_and_starts_that_hang_hold_up_nothing_else(
     assert {answer.status_code for answer in answers} == {503}
     assert {answer.json()["error_code"] for answer in answers} <= {"not_answered", "overloaded"}
     assert any("took longer than 1.2 s" in answer.json()["message"] for answer in answers)
-    assert time.monotonic() - began < 60
     at.start("fine")  # while all of them hang
     ok = at.client.put("/v1/plugins/fake/validate", json={"config": {}})
     assert ok.status_code == 200, at.text()
@@ -197,9 +194,7 @@ def test_clients_that_are_slow_are_dropped(
         for each in slow:
             with suppress(OSError):
                 each.sendall(drip)
-        began = time.monotonic()
         assert {rest(each) for each in slow} == {answer}
-        assert time.monotonic() - began < 30
 
 
 def _status(connection: socket.socket) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -142,11 +141,9 @@ def test_what_breaks_the_contract_is_named(function: str, why: str) -> None:
 
 
 def test_what_is_slow_as_a_whole_only_goes_through_in_parts() -> None:
-    began = time.monotonic()
     result = outcomes(VALUES, own("slow", per_record="0.02"), timeout=0.4, times=2)
     assert len(left(result)) == 60
     assert failed(result) == {}
-    assert time.monotonic() - began < 60
 
 
 def test_what_it_prints_is_not_in_the_way(capfd: pytest.CaptureFixture[str]) -> None:
