@@ -32,8 +32,13 @@ _PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=
 _SELECT = (".venv/bin/python", "-m", "tests.support.rooms")
 _LANES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
 _MARKERS = {"short": "not perf and not soak and not long", "all": "not perf and not soak"}
-_ENVIRONMENT: Mapping[str, Mapping[str, str]] = {"short": {}, "all": {"MIRROR_BRIDGE_ORACLES": "check"}}
-"""In the whole run programs in Java say what the short form takes from tables (tests/support/java.py)."""
+_ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
+    "short": {},
+    "all": {"MIRROR_BRIDGE_ORACLES": "check", "MIRROR_BRIDGE_TEST_WAIT": "400"},
+}
+"""In the whole run programs in Java say what the short form takes from tables, and waits are longer."""
+_TIMEOUT = {"short": "120", "all": "900"}
+"""Seconds of a test: a hang of the short form costs two minutes."""
 _BUDGET_MINUTES = {"short": (8, 15)}
 """At normal speed on two cores: with the environment there, and from an empty clone."""
 
@@ -57,7 +62,7 @@ class Ended:
 def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
     """Returns the steps of a form, in an order in which they can run; `more` is for pytest."""
     make = ("make", "--no-print-directory", "--silent")
-    pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], *shlex.split(more)]
+    pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], f"--timeout={_TIMEOUT[form]}", *shlex.split(more)]
     if rooms:
         # Asked when its turn comes: before, there may be no environment to ask in.
         selected = shlex.join([*_SELECT, *rooms])
