@@ -284,13 +284,13 @@ def _green_without(test: str, form: str, patch: Path, seconds: float) -> bool:
     java = "java-shim/" in patch.read_text("utf-8")
     _apply(patch, "-R")
     if java:
-        _maven("package", "-DskipTests")
+        _maven("package", "-Dmaven.test.skip=true")
     try:
         return not _pytest([test], form, seconds)
     finally:
         _apply(patch)
         if java:
-            _maven("package", "-DskipTests")
+            _maven("package", "-Dmaven.test.skip=true")
 
 
 def measure(fix: str, room: str, seconds: float) -> Result:
@@ -319,7 +319,7 @@ def measure(fix: str, room: str, seconds: float) -> Result:
     except UnknownRoomError as error:
         return Result(fix, subject, room, str(error))
     if any(path.startswith("java-shim/") for path in source):
-        if not _maven("package", "-DskipTests"):
+        if not _maven("package", "-Dmaven.test.skip=true"):
             return Result(fix, subject, room, "no longer compiles (Maven)")
         if not _maven("test"):
             _apply(patch, "-R")
