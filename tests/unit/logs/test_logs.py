@@ -278,6 +278,8 @@ import asyncio, gc, logging, sys, threading, warnings
 from bridge.logs.setup import set_up_logs
 set_up_logs("rounds", "info", sys.argv[1])
 logging.getLogger("aiokafka.client").error("Unable connect to node")
+logging.getLogger("httpx").info("HTTP Request: GET http://user:planted@host/")
+logging.getLogger("httpcore.connection").info("connect_tcp.started")
 warnings.warn("old")
 logging.getLogger("uvicorn.access").info("GET /")
 thread = threading.Thread(target=lambda: 1 / 0, name="t1"); thread.start(); thread.join()

@@ -91,6 +91,14 @@ def test_nobody_else_can_read_it_and_it_is_gone_once_it_was_read(
 
 
 @pytest.mark.usefixtures("_on_disk_only")
+def test_java_copies_options_to_no_file_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In /tmp/hsperfdata_*, where jps and jstat look, and where options outlive the one that is removed here."""
+    files: list[str] = []
+    started(monkeypatch, tmp_path, lambda: files.append((tmp_path / submitting.JAVA_OPTIONS[0]).read_text()))
+    assert "-XX:+PerfDisableSharedMem" in files[0]
+
+
+@pytest.mark.usefixtures("_on_disk_only")
 def test_it_is_gone_when_spark_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def launch() -> None:
         assert [*tmp_path.iterdir()]
