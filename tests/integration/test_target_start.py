@@ -14,8 +14,6 @@ from tests.integration.copy_flow import CopyFlow
 from tests.support import bounds, delete_records
 from tests.support.records import producer
 
-pytestmark = pytest.mark.long
-
 RECORDS = 4000
 PART = 600
 ANCHOR = 128 * 1024
