@@ -8,7 +8,8 @@ commit, in a worktree of its own: by the patch of tests/support/reversals where 
 which gives lines that others have changed since the form that they had before the fix. Where that no longer fits
 together, mypy says so, and the fix is passed over. Then the tests run that a change of these files selects
 (tests.support.rooms), those first that came with the fix: first the short form, and what is `long` only where that
-stays green, since the whole is both. A red test counts when it is green without the reversal.
+stays green, since the whole is both. A red test counts when it is red again, and green without the
+reversal.
 
 Each result is kept in .local/power/results.jsonl; a run goes on behind what is there, `rm -r .local/power` begins anew.
 """
@@ -261,7 +262,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _red(tests: Sequence[str], form: str, patch: Path, seconds: float) -> Red | None:
-    """Returns a test of this form that is red, and green without the reversal; with brokers it has to be red again."""
+    """Returns a test of this form that is red twice, and green without the reversal."""
     by_chance: list[str] = []
     for _ in range(_TRIES):
         found = _pytest(tests, form, seconds, by_chance)
@@ -269,8 +270,7 @@ def _red(tests: Sequence[str], form: str, patch: Path, seconds: float) -> Red | 
         if not found:
             return None
         red = Red((real or found)[0]["test"], (real or found)[0]["error"])
-        again = not real or not _with_brokers(red.test) or _pytest([red.test], form, seconds)
-        if again and _green_without(red.test, form, patch, seconds):
+        if _pytest([red.test], form, seconds) and _green_without(red.test, form, patch, seconds):
             return red
         by_chance.append(red.test)
     return None
