@@ -53,6 +53,9 @@ class Running:
     """Name, process id and log; None for a cluster that runs already."""
     listeners: Mapping[str, str] = field(default_factory=dict)
     """host:port by the listeners of a broker."""
+    group_id: str = ""
+    version: str = ""
+    """Of a worker."""
 
 
 class SharedStack:
@@ -70,7 +73,9 @@ class SharedStack:
     def worker(self, name: str, options: Mapping[str, Any]) -> Running:
         with self._lock:
             worker = self._stack.worker(name, **options)
-            return Running(worker.url, _process(worker.process))
+            return Running(
+                worker.url, _process(worker.process), group_id=worker.group_id, version=worker.version
+            )
 
     def service(self, name: str, options: Mapping[str, Any]) -> Running:
         with self._lock:
@@ -163,6 +168,8 @@ class AttachedWorker(ConnectWorker):
     def __init__(self, name: str, running: Running, needs: tuple[Cluster, ...]) -> None:
         assert running.process is not None
         self.name = name
+        self.group_id = running.group_id
+        self.version = running.version
         self._url = running.address
         self.process = AttachedProcess(*running.process)
         watched = [process for cluster in needs for process in cluster.watched]
