@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.translation.history import Kind
 
 ORDINARY: dict[str, Kind] = {
@@ -107,8 +109,17 @@ producer sent them again at once or much later, or a cleaner has been at work on
 KINDS = ORDINARY | TWINS
 
 
-def count(name: str, given: str | None, ordinary: int, twins: int, part: int = 1) -> int:
-    """Histories of one kind: as many as stated, or that part of what was told (MIRROR_BRIDGE_HISTORIES)."""
+ALL = "all"
+HISTORIES = ("few", pytest.param(ALL, marks=pytest.mark.long))
+"""A few find nearly all that any of them finds; what is rare is in all of them together."""
+
+
+def count(
+    name: str, which: str, given: str | None, few: int, ordinary: int, twins: int, part: int = 1
+) -> int:
+    """Histories of one kind: a few, or as many as stated, or that part of what was told (MIRROR_BRIDGE_HISTORIES)."""
+    if which != ALL:
+        return few
     if given is not None:
         return int(given) // part
     return twins if name in TWINS else ordinary

@@ -15,12 +15,12 @@ from bridge.translation.evidence import agrees, both, by_syncs
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
 from tests.unit.translation.history import Kind
-from tests.unit.translation.kinds import KINDS, count
+from tests.unit.translation.kinds import HISTORIES, KINDS, count
 from tests.unit.translation.logs import Partition, Row
 from tests.unit.translation.promises import caps_of, check
 from tests.unit.translation.synced import PLACE, Synced
 
-HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
+TOLD = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 
 
 def forgets_first_copies(kind: Kind) -> bool:
@@ -28,10 +28,11 @@ def forgets_first_copies(kind: Kind) -> bool:
     return kind.copies_again and kind.target_compaction and kind.rolled
 
 
+@pytest.mark.parametrize("which", HISTORIES)
 @pytest.mark.parametrize("name", KINDS)
-def test_records_within_syncs_never_skip_and_never_read_more_than_the_bound(name: str) -> None:
+def test_records_within_syncs_never_skip_and_never_read_more_than_the_bound(name: str, which: str) -> None:
     seen: Counter[str] = Counter()
-    for number in range(count(name, HISTORIES, 200, 20, part=4)):
+    for number in range(count(name, which, TOLD, 8, 200, 20, part=4)):
         seed = f"both-{name}-{number}"
         history = Synced(KINDS[name], seed)
         memory = PartitionMemory()

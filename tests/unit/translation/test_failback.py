@@ -16,13 +16,13 @@ from bridge.translation.records.bracketing import bracket
 from bridge.translation.records.log_window import Caps
 from bridge.translation.records.partition_cache import PartitionMemory
 from tests.unit.translation.history import History, Kind
+from tests.unit.translation.kinds import ALL, HISTORIES, count
 from tests.unit.translation.kinds import KINDS as ALL_KINDS
-from tests.unit.translation.kinds import count
 from tests.unit.translation.logs import Partition
 from tests.unit.translation.promises import caps_of
 from tests.unit.translation.synced import Synced
 
-HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
+TOLD = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 KINDS = {
     name: kind
     for name, kind in ALL_KINDS.items()
@@ -72,10 +72,11 @@ def lossy(kind: Kind) -> bool:
     return kind.latest or kind.target_retention or kind.target_compaction
 
 
+@pytest.mark.parametrize("which", HISTORIES)
 @pytest.mark.parametrize("name", KINDS)
-def test_b13_there_and_back_never_ends_above_where_it_began(name: str) -> None:
+def test_b13_there_and_back_never_ends_above_where_it_began(name: str, which: str) -> None:
     seen: Counter[str] = Counter()
-    for number in range(count(name, HISTORIES, 100, 16, part=20)):
+    for number in range(count(name, which, TOLD, 6, 100, 16, part=20)):
         history = Synced(KINDS[name], f"back-{name}-{number}")
         memory = PartitionMemory()
         for offset in [history.random.randint(0, history.source.end) for _ in range(4)]:
@@ -93,11 +94,13 @@ def test_b13_there_and_back_never_ends_above_where_it_began(name: str) -> None:
                 assert verdict.offset <= first_unread(history, offset, left), note
                 if not stride and not lossy(KINDS[name]):
                     assert verdict.offset <= max(offset, history.source.start), note
-    assert seen["exact"] > 0
+    assert seen.total()
+    if which == ALL:
+        assert seen["exact"] > 0
 
 
 def test_b13_in_a_plain_log_there_and_back_is_where_it_began() -> None:
-    for number in range(200):
+    for number in range(20):
         history = Synced(KINDS["plain"], f"plain-{number}")
         for offset in range(history.source.start, history.source.end + 1):
             logs = history.source.bounds(), history.target.bounds()
