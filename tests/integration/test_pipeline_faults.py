@@ -350,7 +350,6 @@ def wait_copying(running: InProcess) -> None:
     eventually(copying, WAIT, what="it copies")
 
 
-@pytest.mark.long
 def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
