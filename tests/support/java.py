@@ -1,7 +1,7 @@
 """Java programs of the tests, compiled against Kafka's own jars, and what they have answered before.
 
-A program that says what stock does (an oracle) answers a text by a text. `make test` takes its answers from a table,
-tests/golden/oracles/MAIN.json, by a digest of the question, since Kafka is pinned and a JVM takes seconds. `make
+A program that says what stock does (an oracle) answers a text by a text. `make test` takes its answers from a table
+in tests/golden/oracles, by a digest of the question, since Kafka is pinned and a JVM takes seconds. `make
 test-all` asks the program, and fails where the table says something else; it also asks many more questions at random.
 `MIRROR_BRIDGE_ORACLES=record pytest …` writes the table again.
 """

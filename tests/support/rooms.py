@@ -1,6 +1,6 @@
 """Which tests a change of source files selects.
 
-    python -m tests.support.rooms bridge/dedicated bridge/kafka/admin/topics.py java-shim
+    python -m tests.support.rooms bridge/dedicated bridge/kafka/admin/topic_admin.py java-shim
 
 Unit tests stand as the source does: a file selects the folder of tests/unit that has its package's name, or the nearest
 one above. Tests with brokers and those of the HTTP contract run through many rooms: for them `ROOMS` says what they
