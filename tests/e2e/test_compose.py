@@ -20,12 +20,12 @@ import httpx
 import pytest
 
 from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, kafka_jars
+from tests import ROOT
 from tests.e2e.flow import ServiceClient, committed_offsets
 from tests.support import read
-from tests.support.deployed import (
+from tests.unit.repository.deployed import (
     DEPLOY,
     KAFKA_BIN,
-    ROOT,
     SCRIPTS,
     commands,
     compose,

@@ -147,3 +147,16 @@ def server(tmp_path: Path) -> Iterator[tuple[ManagedProcess, str]]:
     python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     with connect_server(tmp_path, python, bare) as (process, address):
         yield process, address
+
+
+def python_without(package: str, folder: Path) -> Path:
+    """Makes a command that is our Python without a package."""
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (hidden / f"{package}.py").write_text(
+        f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')\n"
+    )
+    command = folder / "python"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{hidden}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    command.chmod(0o755)
+    return command

@@ -39,7 +39,8 @@ from tests.support import (
     unique,
 )
 from tests.support.forms import mostly_long
-from tests.support.raw_batches import (
+from tests.support.waits import WAIT
+from tests.unit.kafka.record.raw_batches import (
     GZIP,
     LZ4,
     NONE,
@@ -52,7 +53,6 @@ from tests.support.raw_batches import (
     plain_records,
     sealed,
 )
-from tests.support.waits import WAIT
 
 T = TypeVar("T")
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}

@@ -26,8 +26,8 @@ from tests.integration.client_logins import brokers_seen, settings
 from tests.support import unique
 from tests.support.brokers import USERS, Secured
 from tests.support.forms import mostly_long
-from tests.support.raw_batches import Plain, batch_of
 from tests.support.waits import WAIT
+from tests.unit.kafka.record.raw_batches import Plain, batch_of
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

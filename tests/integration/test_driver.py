@@ -18,12 +18,11 @@ import pytest
 from bridge.local import NO_AUTHORITIES, Cluster
 from bridge.model.copying import Copied, PipelineState
 from tests.integration.copy_flow import CopyFlow
-from tests.integration.drivers import copied, driven, python_workers, until
+from tests.integration.drivers import copied, driven, python_without, python_workers, until
 from tests.support import eventually, produce
 from tests.support.messages import message
 from tests.support.processes import parent, processes
 from tests.support.records import varied
-from tests.support.spark import python_without
 from tests.support.waits import WAIT
 
 

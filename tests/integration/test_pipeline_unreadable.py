@@ -23,7 +23,7 @@ from bridge.model.values import Side, TopicPartition
 from tests.integration.copy_flow import CopyFlow, gaps_of
 from tests.support import numbered, produce
 from tests.support.forms import mostly_long
-from tests.support.raw_batches import NOW, ZSTD, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import NOW, ZSTD, Plain, batch_of
 
 BROKEN = 20
 MIB = 1 << 20

@@ -31,7 +31,7 @@ from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, delete_topic, eventually, read, unique
 from tests.support.forms import mostly_long
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import NOW, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
 
 T = TypeVar("T")
 

@@ -26,8 +26,8 @@ from tests.integration.copy_flow import CopyFlow
 from tests.support import create_topic, read, unique
 from tests.support.brokers import secured_broker
 from tests.support.jwts import Signer
-from tests.support.raw_batches import Plain, batch_of
 from tests.support.traffic import Reader, Writer
+from tests.unit.kafka.record.raw_batches import Plain, batch_of
 
 pytestmark = pytest.mark.long
 

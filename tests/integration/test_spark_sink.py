@@ -28,9 +28,9 @@ from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
 from tests.support.brokers import USERS, Secured
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import Plain, batch_of
 from tests.support.spark import run_stream
 from tests.support.topics import wait_transactions_ended
+from tests.unit.kafka.record.raw_batches import Plain, batch_of
 
 TIME = 1_700_000_000_000
 Load = Callable[..., DataFrame]

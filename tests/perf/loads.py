@@ -16,7 +16,7 @@ from bridge.kafka.producer.producer import TransactionalProducer, producer_setti
 from bridge.kafka.producer.sender import BatchSender
 from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, unique
-from tests.support.raw_batches import LZ4, NONE, ZSTD, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import LZ4, NONE, ZSTD, Plain, batch_of
 
 PARTITIONS = 10
 SCALE = float(os.environ.get("MIRROR_BRIDGE_BENCH_SCALE", "1"))

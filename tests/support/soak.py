@@ -21,11 +21,9 @@ from xml.etree import ElementTree
 
 from tests import ROOT
 
-_TRANSLATION = "tests/unit/translation"
 _HOURS = 6 * 3600
 _NEW = {"MIRROR_BRIDGE_NEW_EXAMPLES": "1"}
 """Hypothesis makes other examples in each run; `make test` has the same ones each time (tests/conftest.py)."""
-_TEN_MINUTES = {"MIRROR_BRIDGE_FUZZ_SECONDS": "600"}
 
 
 @dataclass(frozen=True)
@@ -50,82 +48,51 @@ class Ran:
     """What tests say that they ran, a line each."""
 
 
+def _form(name: str, tests: str, **settings: int) -> Form:
+    """A form of tests/…; `settings`: variables without MIRROR_BRIDGE_."""
+    return Form(
+        name, f"tests/{tests}", {f"MIRROR_BRIDGE_{key}": f"{value}" for key, value in settings.items()}
+    )
+
+
+_TRANSLATION = "unit/translation"
+_BYTES = "unit/kafka/test_hostile_bytes.py"
 # Tests of evidence make a quarter of what the variable says, and those of failback a twentieth: they cost as much more.
 FORMS = (
-    Form(
-        "4,000 histories a kind: bracketing",
-        f"{_TRANSLATION}/records/test_bracketing.py",
-        {"MIRROR_BRIDGE_HISTORIES": "4000"},
-    ),
-    Form(
-        "4,000 histories a kind: evidence",
-        f"{_TRANSLATION}/test_evidence.py",
-        {"MIRROR_BRIDGE_HISTORIES": "16000"},
-    ),
-    Form(
-        "4,000 histories a kind: failback",
-        f"{_TRANSLATION}/test_failback.py",
-        {"MIRROR_BRIDGE_HISTORIES": "80000"},
-    ),
-    Form(
-        "1,000 drills: no false yes",
-        "tests/unit/service/test_no_false_yes.py",
-        {"MIRROR_BRIDGE_DRILLS": "1000"},
-    ),
-    Form(
-        "4,000 examples: outbox",
-        "tests/unit/service/state/test_outbox.py",
-        {"MIRROR_BRIDGE_EXAMPLES": "4000"},
-    ),
-    Form(
-        "10 minutes: fuzz of brokers' answers",
-        "tests/unit/kafka/test_hostile_bytes.py::test_answers_of_brokers",
-        _TEN_MINUTES,
-    ),
-    Form("10 minutes: fuzz of batches", "tests/unit/kafka/test_hostile_bytes.py::test_batches", _TEN_MINUTES),
-    Form(
-        "10 minutes: fuzz of state topics",
-        "tests/unit/kafka/test_hostile_bytes.py::test_state_topics",
-        _TEN_MINUTES,
-    ),
-    Form("10 minutes: fuzz of HTTP", "tests/unit/kafka/test_hostile_bytes.py::test_http", _TEN_MINUTES),
-    Form(
-        "20 times the examples: fuzz of the API", "tests/contract/test_fuzz.py", {"MIRROR_BRIDGE_FUZZ": "20"}
-    ),
-    Form(
+    _form("4,000 histories a kind: bracketing", f"{_TRANSLATION}/records/test_bracketing.py", HISTORIES=4000),
+    _form("4,000 histories a kind: evidence", f"{_TRANSLATION}/test_evidence.py", HISTORIES=16_000),
+    _form("4,000 histories a kind: failback", f"{_TRANSLATION}/test_failback.py", HISTORIES=80_000),
+    _form("1,000 drills: no false yes", "unit/service/test_no_false_yes.py", DRILLS=1000),
+    _form("4,000 examples: outbox", "unit/service/state/test_outbox.py", EXAMPLES=4000),
+    _form("10 minutes: fuzz of brokers' answers", f"{_BYTES}::test_answers_of_brokers", FUZZ_SECONDS=600),
+    _form("10 minutes: fuzz of batches", f"{_BYTES}::test_batches", FUZZ_SECONDS=600),
+    _form("10 minutes: fuzz of state topics", f"{_BYTES}::test_state_topics", FUZZ_SECONDS=600),
+    _form("10 minutes: fuzz of HTTP", f"{_BYTES}::test_http", FUZZ_SECONDS=600),
+    _form("20 times the examples: fuzz of the API", "contract/test_fuzz.py", FUZZ=20),
+    _form(
         "3 minutes: faults at random",
-        "tests/integration/test_pipeline_faults.py::test_all_at_random",
-        {"MIRROR_BRIDGE_FAULT_SECONDS": "180"},
+        "integration/test_pipeline_faults.py::test_all_at_random",
+        FAULT_SECONDS=180,
     ),
-    Form(
+    _form(
         "600 cuts, 30 kills: admin calls",
-        "tests/integration/test_admin_faults.py",
-        {"MIRROR_BRIDGE_ADMIN_CUTS": "600", "MIRROR_BRIDGE_ADMIN_KILLS": "30"},
+        "integration/test_admin_faults.py",
+        ADMIN_CUTS=600,
+        ADMIN_KILLS=30,
     ),
-    Form(
+    _form(
         "20,000 topics: what connectors remember",
-        "tests/unit/connectors/test_what_connectors_remember.py",
-        {"MIRROR_BRIDGE_TOPICS": "20000"},
+        "unit/connectors/test_what_connectors_remember.py",
+        TOPICS=20_000,
     ),
-    Form(
-        "20 kills: the sink of Spark",
-        "tests/integration/test_spark_sink_kills.py",
-        {"MIRROR_BRIDGE_SINK_KILLS": "20"},
-    ),
-    Form(
-        "10 ends of logins: dedicated mode",
-        "tests/soak/test_dedicated_tokens.py",
-        {"MIRROR_BRIDGE_LOGIN_ENDS": "10"},
-    ),
-    Form(
-        "secrets: dedicated mode, spark-submit, Spark Connect",
-        "tests/soak/test_planted_elsewhere.py",
-    ),
-    Form("rights taken from dedicated mode, and a take-over", "tests/soak/test_rights_of_nodes.py"),
-    Form("a copy by pyspark-client", "tests/soak/test_pyspark_client.py"),
-    Form("services an hour off", "tests/soak/test_wrong_service_clocks.py"),
+    _form("20 kills: the sink of Spark", "integration/test_spark_sink_kills.py", SINK_KILLS=20),
+    _form("10 ends of logins: dedicated mode", "soak/test_dedicated_tokens.py", LOGIN_ENDS=10),
+    _form("secrets: dedicated mode, spark-submit, Spark Connect", "soak/test_planted_elsewhere.py"),
+    _form("rights taken from dedicated mode, and a take-over", "soak/test_rights_of_nodes.py"),
+    _form("a copy by pyspark-client", "soak/test_pyspark_client.py"),
+    _form("services an hour off", "soak/test_wrong_service_clocks.py"),
     Form("cases with Kafka that make test leaves out", "tests/e2e tests/integration", marked=True),
-    Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
+    _form("2 minutes: lines of an outage", "e2e/test_logs.py", OUTAGE_SECONDS=120),
 )
 
 

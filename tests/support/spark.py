@@ -64,19 +64,6 @@ def run_stream(start: Callable[[], StreamingQuery], starts: int = 5) -> None:
             return
 
 
-def python_without(package: str, folder: Path) -> Path:
-    """Makes a command that is our Python without a package."""
-    hidden = folder / "hidden"
-    hidden.mkdir()
-    (hidden / f"{package}.py").write_text(
-        f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')\n"
-    )
-    command = folder / "python"
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{hidden}:$PYTHONPATH" exec {sys.executable} "$@"\n')
-    command.chmod(0o755)
-    return command
-
-
 def _end(spark: SparkSession) -> None:
     """Ends the JVM too: PySpark keeps it for the next session of the process, and other tests would find it."""
     context: Any = SparkContext

@@ -21,10 +21,10 @@ from bridge.policy import Policy
 from bridge.service.wiring import check_context
 from bridge.settings import ENV_PREFIX, Settings, SettingsRejected, load_settings
 from connectors.base import Kind
-from tests.support.deployed import (
+from tests import ROOT
+from tests.unit.repository.deployed import (
     DEPLOY,
     KAFKA_BIN,
-    ROOT,
     SCRIPTS,
     commands,
     compose,

@@ -15,7 +15,8 @@ from bridge.policy import Policy
 from bridge.service.wiring import check_context
 from bridge.settings import ENV_PREFIX, Settings
 from connectors.source.connector import KIND
-from tests.support.deployed import DEPLOY, ROOT
+from tests import ROOT
+from tests.unit.repository.deployed import DEPLOY
 
 PAGE = (ROOT / "docs" / "spark.md").read_text("utf-8")
 MANIFESTS: list[dict[str, Any]] = list(

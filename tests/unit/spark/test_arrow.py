@@ -16,7 +16,7 @@ from bridge.spark.arrow import RecordsPart, as_batch
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.schema import COLUMNS, RECORDS, chosen
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import NOW, Plain, batch_of, legacy
+from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of, legacy
 
 TP = TopicPartition("orders", 3)
 PLAIN = [

@@ -15,7 +15,7 @@ from bridge.spark import reading
 from bridge.spark.offsets import OffsetRange
 from bridge.spark.reading import Fetched, RangesReader
 from bridge.spark.rejected import SourceRejected
-from tests.support.raw_batches import batch
+from tests.unit.kafka.record.raw_batches import batch
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -20,7 +20,7 @@ from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.lookups import Need, Read, Window
 from bridge.model.values import Side, TopicPartition
-from tests.support.raw_batches import batch
+from tests.unit.kafka.record.raw_batches import batch
 
 TPS = [TopicPartition("orders", number) for number in range(3)]
 

@@ -19,7 +19,7 @@ from bridge.kafka.protocol.wire import Call, Reader
 from bridge.kafka.record.batch import parse
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.values import TailPart, TopicPartition
-from tests.support.raw_batches import GZIP, batch, marker, sealed
+from tests.unit.kafka.record.raw_batches import GZIP, batch, marker, sealed
 
 TP = TopicPartition("syncs", 0)
 

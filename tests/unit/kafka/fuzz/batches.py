@@ -25,9 +25,9 @@ from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chun
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
-from tests.support.raw_batches import ABORT, NOW, Plain, batch, batch_of, legacy, marker
 from tests.unit.kafka.fuzz.mutation import mutated
 from tests.unit.kafka.record.guard_pages import guarded_copy
+from tests.unit.kafka.record.raw_batches import ABORT, NOW, Plain, batch, batch_of, legacy, marker
 
 _MAGICS: tuple[Literal[0, 1], ...] = (0, 1)
 _LARGE = [Plain(NOW, b"k", bytes(20_000)) for _ in range(20)]

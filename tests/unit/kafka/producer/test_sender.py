@@ -20,7 +20,7 @@ from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import NOW, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
 T = TypeVar("T")

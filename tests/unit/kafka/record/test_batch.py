@@ -13,7 +13,7 @@ from bridge.kafka.record.batch import CorruptBatch, parse, passed, stamp
 from bridge.kafka.record.batch_plan import passes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.decoding import window
-from tests.support.raw_batches import (
+from tests.unit.kafka.record.raw_batches import (
     ABORT,
     COMMIT,
     GZIP,

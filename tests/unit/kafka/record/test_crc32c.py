@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge.kafka.record import loops
 from bridge.kafka.record.crc32c import crc, joint, undamaged
 from bridge.kafka.record.jit import Numbers, as_bytes
-from tests.support.raw_batches import Plain, batch_of
+from tests.unit.kafka.record.raw_batches import Plain, batch_of
 
 VALUES = st.lists(st.binary(max_size=700), min_size=1, max_size=6)
 

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.kafka.record.decoding import decode_log, window
 from bridge.model.lookups import Window
-from tests.support.raw_batches import (
+from tests.unit.kafka.record.raw_batches import (
     ABORT,
     COMMIT,
     GZIP,

@@ -11,7 +11,7 @@ from bridge.kafka.record.arrow_columns import BrokenRecord
 from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.digests import DIGEST, KEY, OFFSET, TIMESTAMP, TOMBSTONE, digested
-from tests.support.raw_batches import NOW, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
 
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.kafka.record.headers_only import bytes_an_offset
-from tests.support.raw_batches import batch, legacy
+from tests.unit.kafka.record.raw_batches import batch, legacy
 
 
 def test_a_header_is_enough() -> None:

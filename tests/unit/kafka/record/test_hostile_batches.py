@@ -27,8 +27,8 @@ from bridge.model.batch_limits import MOST_BYTES, Overlarge
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import GZIP, LZ4, NOW, ZSTD, batch, legacy, marker, sealed
 from tests.unit.kafka.record.guard_pages import guarded_copy
+from tests.unit.kafka.record.raw_batches import GZIP, LZ4, NOW, ZSTD, batch, legacy, marker, sealed
 
 MIB = 1 << 20
 POLICY = BatchPolicy(2 * MIB, 2 * MIB, CodecSizes.all(1 << 20))

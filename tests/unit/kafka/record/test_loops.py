@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bridge.kafka.record import loops
 from bridge.kafka.record.jit import as_bytes
-from tests.support.raw_batches import batch
 from tests.unit.kafka.record.guard_pages import guarded, guarded_copy
+from tests.unit.kafka.record.raw_batches import batch
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 

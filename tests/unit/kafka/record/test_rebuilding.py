@@ -20,7 +20,7 @@ from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import (
+from tests.unit.kafka.record.raw_batches import (
     GZIP,
     LZ4,
     NONE,

@@ -17,7 +17,7 @@ from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.refusals import Refusals
 from bridge.pipeline.slices.resume import batches_of
 from bridge.pipeline.slices.throttle import batch_policy
-from tests.support.raw_batches import GZIP, LZ4, NONE, NOW, ZSTD, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import GZIP, LZ4, NONE, NOW, ZSTD, Plain, batch_of
 
 BATCHES = 1000
 TP = TopicPartition("orders", 0)

@@ -14,7 +14,7 @@ from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.refusals import Refusals, Refused, as_gap
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import GZIP, batch, legacy, sealed
+from tests.unit.kafka.record.raw_batches import GZIP, batch, legacy, sealed
 from tests.unit.pipeline.values import copied
 
 PLACE = TopicPartition("orders", 0)

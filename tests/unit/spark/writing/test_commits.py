@@ -23,7 +23,7 @@ from bridge.spark.writing.commits import (
     verify_partitions,
 )
 from tests.support.messages import message_pattern
-from tests.support.raw_batches import NOW, Plain, batch_of
+from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
 
 TASK = SinkTask("query", 3, 7)
 WRITTEN = WrittenTotals(10, 1000)

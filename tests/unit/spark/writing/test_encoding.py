@@ -18,7 +18,7 @@ from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.encoding import EncodedBatch, Encoder
 from bridge.spark.writing.options import SinkOptions
-from tests.support.raw_batches import NOW
+from tests.unit.kafka.record.raw_batches import NOW
 
 PARTITIONS = {"one": 1, "three": 3}
 BYTES = st.none() | st.binary(max_size=20)

@@ -11,7 +11,7 @@ from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.pipeline.slices.transforming.arrow import as_batch, as_records
 from bridge.transforms.contract import SCHEMA, checked
-from tests.support.raw_batches import NONE, NOW, Plain, batch_of, plain_records
+from tests.unit.kafka.record.raw_batches import NONE, NOW, Plain, batch_of, plain_records
 
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(

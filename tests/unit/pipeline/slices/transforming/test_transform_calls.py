@@ -15,7 +15,7 @@ from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.model.copying import Transform
 from bridge.pipeline.slices.transforming.calls import Calls, Outcome, TransformUnusable
-from tests.support.raw_batches import NONE, NOW, Plain, batch_of, plain_records
+from tests.unit.kafka.record.raw_batches import NONE, NOW, Plain, batch_of, plain_records
 from tests.unit.pipeline.values import copied, spec
 
 

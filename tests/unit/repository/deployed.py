@@ -1,4 +1,4 @@
-"""What docker-compose.yml and the images of deploy/ say, and how to run that without containers, from Kafka's jars."""
+"""What docker-compose.yml and the images of deploy/ say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
 DEPLOY = ROOT / "deploy"
 KAFKA_BIN = "/opt/kafka/bin"
 """Where the official image has Kafka's scripts."""
