@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,7 +35,7 @@ from bridge.local import (
     TlsFiles,
 )
 from tests.support.brokers import MORTAL, STEADY, Secured, shared_security, tls_files
-from tests.support.lanes import scheduler
+from tests.support.lanes import TOGETHER, scheduler
 from tests.support.shared import AttachedCluster, AttachedStack, Controller
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
@@ -156,8 +157,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         if folder in _MARKED:
             item.add_marker(folder)
-    # What needs no broker comes first: clients of librdkafka leave threads and connections in a process.
-    items.sort(key=lambda item: any(item.get_closest_marker(name) for name in ("e2e", "integration")))
+    if hasattr(config, "workerinput"):
+        # In lanes, files have an order without meaning, so that those that wait run beside those that are busy. What
+        # one lane takes together is longest, and comes first.
+        files = {item.location[0] for item in items}
+        order = {file: (file not in TOGETHER, zlib.crc32(file.encode()), file) for file in files}
+        items.sort(key=lambda item: order[item.location[0]])
 
 
 @pytest.fixture(autouse=True)

@@ -34,3 +34,15 @@ def words(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
         return []
+
+
+def descriptors() -> set[str]:
+    """This process's open files, pipes and sockets, but for TCP: clients that other tests have had come and go."""
+    found = {}
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of this listing
+            found[descriptor] = os.readlink(f"/proc/self/fd/{descriptor}")
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()]
+    tcp = {f"socket:[{fields[9]}]" for fields in lines if len(fields) > 9}
+    return {descriptor for descriptor, link in found.items() if link not in tcp}

@@ -16,6 +16,7 @@ import pytest
 from bridge.backoff import JITTER, Backoff
 from bridge.child_process import ChildProcess, ending, how_ended, python_command, with_socket
 from tests.support.messages import message
+from tests.support.processes import descriptors
 from tests.support.waiting import until
 
 FIRST, LONGEST = 0.01, 1.0
@@ -89,12 +90,12 @@ def play(owner: Owner, script: Callable[[Owner], Awaitable[None]]) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others
 
-    before = set(os.listdir("/proc/self/fd"))
+    before = descriptors()
     asyncio.run(run())
     assert not [pid for pid in owner.pids if Path(f"/proc/{pid}").exists()], (
         "a zombie, or a process that runs"
     )
-    assert set(os.listdir("/proc/self/fd")) <= before
+    assert descriptors() <= before
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
