@@ -16,10 +16,12 @@ from bridge.local.waiting import Watched, eventually
 Json = Any
 """JSON of Connect; callers know its form."""
 
-_CONFLICT = 409
+_CONFLICT, _SERVER_ERROR = 409, 500
 _RETRIABLE = ("rebalance", "momentarily")
 """Words in the message of a conflict that a retry resolves: a rebalance, or "due to stale configuration"
 (RebalanceNeededException, StaleConfigException). "Connector … already exists" is one that it does not."""
+_EXPECTED = "a rebalance is expected"
+"""GET /connectors/NAME/config says it as a server error; all others as a conflict."""
 _RETRY_SECONDS = 120.0
 
 
@@ -146,6 +148,8 @@ def _of(name: str) -> str:
 
 def _retriable(response: httpx.Response) -> bool:
     message = response.text.lower()
+    if response.status_code == _SERVER_ERROR:
+        return _EXPECTED in message
     return response.status_code == _CONFLICT and any(each in message for each in _RETRIABLE)
 
 

@@ -54,7 +54,7 @@ def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[Mirror
 
 def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Base is MirrorConnectorsIntegrationBaseTest, the others its subclasses."""
-    return pytest.mark.parametrize("mirrored_flow", names, indirect=True)
+    return pytest.mark.parametrize("mirrored_flow", mostly_long(names), indirect=True)
 
 
 # -- testReplication -------------------------------------------------------------------------------------------------

@@ -95,7 +95,8 @@ def assert_more_of_the_same(now: dict[str, list[bytes]], before: dict[str, list[
         assert set(keys) == set(before[kind])
 
 
-@pytest.mark.parametrize("how", mostly_long(["stopped", "deleted"]))
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["stopped", "deleted"])
 def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
     unique_flow: Flow, mirrored: str, how: str
 ) -> None:
