@@ -25,8 +25,9 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[2]
 LOGS = ROOT / ".local" / "test"
-TESTS = "tests"
-"""The step whose output is shown as it comes."""
+UNITS, BROKERS = "unit-tests", "broker-tests"
+"""The steps whose output is shown as it comes. One after the other: clients of brokers that are gone connect again and
+again, to ports that a fake of a unit test may have by then."""
 _SHOWN_LINES = 150
 _PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=tests/soak", "--durations=10")
 _SELECT = (".venv/bin/python", "-m", "tests.support.rooms")
@@ -63,17 +64,22 @@ def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
     """Returns the steps of a form, in an order in which they can run; `more` is for pytest."""
     make = ("make", "--no-print-directory", "--silent")
     pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], f"--timeout={_TIMEOUT[form]}", *shlex.split(more)]
+    environment = _ENVIRONMENT[form]
+    units = Step(UNITS, [*pytest, "tests/unit", "tests/contract"], ["shim", "jars"], environment)
+    brokers = Step(BROKERS, [*pytest, "tests/integration", "tests/e2e"], [UNITS], environment)
+    tests = [units, brokers]
     if rooms:
         # Asked when its turn comes: before, there may be no environment to ask in.
         selected = shlex.join([*_SELECT, *rooms])
-        pytest = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest)} $paths"]
+        command = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest)} $paths"]
+        tests = [Step(BROKERS, command, ["shim", "jars"], environment)]
     return [
         Step("environment", (*make, "setup")),
         Step("shim", (*make, "shim")),
         Step("jars", (*make, "jars"), after=["environment"]),
         Step("lint", (*make, "lint"), after=["environment"]),
         Step("shim-tests", (*make, "test-shim"), after=["shim", "environment"]),
-        Step(TESTS, pytest, after=["shim", "jars"], environment=_ENVIRONMENT[form]),
+        *tests,
     ]
 
 
@@ -111,7 +117,7 @@ def _run(step: Step) -> Ended:
         with process.stdout as output:
             while chunk := os.read(output.fileno(), 65536):
                 log.write(chunk)
-                if step.name == TESTS:
+                if step.name in (UNITS, BROKERS):
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.flush()
         _, status, used = os.wait4(process.pid, 0)
@@ -127,7 +133,7 @@ def _say(running: set[str], waiting: Sequence[Step], ended: int, steps: int) -> 
 def _say_end(result: Ended) -> None:
     how = "done" if result.status == 0 else f"FAILED (exit status {result.status})"
     print(f"== {_row(result)}  {how}", flush=True)
-    if result.status != 0 and result.step.name != TESTS:
+    if result.status != 0 and result.step.name not in (UNITS, BROKERS):
         lines = (LOGS / f"{result.step.name}.log").read_text("utf-8", "replace").splitlines()
         print("\n".join(lines[-_SHOWN_LINES:]), flush=True)
 
