@@ -14,6 +14,7 @@ MVN := mvn -B -q -f java-shim/pom.xml
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # Dozens of processes of Python would compile all that they import, each for itself: half of the time of their start.
 unexport PYTHONDONTWRITEBYTECODE
+
 # The first Python on the PATH that is new enough, unless PYTHON=... says which.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \

@@ -209,7 +209,9 @@ def shared_stack(
     stack = (
         LocalStack(directory, security=shared_security(directory / "tls"), **options)
         if lane is None
-        else AttachedStack(directory, lane["shared_stack"], version=options["version"])
+        else AttachedStack(
+            directory, lane["shared_stack"], version=options["version"], broker_properties=STEADY
+        )
     )
     with stack as running:
         running.start_clusters()

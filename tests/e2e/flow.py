@@ -10,7 +10,7 @@ import functools
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from bridge.local import NO_AUTHORITIES, BridgeService, Cluster, ConnectWorker
 from tests.support import Record, connector, create_topic, eventually, numbered, produce, unique
+from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
 
 Json = Any
@@ -207,6 +208,19 @@ class Flow:
     def wait_reason(self, group: str, topic: str, reason: str, partition: int = 0) -> Json:
         """Until the partition is pending for this reason; its report."""
         return self.wait_verdict(group, topic, "pending", partition, reason)
+
+    def wait_undisturbed(
+        self, name: str, sessions: Mapping[int, str], configs: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Until all tasks run, in the sessions and with the configurations that they had: none was restarted."""
+        rest = self.worker.rest
+        wait_equal(lambda: self.service.sessions(name), sessions, watched=self.watched)
+        wait_equal(lambda: rest.tasks(name), configs, watched=self.watched)
+        wait_equal(
+            lambda: [task["state"] for task in rest.status(name)["tasks"]],
+            ["RUNNING"] * len(configs),
+            watched=self.watched,
+        )
 
     def wait_rounds(self, name: str, more: int = 2) -> None:
         """Until `more` rounds have ended that began after now."""

@@ -233,13 +233,8 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
             {task: task for task in one_of_each},
             watched=unique_flow.watched,
         )
-        wait_equal(lambda: unique_flow.service.sessions(name), sessions, watched=unique_flow.watched)
-        wait_equal(lambda: unique_flow.worker.rest.tasks(name), configs, watched=unique_flow.watched)
-        wait_equal(
-            lambda: [task["state"] for task in unique_flow.worker.rest.status(name)["tasks"]],
-            ["RUNNING"] * 3,
-            watched=unique_flow.watched,
-        )
+        assert len(configs) == 3
+        unique_flow.wait_undisturbed(name, sessions, configs)
     made = Counter(
         (each.group, each.upstream_offset)
         for each in checkpoints(unique_flow.target, unique_flow.source.name)

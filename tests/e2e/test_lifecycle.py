@@ -81,13 +81,8 @@ def test_groups_appear_and_vanish_without_any_task_restarting(flow: Flow) -> Non
         # What was synced stays on the target: groups that end on the source may go on there.
         assert all(flow.there(group) for group in first)
 
-        wait_equal(lambda: flow.service.sessions(name), sessions, watched=flow.watched)
-        wait_equal(lambda: flow.worker.rest.tasks(name), configs, watched=flow.watched)
-        wait_equal(
-            lambda: [task["state"] for task in flow.worker.rest.status(name)["tasks"]],
-            ["RUNNING"] * 3,
-            watched=flow.watched,
-        )
+        assert len(configs) == 3
+        flow.wait_undisturbed(name, sessions, configs)
 
 
 def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resumed(flow: Flow) -> None:

@@ -18,10 +18,8 @@ from bridge.local.security import Security, TlsFiles, make_tls
 USERS = {
     "root": "wonder",
     "bad-input": "wonderland-5521",
-    "closed-topics": "wonderland-5522",
     "credentials": "builder",
     "doctor": "wonder-9137",
-    "reachability": "builder",
     "sink": "wonder",
     "tail": "wonder",
 }

@@ -18,7 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -29,6 +30,8 @@ UNITS, BROKERS = "unit-tests", "broker-tests"
 """The steps whose output is shown as it comes. One after the other: clients of brokers that are gone connect again and
 again, to ports that a fake of a unit test may have by then."""
 _SHOWN_LINES = 150
+_GRACE_SECONDS = 60.0
+"""For steps that are told to end, and end brokers and workers first."""
 _PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=tests/soak", "--durations=10")
 _SELECT = (".venv/bin/python", "-m", "tests.support.rooms")
 _LANES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
@@ -85,24 +88,36 @@ def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
 
 def run(steps: Sequence[Step]) -> list[Ended]:
     """Runs the steps, each once those that it comes after have ended well; returns those that have run."""
-    waiting, running, ended = list(steps), set[str](), dict[str, Ended]()
+    waiting, running, ended = list(steps), dict[str, threading.Thread](), dict[str, Ended]()
     results: SimpleQueue[Ended] = SimpleQueue()
-    while True:
-        well = {name for name, one in ended.items() if one.status == 0}
-        for step in [step for step in waiting if well.issuperset(step.after)]:
-            waiting.remove(step)
-            running.add(step.name)
-            threading.Thread(target=lambda step=step: results.put(_run(step)), daemon=True).start()
-        if not running:
-            return list(ended.values())
-        _say(running, waiting, len(ended), len(steps))
-        result = results.get()
-        running.remove(result.step.name)
-        ended[result.step.name] = result
-        _say_end(result)
+    live: set[int] = set()
+    try:
+        while True:
+            well = {name for name, one in ended.items() if one.status == 0}
+            for step in [step for step in waiting if well.issuperset(step.after)]:
+                waiting.remove(step)
+                running[step.name] = threading.Thread(
+                    target=lambda step=step: results.put(_run(step, live)), daemon=True
+                )
+                running[step.name].start()
+            if not running:
+                return list(ended.values())
+            _say(running, waiting, len(ended), len(steps))
+            result = results.get()
+            del running[result.step.name]
+            ended[result.step.name] = result
+            _say_end(result)
+    finally:
+        # Only where this process is asked to end: nothing that it has started may go on without it.
+        for pid in list(live):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        for thread in running.values():
+            thread.join(_GRACE_SECONDS)
 
 
-def _run(step: Step) -> Ended:
+def _run(step: Step, live: set[int]) -> Ended:
+    """Runs one step; `live` has its process for as long as it runs."""
     began = time.monotonic()
     with (LOGS / f"{step.name}.log").open("wb", buffering=0) as log:
         process = subprocess.Popen(
@@ -113,6 +128,7 @@ def _run(step: Step) -> Ended:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
+        live.add(process.pid)
         assert process.stdout is not None
         with process.stdout as output:
             while chunk := os.read(output.fileno(), 65536):
@@ -121,11 +137,12 @@ def _run(step: Step) -> Ended:
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.flush()
         _, status, used = os.wait4(process.pid, 0)
+        live.discard(process.pid)
     process.returncode = os.waitstatus_to_exitcode(status)
     return Ended(step, process.returncode, time.monotonic() - began, used.ru_utime + used.ru_stime)
 
 
-def _say(running: set[str], waiting: Sequence[Step], ended: int, steps: int) -> None:
+def _say(running: Iterable[str], waiting: Sequence[Step], ended: int, steps: int) -> None:
     left = f"; then {', '.join(step.name for step in waiting)}" if waiting else ""
     print(f"== {ended} of {steps} steps done; now {', '.join(sorted(running))}{left}", flush=True)
 

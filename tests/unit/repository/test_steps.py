@@ -1,0 +1,77 @@
+"""`make test` runs its steps in their order, says which have failed, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridge.local import eventually
+from tests.support import steps
+from tests.support.steps import Step
+from tests.support.waits import WAIT
+
+ROOMS = "bridge/dedicated"
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(steps, "LOGS", tmp_path)
+    return tmp_path
+
+
+def step(name: str, code: str, *after: str) -> Step:
+    return Step(name, (sys.executable, "-c", code), after)
+
+
+@pytest.mark.parametrize(("form", "rooms"), [("short", []), ("all", []), ("all", [ROOMS])])
+def test_each_step_comes_after_steps_that_there_are(form: str, rooms: list[str]) -> None:
+    planned = steps.plan(form, rooms, "")
+    names = [one.name for one in planned]
+    assert all(set(one.after) <= set(names[:place]) for place, one in enumerate(planned))
+    markers = [one for one in planned if any("not long" in word for word in one.command)]
+    assert [one.name for one in markers] == ([steps.UNITS, steps.BROKERS] if form == "short" else [])
+
+
+def test_what_comes_after_a_failure_is_not_run_and_the_rest_is(
+    logs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    planned = [
+        step("one", "print('built')"),
+        step("two", "raise SystemExit('no such jar')", "one"),
+        step("three", "print('never')", "two"),
+        step("four", "print('checked')", "one"),
+    ]
+    ended = {result.step.name: result.status for result in steps.run(planned)}
+    assert ended == {"one": 0, "two": 1, "four": 0}
+    shown = capfd.readouterr().out
+    assert "no such jar" in shown
+    assert "checked" not in shown
+    assert (logs / "four.log").read_text() == "checked\n"
+
+
+def test_a_run_that_is_terminated_ends_its_steps(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    code = (
+        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    )
+    program = (
+        "import sys; from pathlib import Path; from tests.support import steps;"
+        f"steps.LOGS = Path({str(tmp_path)!r});"
+        f"steps.plan = lambda *_: [steps.Step('long', (sys.executable, '-c', {code!r}))];"
+        "sys.exit(steps.main(['short'], {}))"
+    )
+    running = subprocess.Popen([sys.executable, "-c", program], cwd=steps.ROOT)
+    try:
+        child = eventually(lambda: int(pid.read_text()), WAIT, what="the step runs")
+        running.terminate()
+        assert running.wait(WAIT) == 128 + signal.SIGTERM
+    finally:
+        running.kill()
+        running.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
