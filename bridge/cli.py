@@ -34,6 +34,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain help: loading rich would take as long as all else.
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
 )
 app.add_typer(client.app)
 app.add_typer(read.app)

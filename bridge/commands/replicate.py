@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from bridge.commands.connector_config import copying_kind
 from bridge.commands.exit_status import (
@@ -98,6 +97,8 @@ def replicate(
 
 def view_of() -> View:
     """Returns a live table where standard output is a terminal, else a view that writes lines."""
+    from rich.console import Console
+
     return LiveTable(Console(highlight=False)) if sys.stdout.isatty() else LineView()
 
 

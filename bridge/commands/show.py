@@ -6,16 +6,14 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
 from bridge.model.values import Committed, TopicPartition
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Output(StrEnum):
@@ -58,6 +56,9 @@ def _numbers(column: Iterable[object]) -> bool:
 def show_table(
     rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()
 ) -> None:
+    from rich.console import Console
+    from rich.measure import Measurement
+
     drawn = table(rows, columns, right)
     console = Console(highlight=False)
     # Names are never cut: a terminal that is too narrow wraps the lines itself.
@@ -69,6 +70,10 @@ def show_table(
 
 def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()) -> Table:
     """A table of rows, by the names of its columns. `right`: columns aligned to the right. None becomes a dash."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     drawn = Table(box=SIMPLE_HEAD)
     for name in columns:
         drawn.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table
-
 from bridge.commands.show import printable, table
 from bridge.model.copying import Progress
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from bridge.protocol.messages import CopyTotals
 
 UNKNOWN = "-"

@@ -7,9 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
-
 from bridge.commands.exit_status import note
 from bridge.commands.show import printable
 from bridge.commands.tables import by_topic, sums, topics_table
@@ -17,6 +14,8 @@ from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
     from bridge.protocol.messages import CopyTotals
     from connectors.base import CopyReport, Summary
     from connectors.ports import Clusters
@@ -124,6 +123,9 @@ class LiveTable:
 
 def rendered(copying: LocalPublisher, most: int) -> RenderableType:
     """The table with `most` topics at most, those with most lag first, and errors below it."""
+    from rich.console import Group
+    from rich.text import Text
+
     if copying.totals is None:
         return Text("looking for topics")
     errors = list(dict.fromkeys([*copying.latest.errors, *copying.latest.gaps]))
