@@ -62,6 +62,8 @@ _MAY_STAY = {
 """Variables that a Spark in the process of tests, or pytest itself, sets for good, and that mislead nothing else."""
 _SHOWN = 300
 """Characters of an error that are shown at once."""
+_OWN = {"stack", "new_stack"}
+"""Fixtures by which tests start servers of their own."""
 _MARKED = ("integration", "e2e", "perf", "soak")
 """Folders whose tests carry the marker of the same name."""
 
@@ -158,10 +160,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in _MARKED:
             item.add_marker(folder)
     if hasattr(config, "workerinput"):
-        # In lanes, files have an order without meaning, so that those that wait run beside those that are busy. What
-        # one lane takes together is longest, and comes first.
-        files = {item.location[0] for item in items}
-        order = {file: (file not in TOGETHER, zlib.crc32(file.encode()), file) for file in files}
+        # In lanes, what takes longest comes first, so that no lane is alone with it at the end: what one lane takes
+        # together, then files that start brokers, workers or services of their own. Beside that files have an order
+        # without meaning: those that wait run beside those that are busy.
+        alone = {item.location[0] for item in items if _OWN.intersection(getattr(item, "fixturenames", ()))}
+        order = {
+            file: (file not in TOGETHER, file not in alone, zlib.crc32(file.encode()), file)
+            for file in {item.location[0] for item in items}
+        }
         items.sort(key=lambda item: order[item.location[0]])
 
 

@@ -277,9 +277,7 @@ def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path
         assert SECRET not in frame._jdf.queryExecution().toString()
 
 
-def test_internal_topics_are_tables_of_the_newest_of_each_key(
-    spark: SparkSession, source: Cluster, tmp_path: Path
-) -> None:
+def test_internal_topics_are_tables_of_the_newest_of_each_key(spark: SparkSession, source: Cluster) -> None:
     policy, alias = DefaultReplicationPolicy(), unique("A")
     tp = TopicPartition("orders", 0)
     run = OffsetRun(tp, "id", "A.orders", "its", 0, 0, 100, 50, 0, 0, 1, 50, TIME)
@@ -320,7 +318,17 @@ def test_internal_topics_are_tables_of_the_newest_of_each_key(
     by_name = spark.read.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap).load()
     assert by_name.where(F.col("record_topic") == runs).count() == 1
 
-    # A stream has every record as it comes, those too that others take the place of, or take back.
+
+@pytest.mark.long
+def test_a_stream_of_an_internal_topic_has_every_record_as_it_comes(
+    spark: SparkSession, source: Cluster, tmp_path: Path
+) -> None:
+    """Those too that others take the place of, or take back."""
+    run = OffsetRun(TopicPartition("orders", 0), "id", "A.orders", "its", 0, 0, 100, 50, 0, 0, 1, 50, TIME)
+    runs = create_topic(source.bootstrap, DefaultReplicationPolicy().offset_runs_topic(unique("A")))
+    newer = run._replace(upstream_count=60, position=60)
+    produce(source.bootstrap, runs, [Record(run.value(), run.key()), Record(newer.value(), run.key())])
+
     def streamed(name: str) -> list[tuple[int | None, bool]]:
         reader = spark.readStream.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap)
         frame = reader.option("subscribe", runs).option("startingOffsets", "earliest").load()
@@ -334,7 +342,8 @@ def test_internal_topics_are_tables_of_the_newest_of_each_key(
     assert streamed("first") == [(50, False), (60, False)]
     produce(source.bootstrap, runs, [Record(None, run.key())])
     assert streamed("goes on") == [(50, False), (60, False), (None, True)]
-    assert table("mirror-runs", runs).count() == 0
+    reader = spark.read.format("mirror-runs").option("kafka.bootstrap.servers", source.bootstrap)
+    assert reader.option("subscribe", runs).load().count() == 0
 
 
 @pytest.mark.long
