@@ -29,9 +29,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return EPOCH + self.now + self.skew
 
     def _run_once(self) -> None:
-        scheduled = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
-        if not self._ready and scheduled:  # type: ignore[attr-defined]
-            self.now = max(self.now, min(scheduled))
+        if not self._ready:  # type: ignore[attr-defined]
+            timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+            first = timers[:1] if timers and not timers[0].cancelled() else timers  # it is a heap
+            due = (timer.when() for timer in first if not timer.cancelled())
+            self.now = max(self.now, min(due, default=self.now))
         super()._run_once()  # type: ignore[misc]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.lookups import LookupResult, Need, Read, Scan, Scanned, Window
@@ -43,6 +45,9 @@ class Log:
     end: int = 0
     epoch: int = 0
 
+    def rows_from(self, offset: int) -> list[Row]:
+        return self.rows[bisect_left(self.rows, offset, key=attrgetter("offset")) :]
+
     def append(self, count: int, *, first: int = 0, junk: bool = False) -> None:
         """Records `first…`, the same on every cluster; or junk, the same nowhere."""
         for number in range(first, first + count):
@@ -74,7 +79,7 @@ class FakeTail:
             self._begin_anew(topic_id)
         if self._next < log.start:
             self._began = self._next = log.start
-        rows = [row for row in log.rows if row.offset >= self._next]
+        rows = log.rows_from(self._next)
         restarted, self._restarted, self._next = self._restarted, False, log.end
         records = [LogRecord(row.offset, row.timestamp, row.key, row.value) for row in rows]
         return TailPart(records, restarted, at_end=True)
@@ -211,7 +216,7 @@ class FakeCluster:
             empty = [(at, at + 1) for at in range(max(need.offset, log.start), end) if at not in here]
             return Scanned(need.offset, end, empty, end - need.offset)
         if isinstance(need, Read):
-            rows = [row for row in log.rows if row.offset >= max(need.offset, log.start)]
+            rows = log.rows_from(max(need.offset, log.start))
             return Window(need.offset, max(need.offset, log.end), rows, log.epoch)
         return next((row.offset for row in log.rows if row.timestamp >= need.timestamp), None)
 

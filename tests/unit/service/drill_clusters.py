@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -108,8 +109,8 @@ class Mirrored:
         self._made += 1
         self.topic_id = f"copy-{self._made}"
         self.b.topic(COPY, *(Log(epoch=1, end=3) for _ in range(PARTITIONS)), topic_id=self.topic_id)
-        self.upstream: list[dict[int, int]] = [{} for _ in range(PARTITIONS)]
-        """By partition of the copy: the source offset of each record."""
+        self.upstream: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
+        """By partition of the copy: the offset of each record there, and on the source."""
         self._copied = [0] * PARTITIONS
         for number in range(PARTITIONS):
             self.copies[number].append(Position(at, 0))
@@ -140,12 +141,12 @@ class Mirrored:
         for number in range(PARTITIONS):
             original = self.a.logs[TopicPartition(TOPIC, number)]
             begin, copy = self._copied[number], self.b.logs[TopicPartition(COPY, number)]
-            rows = [row for row in original.rows if row.offset >= begin][:most]
+            rows = original.rows_from(begin)[:most]
             if not rows:
                 continue
             segment = Segment(begin, begin, copy.end, len(rows), last_timestamp=rows[-1].timestamp)
             for row in rows:
-                self.upstream[number][copy.end] = row.offset
+                self.upstream[number].append((copy.end, row.offset))
                 copy.rows.append(Row(copy.end, row.timestamp, row.key, row.value))
                 copy.end += 1
             copy.end += 1
@@ -178,8 +179,8 @@ class Mirrored:
         standing: Committed | None = self.b.offsets.get(group, {}).get(place)
         if standing is None or place not in self.b.logs:
             return None
-        before = [here for there, here in self.upstream[partition].items() if there < standing.offset]
-        return max(before, default=-1) + 1
+        before = bisect_left(self.upstream[partition], (standing.offset,))
+        return self.upstream[partition][before - 1][1] + 1 if before else 0
 
 
 def between(positions: list[Position], since: float, until: float) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -33,16 +34,21 @@ class Running:
     ) -> None:
         self.process = process
         self.log = log
+        self._forgotten = 0
         match = self.eventually(lambda: re.search(r"listens on (https?://[0-9.:]+)", self.text()))
         self.url = match.group(1)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = httpx.Client(
             base_url=self.url, timeout=30, verify=tls or NO_AUTHORITIES, headers=headers
         )
-        self.eventually(lambda: self.health()["rounds_process"] == "running")
+        self.wait_rounds()
 
     def text(self) -> str:
-        return self.log.read_text()
+        """The log, from the last `forget_log` on."""
+        return self.log.read_bytes()[self._forgotten :].decode()
+
+    def forget_log(self) -> None:
+        self._forgotten = self.log.stat().st_size
 
     def eventually(self, ask: Callable[[], Any]) -> Any:
         end = time.monotonic() + WAIT_SECONDS
@@ -53,6 +59,9 @@ class Running:
             assert self.process.poll() is None, self.text()
             time.sleep(0.02)
         raise AssertionError(f"did not come to be:\n{self.text()}")
+
+    def wait_rounds(self) -> None:
+        self.eventually(lambda: self.health()["rounds_process"] == "running")
 
     def health(self) -> dict[str, Any]:
         answer: dict[str, Any] = self.client.get("/health").json()
@@ -79,6 +88,24 @@ class Running:
     def status(self, name: str = "c") -> dict[str, Any]:
         answer: dict[str, Any] = self.client.get(f"/v1/connectors/{name}/status").json()
         return answer
+
+    def status_when(self, holds: Callable[[dict[str, Any]], Any], name: str = "c") -> dict[str, Any]:
+        """The first status of which that holds."""
+
+        def status() -> dict[str, Any] | None:
+            answer = self.status(name)
+            return answer if holds(answer) else None
+
+        result: dict[str, Any] = self.eventually(status)
+        return result
+
+    def forget_connectors(self) -> None:
+        for each in self.client.get("/v1/connectors").raise_for_status().json()["connectors"]:
+            path = f"/v1/connectors/{quote(each['name'], safe='')}"
+            for task in each["tasks"]:
+                stop = {"session": task["session"]}
+                self.client.request("DELETE", f"{path}/tasks/{task['task']}", json=stop).raise_for_status()
+            self.client.delete(path).raise_for_status()
 
     def rounds_pid(self) -> int:
         out = subprocess.run(

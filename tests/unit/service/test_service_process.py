@@ -13,13 +13,15 @@ import statistics
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from bridge.local import NO_AUTHORITIES
+from bridge.local import NO_AUTHORITIES, eventually
 from bridge.protocol.messages import ErrorBody
 from tests.support.messages import message
+from tests.support.waits import WAIT
 from tests.unit.service.health_times import echo
 from tests.unit.service.service_fakes import SECRET, session
 from tests.unit.service.service_process import Running, service
@@ -32,54 +34,58 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_rounds_run_in_their_own_process_and_what_they_find_is_served(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start(tasks=2)
-        at.eventually(lambda: at.status()["rounds"] > 1)
-        assert at.status()["errors"] == [f"pid {at.rounds_pid()} active [0, 1]"]
-        assert at.client.get("/health/ready").json() == {"status": "ready", "reasons": []}
-        groups = at.client.get("/v1/groups").json()
-        assert (groups["total"], groups["ready"]) == (3, 3)
-        report = at.client.get("/v1/groups/g-000001").json()["reports"][0]
-        assert report["partitions"][1]["committed"] == 1002
+def test_rounds_run_in_their_own_process_and_what_they_find_is_served(at: Running) -> None:
+    at.start(tasks=2)
+    assert at.status_when(lambda status: status["rounds"] > 1)["errors"] == [
+        f"pid {at.rounds_pid()} active [0, 1]"
+    ]
+    assert at.client.get("/health/ready").json() == {"status": "ready", "reasons": []}
+    groups = at.client.get("/v1/groups").json()
+    assert (groups["total"], groups["ready"]) == (3, 3)
+    report = at.client.get("/v1/groups/g-000001").json()["reports"][0]
+    assert report["partitions"][1]["committed"] == 1002
 
 
-def test_a_lease_runs_out_and_comes_back(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start(tasks=2, config={"bridge.task.lease.ms": "2000"})
-        poll = {"session": session(1), "wait_ms": 0}
+def test_a_lease_runs_out_and_comes_back(at: Running) -> None:
+    at.start(tasks=2, config={"bridge.task.lease.ms": "2000"})
+    poll = {"session": session(1), "wait_ms": 0}
 
-        def only_task_1() -> bool:
-            assert at.client.post("/v1/connectors/c/tasks/1/poll", json=poll).status_code == 200
-            return "active [1]" in str(at.status()["errors"])
+    def only_task_1(status: dict[str, Any]) -> bool:
+        assert at.client.post("/v1/connectors/c/tasks/1/poll", json=poll).status_code == 200
+        return "active [1]" in str(status["errors"])
 
-        at.eventually(only_task_1)
-        assert [task["state"] for task in at.status()["tasks"]] == ["lapsed", "active"]
-        at.client.post("/v1/connectors/c/tasks/0/poll", json=poll)
-        at.eventually(lambda: "active [0, 1]" in str(at.status()["errors"]))
-        assert at.text().count("the lease of task 0 has expired") == 1
+    assert [task["state"] for task in at.status_when(only_task_1)["tasks"]] == ["lapsed", "active"]
+    at.client.post("/v1/connectors/c/tasks/0/poll", json=poll)
+    at.eventually(lambda: "active [0, 1]" in str(at.status()["errors"]))
+    assert at.text().count("the lease of task 0 has expired") == 1
 
 
-def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start()
-        at.eventually(lambda: at.status()["rounds"] > 0)
-        first = at.rounds_pid()
-        os.kill(first, signal.SIGKILL)
-        at.eventually(lambda: at.health()["rounds_process"] == "restarting")
-        away = at.client.get("/health/ready")
-        restarting = message("health.rounds_restarting")
-        assert (away.status_code, away.json()["reasons"]) == (503, [restarting])
-        assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
-        at.eventually(lambda: at.health()["rounds_process"] == "running")
-        at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")
-        assert at.rounds_pid() != first
-        assert at.client.get("/health/ready").status_code == 200
-        assert "signal SIGKILL" in at.text()
-        assert "mirror_bridge_rounds_process_restarts_total 1.0" in at.client.get("/metrics").text
+def test_a_killed_rounds_process_is_started_again_and_told_everything(at: Running) -> None:
+    at.start()
+    at.eventually(lambda: at.status()["rounds"] > 0)
+    first, before = at.rounds_pid(), restarts(at)
+    os.kill(first, signal.SIGKILL)
+    at.eventually(lambda: at.health()["rounds_process"] == "restarting")
+    away = at.client.get("/health/ready")
+    restarting = message("health.rounds_restarting")
+    assert (away.status_code, away.json()["reasons"]) == (503, [restarting])
+    assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
+    at.eventually(lambda: at.health()["rounds_process"] == "running")
+    at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")
+    assert at.rounds_pid() != first
+    assert at.client.get("/health/ready").status_code == 200
+    assert "signal SIGKILL" in at.text()
+    assert restarts(at) == before + 1
 
 
-@pytest.mark.parametrize("mode", ["ok", "hang"])
+def restarts(at: Running) -> float:
+    (count,) = re.findall(
+        r"^mirror_bridge_rounds_process_restarts_total (\S+)$", at.client.get("/metrics").text, re.MULTILINE
+    )
+    return float(count)
+
+
+@pytest.mark.parametrize("mode", [pytest.param("ok", marks=pytest.mark.long), "hang"])
 def test_the_rounds_process_ends_with_a_killed_service(tmp_path: Path, mode: str) -> None:
     with service(tmp_path) as at:
         at.start(mode=mode)
@@ -87,10 +93,7 @@ def test_the_rounds_process_ends_with_a_killed_service(tmp_path: Path, mode: str
         child = at.rounds_pid()
         at.process.kill()
         at.process.wait()
-        end = time.monotonic() + 60
-        while not gone(child) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert gone(child)
+        eventually(lambda: gone(child), WAIT, what="the rounds process ends")
 
 
 def test_a_signal_to_all_processes_of_a_service_ends_the_rounds_process_with_its_parent_only(
@@ -115,7 +118,7 @@ def test_a_signal_to_all_processes_of_a_service_ends_the_rounds_process_with_its
             os.kill(child, 0)
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("which", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
     marker = tmp_path / "closed"
     with service(tmp_path) as at:
@@ -152,19 +155,18 @@ def test_a_rounds_process_that_hangs_does_not_hold_up_the_end(tmp_path: Path) ->
         assert at.process.wait(60) == 0
 
 
-def test_a_broken_instance_is_shown_and_made_anew_with_backoff(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start(mode="crash")
-        at.start("d")
-        at.eventually(lambda: at.status()["state"] == "restarting")
-        assert "as configured" in at.status()["errors"][0]
-        assert at.health()["status"] == "degraded"
-        at.eventually(lambda: "has failed 2 time(s)" in str(at.status()["errors"]))
-        assert at.status("d")["state"] == "running"
-        assert at.text().count("Traceback") == 1
-        at.start(at=2, mode="ok")  # a configuration that works
-        at.eventually(lambda: at.status()["state"] == "running")
-        assert "has failed" not in str(at.status()["errors"])
+def test_a_broken_instance_is_shown_and_made_anew_with_backoff(at: Running) -> None:
+    at.start(mode="crash")
+    at.start("d")
+    restarting = at.status_when(lambda status: status["state"] == "restarting")
+    assert "as configured" in restarting["errors"][0]
+    at.eventually(lambda: at.health()["status"] == "degraded")
+    at.eventually(lambda: "has failed 2 time(s)" in str(at.status()["errors"]))
+    at.eventually(lambda: at.status("d")["state"] == "running")
+    assert at.text().count("Traceback") == 1
+    at.start(at=2, mode="ok")  # a configuration that works
+    running = at.status_when(lambda status: status["state"] == "running")
+    assert "has failed" not in str(running["errors"])
 
 
 def failure(at: Running, name: str) -> str:
@@ -173,27 +175,23 @@ def failure(at: Running, name: str) -> str:
     return at.client.post(f"/v1/connectors/{name}/tasks/0/poll", json=poll).json()["failure"] or ""
 
 
-def test_a_permanent_failure_reaches_the_task(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        for number, (mode, words) in enumerate(
-            (("fail", "the credentials are wrong"), ("reject", "on create"))
-        ):
-            name = f"c{number}"
-            at.start(name, mode=mode)
-            answer = at.eventually(partial(failure, at, name))
-            assert words in answer
+def test_a_permanent_failure_reaches_the_task(at: Running) -> None:
+    for number, (mode, words) in enumerate((("fail", "the credentials are wrong"), ("reject", "on create"))):
+        name = f"c{number}"
+        at.start(name, mode=mode)
+        answer = at.eventually(partial(failure, at, name))
+        assert words in answer
 
 
-def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        for content in (b"x" * 10_000_000, (b"x" * 65536 for _ in range(160))):
-            answer = at.client.put(
-                "/v1/plugins/fake/validate", content=content, headers={"content-type": "application/json"}
-            )
-            assert answer.status_code == 413
-            assert answer.json()["error_code"] == "too_large"
-            assert "1048576 bytes" in answer.json()["message"]
-        assert at.client.get("/health/live").status_code == 200
+def test_a_ten_megabyte_body_is_refused_on_a_real_socket(at: Running) -> None:
+    for content in (b"x" * 10_000_000, (b"x" * 65536 for _ in range(160))):
+        answer = at.client.put(
+            "/v1/plugins/fake/validate", content=content, headers={"content-type": "application/json"}
+        )
+        assert answer.status_code == 413
+        assert answer.json()["error_code"] == "too_large"
+        assert "1048576 bytes" in answer.json()["message"]
+    assert at.client.get("/health/live").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -204,29 +202,27 @@ def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None
         b"PUT /v1/connectors/c HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
     ],
 )
-def test_what_is_not_http_gets_the_error_body_too(tmp_path: Path, sent: bytes) -> None:
-    with service(tmp_path) as at:
-        with socket.create_connection((at.client.base_url.host, at.client.base_url.port or 0), 5) as raw:
-            raw.sendall(sent + b"\r\n\r\n")
-            answer = b"".join(iter(lambda: raw.recv(65536), b""))
-        head, _, body = answer.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 400 ")
-        assert ErrorBody.model_validate_json(body).error_code == "body_rejected"
-        assert at.client.get("/health/live").status_code == 200
+def test_what_is_not_http_gets_the_error_body_too(at: Running, sent: bytes) -> None:
+    with socket.create_connection((at.client.base_url.host, at.client.base_url.port or 0), 5) as raw:
+        raw.sendall(sent + b"\r\n\r\n")
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert ErrorBody.model_validate_json(body).error_code == "body_rejected"
+    assert at.client.get("/health/live").status_code == 200
 
 
-def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
-    with service(tmp_path, {"MIRROR_BRIDGE_LOG_LEVEL": "debug", "MIRROR_BRIDGE_LOG_FORMAT": "json"}) as at:
-        at.start(mode="crash", config={"target.password": SECRET})
-        at.eventually(lambda: at.status()["state"] == "restarting")
-        for path in ("/health", "/metrics", "/v1/connectors", "/v1/connectors/c/status"):
-            assert SECRET not in at.client.get(path).text
-        at.client.put("/v1/connectors/c%0Alevel", json={"session": session(1), "kind": "fake", "config": {}})
-        lines = at.text().splitlines()
-        assert SECRET not in at.text()
-        for line in lines:
-            assert line.startswith("{"), line
-            assert line.endswith("}"), line
+def test_secrets_are_neither_logged_nor_shown(at: Running) -> None:
+    at.start(mode="crash", config={"target.password": SECRET})
+    at.eventually(lambda: at.status()["state"] == "restarting")
+    for path in ("/health", "/metrics", "/v1/connectors", "/v1/connectors/c/status"):
+        assert SECRET not in at.client.get(path).text
+    at.client.put("/v1/connectors/c%0Alevel", json={"session": session(1), "kind": "fake", "config": {}})
+    lines = at.text().splitlines()
+    assert SECRET not in at.text()
+    for line in lines:
+        assert line.startswith("{"), line
+        assert line.endswith("}"), line
 
 
 async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tuple[list[float], ...]:
@@ -277,6 +273,7 @@ async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tupl
     return polls, health, echoed
 
 
+@pytest.mark.long
 def test_polls_and_health_are_quick_while_a_round_is_on(tmp_path: Path) -> None:
     """A hundred polls at once, beside rounds that never rest. The figures proper are measured on a quiet machine."""
     with service(tmp_path) as at, echo() as echo_port:

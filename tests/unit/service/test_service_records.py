@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from base64 import b64decode
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +20,7 @@ from tests.support.messages import message
 from tests.unit.service.ipc.pipes import Pipe
 from tests.unit.service.service_fakes import emitted, report, session
 from tests.unit.service.service_harness import PATH, ServiceHarness, error, run, started
-from tests.unit.service.service_process import Running, service
+from tests.unit.service.service_process import Running
 
 
 def publish(at: ServiceHarness, generation: int, *records: EmittedRecord) -> None:
@@ -322,44 +321,42 @@ def waiting(at: Running, count: int) -> bool:
     return bool(at.status()["records_waiting"] == count)
 
 
-def test_every_record_crosses_once_and_survives_a_lost_answer_and_a_new_session(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start(records=str(MANY))
-        at.eventually(lambda: waiting(at, MANY))
-        reader = Reader(at)
-        lost = reader.poll(lost=True)
-        assert len(lost) == 500
-        result = reader.poll_all()
-        assert result[:500] == lost
-        assert result == [f"g-{n:06d}" for n in range(MANY)]
-        at.start(at=2, records=str(MANY))
-        second = Reader(at, 2)
-        assert sorted(second.poll_all()) == result
-        second.ack()
-        assert (at.status()["records_written"], at.status()["records_in_flight"]) == (MANY, 0)
-        at.start(at=3, records=str(MANY))
-        assert Reader(at, 3).poll() == []
+def test_every_record_crosses_once_and_survives_a_lost_answer_and_a_new_session(at: Running) -> None:
+    at.start(records=str(MANY))
+    at.eventually(lambda: waiting(at, MANY))
+    reader = Reader(at)
+    lost = reader.poll(lost=True)
+    assert len(lost) == 500
+    result = reader.poll_all()
+    assert result[:500] == lost
+    assert result == [f"g-{n:06d}" for n in range(MANY)]
+    at.start(at=2, records=str(MANY))
+    second = Reader(at, 2)
+    assert sorted(second.poll_all()) == result
+    second.ack()
+    assert (at.status()["records_written"], at.status()["records_in_flight"]) == (MANY, 0)
+    at.start(at=3, records=str(MANY))
+    assert Reader(at, 3).poll() == []
 
 
 def test_records_of_a_killed_rounds_process_are_kept_until_the_next_one_says_them_again(
-    tmp_path: Path,
+    at: Running,
 ) -> None:
-    with service(tmp_path) as at:
-        at.start(records=str(MANY))
-        at.eventually(lambda: waiting(at, MANY))
-        first = at.rounds_pid()
-        os.kill(first, signal.SIGKILL)
-        at.eventually(lambda: at.health()["rounds_process"] == "restarting")
-        reader = Reader(at)
-        taken = reader.poll()
-        assert set(reader.read.values()) == {str(first)}
-        assert waiting(at, MANY - len(taken))
-        at.eventually(lambda: at.health()["rounds_process"] == "running")
-        at.eventually(lambda: f"pid {at.rounds_pid()} " in str(at.status()["errors"]))  # after its records
-        assert waiting(at, MANY)
-        again = reader.poll_all()
-        assert sorted(again) == [f"g-{n:06d}" for n in range(MANY)]
-        assert set(reader.read.values()) == {str(at.rounds_pid())}
-        reader.ack()
-        assert (at.status()["records_waiting"], at.status()["records_in_flight"]) == (0, 0)
-        assert at.status()["records_written"] == MANY + len(taken)
+    at.start(records=str(MANY))
+    at.eventually(lambda: waiting(at, MANY))
+    first = at.rounds_pid()
+    os.kill(first, signal.SIGKILL)
+    at.eventually(lambda: at.health()["rounds_process"] == "restarting")
+    reader = Reader(at)
+    taken = reader.poll()
+    assert set(reader.read.values()) == {str(first)}
+    assert waiting(at, MANY - len(taken))
+    at.eventually(lambda: at.health()["rounds_process"] == "running")
+    at.eventually(lambda: f"pid {at.rounds_pid()} " in str(at.status()["errors"]))  # after its records
+    assert waiting(at, MANY)
+    again = reader.poll_all()
+    assert sorted(again) == [f"g-{n:06d}" for n in range(MANY)]
+    assert set(reader.read.values()) == {str(at.rounds_pid())}
+    reader.ack()
+    assert (at.status()["records_waiting"], at.status()["records_in_flight"]) == (0, 0)
+    assert at.status()["records_written"] == MANY + len(taken)

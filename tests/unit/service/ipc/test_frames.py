@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ from connectors.base import CopyReport, SourcePartition, Summary
 from tests.support.messages import message, message_pattern
 from tests.unit.service.ipc.pipes import Pipe
 from tests.unit.service.service_fakes import FACTORY, places, report
-from tests.unit.service.service_process import service
+from tests.unit.service.service_process import Running
 
 LIMIT = 3_000
 
@@ -219,14 +218,13 @@ def test_partitions_that_are_gone_take_several_frames(monkeypatch: pytest.Monkey
     assert [each.whole for each in pieces] == [True, False, False]
 
 
-def test_the_rounds_process_goes_on_after_an_answer_that_does_not_fit(tmp_path: Path) -> None:
+def test_the_rounds_process_goes_on_after_an_answer_that_does_not_fit(at: Running) -> None:
     """Before, it ended, and was restarted, with each such request."""
-    with service(tmp_path) as at:
-        at.start(operations="large")
-        at.eventually(lambda: at.status()["state"] == "running")
-        pid = at.rounds_pid()
-        answer = at.client.post("/v1/connectors/c/refresh")
-        assert (answer.status_code, answer.json()["error_code"]) == (413, "too_large")
-        assert "its answer is too large" in answer.json()["message"]
-        assert at.rounds_pid() == pid
-        assert at.status()["state"] == "running"
+    at.start(operations="large")
+    at.eventually(lambda: at.status()["state"] == "running")
+    pid = at.rounds_pid()
+    answer = at.client.post("/v1/connectors/c/refresh")
+    assert (answer.status_code, answer.json()["error_code"]) == (413, "too_large")
+    assert "its answer is too large" in answer.json()["message"]
+    assert at.rounds_pid() == pid
+    assert at.status()["state"] == "running"

@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
@@ -28,7 +27,7 @@ from connectors.base import Arguments
 from tests.support.messages import message, message_pattern
 from tests.unit.service.service_fakes import FakeEngine
 from tests.unit.service.service_harness import START, TASK, ServiceHarness, error, run
-from tests.unit.service.service_process import service
+from tests.unit.service.service_process import Running
 
 
 def test_an_order_and_its_answers_cross_the_pipe() -> None:
@@ -115,56 +114,54 @@ def test_refresh_wants_the_token() -> None:
     run(test, token="secret")
 
 
-def test_an_instance_in_the_rounds_process_answers(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start(tasks=2)
-        at.start("refuses", operations="refuse")
-        at.start("bug", operations="bug")
+def test_an_instance_in_the_rounds_process_answers(at: Running) -> None:
+    at.start(tasks=2)
+    at.start("refuses", operations="refuse")
+    at.start("bug", operations="bug")
 
-        def at_work(name: str) -> bool:
-            return bool(at.status(name)["rounds"] > 0)
+    def at_work(name: str) -> bool:
+        return bool(at.status(name)["rounds"] > 0)
 
-        for name in ("c", "refuses", "bug"):
-            at.eventually(partial(at_work, name))
+    for name in ("c", "refuses", "bug"):
+        at.eventually(partial(at_work, name))
 
-        def post(name: str, seconds: float = 10) -> httpx.Response:
-            path = f"/v1/connectors/{name}/refresh?timeout_ms={int(seconds * 1000)}"
-            return at.client.post(path)
+    def post(name: str, seconds: float = 10) -> httpx.Response:
+        path = f"/v1/connectors/{name}/refresh?timeout_ms={int(seconds * 1000)}"
+        return at.client.post(path)
 
-        assert post("c").json()["added"] == ["refresh", str(at.rounds_pid())]
-        refused = post("refuses")
-        assert (refused.status_code, refused.json()["message"]) == (409, "refresh is refused")
-        bug = post("bug")
-        assert (bug.status_code, bug.json()["error_code"]) == (503, "not_answered")
-        assert "RuntimeError: as configured" in at.text()
-        assert "Traceback" not in bug.text
+    assert post("c").json()["added"] == ["refresh", str(at.rounds_pid())]
+    refused = post("refuses")
+    assert (refused.status_code, refused.json()["message"]) == (409, "refresh is refused")
+    bug = post("bug")
+    assert (bug.status_code, bug.json()["error_code"]) == (503, "not_answered")
+    assert "RuntimeError: as configured" in at.text()
+    assert "Traceback" not in bug.text
 
 
-def test_what_ends_during_an_operation_is_an_error_at_once(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
-        at.start(operations="hang")
-        at.eventually(lambda: at.status()["rounds"] > 0)
-        late = at.client.post("/v1/connectors/c/refresh?timeout_ms=100")
-        assert (late.status_code, late.json()["error_code"]) == (503, "not_answered")
+def test_what_ends_during_an_operation_is_an_error_at_once(at: Running) -> None:
+    at.start(operations="hang")
+    at.eventually(lambda: at.status()["rounds"] > 0)
+    late = at.client.post("/v1/connectors/c/refresh?timeout_ms=100")
+    assert (late.status_code, late.json()["error_code"]) == (503, "not_answered")
 
-        def during(then: object) -> str:
-            answers: list[httpx.Response] = []
-            asking = threading.Thread(
-                target=lambda: answers.append(
-                    httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=60, verify=NO_AUTHORITIES)
-                )
+    def during(then: object) -> str:
+        answers: list[httpx.Response] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(
+                httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=60, verify=NO_AUTHORITIES)
             )
-            asking.start()
-            time.sleep(0.3)  # there is nothing to wait for: the operation answers nothing
-            assert callable(then)
-            then()
-            asking.join(60)
-            assert answers, "the operation is still waited for"
-            assert answers[0].status_code == 503
-            return str(answers[0].json()["message"])
+        )
+        asking.start()
+        time.sleep(0.3)  # there is nothing to wait for: the operation answers nothing
+        assert callable(then)
+        then()
+        asking.join(60)
+        assert answers, "the operation is still waited for"
+        assert answers[0].status_code == 503
+        return str(answers[0].json()["message"])
 
-        anew = during(lambda: at.start(at=2, operations="hang", partitions="3"))
-        assert anew == message("service.connector_restarted", connector="c")
-        at.eventually(lambda: at.status()["rounds"] > 0)
-        killed = during(lambda: os.kill(at.rounds_pid(), signal.SIGKILL))
-        assert killed == message("service.rounds_ended")
+    anew = during(lambda: at.start(at=2, operations="hang", partitions="3"))
+    assert anew == message("service.connector_restarted", connector="c")
+    at.eventually(lambda: at.status()["rounds"] > 0)
+    killed = during(lambda: os.kill(at.rounds_pid(), signal.SIGKILL))
+    assert killed == message("service.rounds_ended")

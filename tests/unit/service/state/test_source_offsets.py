@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +14,7 @@ from bridge.service.state.source_offsets import AT_ONCE, OffsetRequests, pack_st
 from connectors.base import SourcePartition
 from tests.unit.service.service_fakes import FakeEngine, places, session
 from tests.unit.service.service_harness import PATH, ServiceHarness, run, started
-from tests.unit.service.service_process import service
+from tests.unit.service.service_process import Running
 
 Entries = Sequence[dict[str, Any]]
 
@@ -145,13 +144,12 @@ def test_an_instance_waits_for_all_it_has_asked_for_and_may_give_up() -> None:
     assert sent == [("c", 1, places(3)), ("c", 1, places(1)), ("c", 1, [])]
 
 
-def test_from_an_instance_to_a_poll_and_back_through_both_processes(tmp_path: Path) -> None:
-    with service(tmp_path) as running:
-        running.start(asks="2")
-        body: dict[str, Any] = {"session": session(1), "wait_ms": 1000, "offsets": []}
-        answer = running.client.post(f"{PATH}/poll", json=body).json()
-        assert answer["offsets_of"] == places(2)
-        running.client.post(f"{PATH}/poll", json={**body, "wait_ms": 0, "offsets": stored(2)})
-        running.eventually(
-            lambda: [str({"offset": 0}), "None"] == running.status()["errors"][1:],
-        )
+def test_from_an_instance_to_a_poll_and_back_through_both_processes(at: Running) -> None:
+    at.start(asks="2")
+    body: dict[str, Any] = {"session": session(1), "wait_ms": 1000, "offsets": []}
+    asked = at.eventually(lambda: at.client.post(f"{PATH}/poll", json=body).json()["offsets_of"])
+    assert asked == places(2)
+    at.client.post(f"{PATH}/poll", json={**body, "wait_ms": 0, "offsets": stored(2)})
+    at.eventually(
+        lambda: [str({"offset": 0}), "None"] == at.status()["errors"][1:],
+    )
