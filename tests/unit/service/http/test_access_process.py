@@ -7,6 +7,8 @@ import os
 import shutil
 import socket
 import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,53 +26,94 @@ def answer(at: Running, token: str, path: str = "/v1/version") -> int:
     return at.client.get(path, headers={"Authorization": f"Bearer {token}"}).status_code
 
 
-def test_tokens_are_replaced_without_a_restart_and_without_a_gap(tmp_path: Path) -> None:
-    tokens, reading = tmp_path / "token", tmp_path / "read"
-    tokens.write_text("first\n")
-    reading.write_text("reader\n")
-    files = {"MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(tokens), "MIRROR_BRIDGE_READ_TOKEN_FILE": str(reading)}
-    with service(tmp_path, files) as at:
-        assert (answer(at, "first"), answer(at, "second"), answer(at, "reader")) == (200, 401, 200)
-        tokens.write_text("first\nsecond\n")
-        at.eventually(lambda: answer(at, "second") == 200)
+@dataclass(frozen=True)
+class TokenFiles:
+    changing: Path
+    reading: Path
+
+
+@pytest.fixture(scope="module")
+def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, TokenFiles]]:
+    folder = tmp_path_factory.mktemp("tokens")
+    files = TokenFiles(folder / "token", folder / "read")
+    files.changing.write_text("first\n")
+    files.reading.write_text("reader\n")
+    env = {
+        "MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(files.changing),
+        "MIRROR_BRIDGE_READ_TOKEN_FILE": str(files.reading),
+    }
+    with service(folder, env) as at:
+        yield at, files
+
+
+def begin(at: Running, files: TokenFiles) -> None:
+    files.changing.write_text("first\n")
+    files.reading.write_text("reader\n")
+    at.eventually(lambda: (answer(at, "first"), answer(at, "reader")) == (200, 200))
+    at.forget_log()
+
+
+def test_tokens_are_replaced_without_a_restart_and_without_a_gap(
+    with_tokens: tuple[Running, TokenFiles],
+) -> None:
+    at, files = with_tokens
+    begin(at, files)
+    at.eventually(lambda: answer(at, "second") == 401)
+    files.changing.write_text("first\nsecond\n")
+    at.eventually(lambda: answer(at, "second") == 200)
+    assert answer(at, "first") == 200
+    files.changing.write_text("second\n")
+    at.eventually(lambda: answer(at, "first") == 401)
+    assert answer(at, "second") == 200
+    # As a secret of Kubernetes is replaced: another file behind the same name.
+    new = files.reading.with_name("new")
+    new.write_text("later-reader\n")
+    os.replace(new, files.reading)
+    at.eventually(lambda: answer(at, "later-reader") == 200)
+    assert answer(at, "reader") == 401
+    assert "second" not in at.text()
+
+
+def test_a_broken_token_file_leaves_the_old_token_and_one_line(
+    with_tokens: tuple[Running, TokenFiles],
+) -> None:
+    at, files = with_tokens
+    begin(at, files)
+
+    def refused_times(count: int) -> bool:
+        return at.text().count(f"{FILE_CHANGED} and can't be used: auth_token_file") == count
+
+    for count, broken in enumerate(("", "a\nb\nc\n", "with a space\n", None), 1):
+        if broken is None:
+            files.changing.unlink()
+        else:
+            files.changing.write_text(broken)
+        at.eventually(partial(refused_times, count))
         assert answer(at, "first") == 200
-        tokens.write_text("second\n")
-        at.eventually(lambda: answer(at, "first") == 401)
-        assert answer(at, "second") == 200
-        # As a secret of Kubernetes is replaced: another file behind the same name.
-        (tmp_path / "new").write_text("later-reader\n")
-        os.replace(tmp_path / "new", reading)
-        at.eventually(lambda: answer(at, "later-reader") == 200)
-        assert answer(at, "reader") == 401
-        assert "second" not in at.text()
+    files.changing.write_text("second\n")
+    at.eventually(lambda: answer(at, "second") == 200)
+    assert answer(at, "first") == 401
+    assert refused_times(4)
 
 
-def test_a_broken_token_file_leaves_the_old_token_and_one_line(tmp_path: Path) -> None:
-    tokens = tmp_path / "token"
-    tokens.write_text("first\n")
-    with service(tmp_path, {"MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(tokens)}) as at:
-
-        def refused() -> int:
-            return at.text().count(f"{FILE_CHANGED} and can't be used: auth_token_file")
-
-        def refused_times(count: int) -> bool:
-            return refused() == count
-
-        for count, broken in enumerate(("", "a\nb\nc\n", "with a space\n", None), 1):
-            if broken is None:
-                tokens.unlink()
-            else:
-                tokens.write_text(broken)
-            at.eventually(partial(refused_times, count))
-            assert answer(at, "first") == 200
-        tokens.write_text("second\n")
-        at.eventually(lambda: answer(at, "second") == 200)
-        assert answer(at, "first") == 401
-        assert refused() == 4
+def test_the_token_is_not_inherited(tmp_path: Path) -> None:
+    given = {"MIRROR_BRIDGE_AUTH_TOKEN": TOKEN, "mirror_bridge_read_token": f"{TOKEN}-of-reading"}
+    with service(tmp_path, given, token=TOKEN) as at:
+        inherited = Path(f"/proc/{at.rounds_pid()}/environ").read_bytes()
+        assert b"MIRROR_BRIDGE_PORT" in inherited
+        assert TOKEN.encode() not in inherited
+        assert answer(at, f"{TOKEN}-of-reading") == 200
 
 
-def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Path) -> None:
-    with service(tmp_path) as at:
+def test_who_is_let_in_without_a_token_is_told_in_log_and_health_and_asks_by_our_names(
+    tmp_path: Path,
+) -> None:
+    open_ = {"MIRROR_BRIDGE_HOST": "0.0.0.0", "MIRROR_BRIDGE_INSECURE_NO_AUTH": "true"}
+    with service(tmp_path, open_) as at:
+        assert at.health()["insecure"] == ["insecure_no_auth"]
+        warned = [line for line in at.text().splitlines() if "WARNING" in line]
+        assert len(warned) == 1
+        assert "insecure_no_auth" in warned[0]
         port = httpx.URL(at.url).port or 0
         for request, status in (
             (b"GET /v1/version HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
@@ -86,26 +129,6 @@ def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Pa
             assert status_line.split()[1] == status, (request, status_line)
 
 
-def test_the_token_is_not_inherited(tmp_path: Path) -> None:
-    given = {"MIRROR_BRIDGE_AUTH_TOKEN": TOKEN, "mirror_bridge_read_token": f"{TOKEN}-of-reading"}
-    with service(tmp_path, given, token=TOKEN) as at:
-        inherited = Path(f"/proc/{at.rounds_pid()}/environ").read_bytes()
-        assert b"MIRROR_BRIDGE_PORT" in inherited
-        assert TOKEN.encode() not in inherited
-        assert answer(at, f"{TOKEN}-of-reading") == 200
-
-
-def test_who_is_let_in_without_a_token_is_told_in_log_and_health(tmp_path: Path) -> None:
-    open_ = {"MIRROR_BRIDGE_HOST": "0.0.0.0", "MIRROR_BRIDGE_INSECURE_NO_AUTH": "true"}
-    with service(tmp_path, open_) as at:
-        assert at.health()["insecure"] == ["insecure_no_auth"]
-        warned = [line for line in at.text().splitlines() if "WARNING" in line]
-        assert len(warned) == 1
-        assert "insecure_no_auth" in warned[0]
-        refused = at.client.get("/v1/version", headers={"Host": "evil.example"})
-        assert refused.status_code == 421
-
-
 # -- certificates --------------------------------------------------------------------------------------------------
 
 
@@ -116,22 +139,46 @@ def client(trusted: TlsFiles, shown: TlsFiles | None) -> ssl.SSLContext:
     return context
 
 
-def given(files: TlsFiles, into: Path) -> TlsFiles:
-    """Where the service reads them, replaced one after the other."""
-    into.mkdir(exist_ok=True)
-    ours = TlsFiles(into / "ca.pem", into / "server.pem", into / "unused")
-    shutil.copy(files.server, ours.server)
-    shutil.copy(files.authority, ours.authority)
-    return ours
+@dataclass(frozen=True)
+class Certificates:
+    """`ours`: where the service reads them."""
+
+    old: TlsFiles
+    new: TlsFiles
+    ours: TlsFiles
+
+    def env(self) -> dict[str, str]:
+        server = str(self.ours.server)
+        return {
+            "MIRROR_BRIDGE_TLS_CERT": server,
+            "MIRROR_BRIDGE_TLS_KEY": server,
+            "MIRROR_BRIDGE_TLS_CLIENT_CA": str(self.ours.authority),
+        }
+
+    def use(self, files: TlsFiles) -> None:
+        shutil.copy(files.server, self.ours.server)
+        shutil.copy(files.authority, self.ours.authority)
 
 
-def env(files: TlsFiles) -> dict[str, str]:
-    server = str(files.server)
-    return {
-        "MIRROR_BRIDGE_TLS_CERT": server,
-        "MIRROR_BRIDGE_TLS_KEY": server,
-        "MIRROR_BRIDGE_TLS_CLIENT_CA": str(files.authority),
-    }
+@pytest.fixture(scope="module")
+def with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Certificates]]:
+    folder = tmp_path_factory.mktemp("certificates")
+    old, new = make_tls(folder / "old", "old"), make_tls(folder / "new", "new")
+    ours = TlsFiles(folder / "ca.pem", folder / "server.pem", folder / "unused")
+    files = Certificates(old, new, ours)
+    files.use(old)
+    with service(folder, files.env(), tls=client(old, old)) as at:
+        yield at, files
+
+
+@pytest.fixture
+def begun(with_certificates: tuple[Running, Certificates]) -> tuple[Running, Certificates]:
+    """The service with the old certificates, and a log that begins with the test."""
+    at, files = with_certificates
+    files.use(files.old)
+    at.eventually(lambda: served(at, client(files.old, files.old)))
+    at.forget_log()
+    return at, files
 
 
 def served(at: Running, tls: ssl.SSLContext) -> bool:
@@ -141,34 +188,33 @@ def served(at: Running, tls: ssl.SSLContext) -> bool:
         return False
 
 
-def test_certificates_are_replaced_without_a_restart(tmp_path: Path) -> None:
-    old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
-    ours = given(old, tmp_path / "given")
-    with service(tmp_path, env(ours), tls=client(old, old)) as at:
-        assert served(at, client(old, old))
-        assert not served(at, client(old, None))
-        assert not served(at, client(old, new))
-        assert not served(at, client(new, old))
-        # A client that has shown a certificate before, and could take up its session again.
-        known = client(old, old)
-        session, _ = resumable(at, known)
-        session, taken_up = resumable(at, known, session)
-        assert taken_up
-        # The client CA, with both for a while.
-        both = old.authority.read_bytes() + new.authority.read_bytes()
-        ours.authority.write_bytes(both)
-        at.eventually(lambda: served(at, client(old, new)))
-        assert served(at, client(old, old))
-        ours.authority.write_bytes(new.authority.read_bytes())
-        at.eventually(lambda: not served(at, client(old, old)))
-        assert served(at, client(old, new))
-        with pytest.raises(OSError, match=r"no answer|alert|EOF|reset"):
-            resumable(at, known, session)
-        # The server's own.
-        shutil.copy(new.server, ours.server)
-        at.eventually(lambda: served(at, client(new, new)))
-        assert not served(at, client(old, new))
-        assert "can't be used" not in at.text()
+def test_certificates_are_replaced_without_a_restart(begun: tuple[Running, Certificates]) -> None:
+    at, files = begun
+    old, new, ours = files.old, files.new, files.ours
+    assert served(at, client(old, old))
+    assert not served(at, client(old, None))
+    assert not served(at, client(old, new))
+    assert not served(at, client(new, old))
+    # A client that has shown a certificate before, and could take up its session again.
+    known = client(old, old)
+    session, _ = resumable(at, known)
+    session, taken_up = resumable(at, known, session)
+    assert taken_up
+    # The client CA, with both for a while.
+    both = old.authority.read_bytes() + new.authority.read_bytes()
+    ours.authority.write_bytes(both)
+    at.eventually(lambda: served(at, client(old, new)))
+    assert served(at, client(old, old))
+    ours.authority.write_bytes(new.authority.read_bytes())
+    at.eventually(lambda: not served(at, client(old, old)))
+    assert served(at, client(old, new))
+    with pytest.raises(OSError, match=r"no answer|alert|EOF|reset"):
+        resumable(at, known, session)
+    # The server's own.
+    shutil.copy(new.server, ours.server)
+    at.eventually(lambda: served(at, client(new, new)))
+    assert not served(at, client(old, new))
+    assert "can't be used" not in at.text()
 
 
 def resumable(
@@ -186,30 +232,28 @@ def resumable(
         return connection.session, connection.session_reused is True
 
 
-def test_a_connection_ends_when_the_certificates_are_replaced(tmp_path: Path) -> None:
+def test_a_connection_ends_when_the_certificates_are_replaced(begun: tuple[Running, Certificates]) -> None:
     """Or who has once shown a certificate would be served for ever, whatever became of its authority."""
-    old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
-    ours = given(old, tmp_path / "given")
-    with service(tmp_path, env(ours), tls=client(old, old)) as at:
-        port = httpx.URL(at.url).port or 0
-        raw = socket.create_connection(("127.0.0.1", port), timeout=60)
-        with client(old, old).wrap_socket(raw, server_hostname="127.0.0.1") as connection:
-            connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
-            ours.authority.write_bytes(new.authority.read_bytes())
-            while connection.recv(4096):
-                pass  # to its end, or the timeout
-        assert not served(at, client(old, old))
+    at, files = begun
+    old, new, ours = files.old, files.new, files.ours
+    port = httpx.URL(at.url).port or 0
+    raw = socket.create_connection(("127.0.0.1", port), timeout=60)
+    with client(old, old).wrap_socket(raw, server_hostname="127.0.0.1") as connection:
+        connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        ours.authority.write_bytes(new.authority.read_bytes())
+        while connection.recv(4096):
+            pass  # to its end, or the timeout
+    assert not served(at, client(old, old))
 
 
-def test_a_broken_certificate_leaves_the_old_one_and_one_line(tmp_path: Path) -> None:
-    old = make_tls(tmp_path / "old")
-    ours = given(old, tmp_path / "given")
-    with service(tmp_path, env(ours), tls=client(old, old)) as at:
-        ours.server.write_text("no certificate")
-        at.eventually(lambda: "the TLS certificate changed and can't be used" in at.text())
-        assert served(at, client(old, old))
-        shutil.copy(old.server, ours.server)
-        at.eventually(lambda: "the TLS certificate changed and is in use" in at.text())
-        assert served(at, client(old, old))
-        assert at.text().count("changed and can't be used") == 1
+def test_a_broken_certificate_leaves_the_old_one_and_one_line(begun: tuple[Running, Certificates]) -> None:
+    at, files = begun
+    old, ours = files.old, files.ours
+    ours.server.write_text("no certificate")
+    at.eventually(lambda: "the TLS certificate changed and can't be used" in at.text())
+    assert served(at, client(old, old))
+    shutil.copy(old.server, ours.server)
+    at.eventually(lambda: "the TLS certificate changed and is in use" in at.text())
+    assert served(at, client(old, old))
+    assert at.text().count("changed and can't be used") == 1

@@ -119,10 +119,8 @@ def test_handshakes_that_fail_are_no_connections_any_more(at: Running, files: Tl
     assert "refusing connections" not in at.text()
 
 
-def test_stalled_handshakes_count_as_connections_and_are_dropped_in_time(
-    at: Running, files: TlsFiles
-) -> None:
-    """Before, each had a minute, and any number of them was let in."""
+def test_stalled_handshakes_count_as_connections_and_are_dropped(at: Running, files: TlsFiles) -> None:
+    """Before, any number of them was let in."""
     tls = trusting(files)
     with ExitStack() as stack:
         most = stalled(at, "127.0.0.2", PER_ADDRESS + 30, stack)
@@ -138,15 +136,17 @@ def test_stalled_handshakes_count_as_connections_and_are_dropped_in_time(
     assert "Traceback" not in at.text()
 
 
+@pytest.mark.long
 def test_a_client_that_has_shaken_hands_is_not_dropped_with_those_that_stall(
     at: Running, files: TlsFiles
 ) -> None:
-    """The time for the handshake ends with the handshake: an idle connection has another one."""
+    """The time for the handshake ends with the handshake: an idle connection has another one. Before, a handshake had a
+    minute."""
     port = httpx.URL(at.url).port or 0
     with ExitStack() as stack:
         raw = socket.create_connection(("127.0.0.1", port), 60)
         idle = stack.enter_context(trusting(files).wrap_socket(raw, server_hostname="127.0.0.1"))
         assert status(idle) == 200
         (lived,) = lifetimes(stalled(at, "127.0.0.2", 1, stack), at).values()
-        assert lived >= HEAD_SECONDS
+        assert HEAD_SECONDS <= lived < ASYNCIO_SECONDS / 2
         assert status(idle) == 200
