@@ -34,6 +34,7 @@ from bridge.local import (
     LocalStack,
     TlsFiles,
 )
+from tests.support import forms
 from tests.support.brokers import MORTAL, STEADY, Secured, shared_security, tls_files
 from tests.support.lanes import TOGETHER, scheduler
 from tests.support.shared import AttachedCluster, AttachedStack, Controller
@@ -95,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Conflicting options are refused before anything is collected or started."""
     config.pluginmanager.register(Lanes(config))
+    forms.short_form = "not long" in config.getoption("markexpr")
     if _in_memory(config):
         os.environ.setdefault(_TEMPORARY, str(_MEMORY))
     given = [name for name in ("--kafka-source", "--kafka-target") if config.getoption(name)]

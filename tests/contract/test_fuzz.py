@@ -16,22 +16,9 @@ from typing import Any
 
 import httpx
 import pytest
-import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.adapter import OperationParameter, ResponsesContainer
-from schemathesis.schemas import APIOperation, BaseSchema
-from schemathesis.specs.openapi.checks import (
-    allow_header_conformance,
-    content_type_conformance,
-    negative_data_rejection,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-    unsupported_method,
-)
 
 from bridge.local import NO_AUTHORITIES
 from bridge.protocol.messages import ErrorBody
@@ -40,20 +27,13 @@ from bridge.service.checks.validation import Checker
 from bridge.service.http.app import create_app
 from bridge.service.ipc.messages import pack_report
 from connectors.registry import KINDS
+from tests.support.forms import examples
 from tests.unit.service.service_fakes import FakeKind, NoCheck, fake_service, report, session
 
 TIMES = int(os.environ.get("MIRROR_BRIDGE_FUZZ", "1"))
 """How many times as many examples as usual."""
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    allow_header_conformance,
-    negative_data_rejection,
-    unsupported_method,
-]
+CONTRACT = json.loads(files("bridge.protocol").joinpath("openapi.json").read_text("utf-8"))
+OPERATIONS = [(path, method) for path, item in CONTRACT["paths"].items() for method in item]
 
 
 def app() -> Any:
@@ -86,24 +66,39 @@ def client(address: str) -> Iterator[httpx.Client]:
         yield made
 
 
-schema = schemathesis.openapi.from_dict(
-    json.loads(files("bridge.protocol").joinpath("openapi.json").read_text("utf-8"))
-)
-# A body that breaks the schema by its size is refused by its size, before it is looked at.
-schema.config.checks.negative_data_rejection.expected_statuses = [
-    *schema.config.checks.negative_data_rejection.expected_statuses,
-    "413",
-]
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_any_request_gets_a_declared_answer(path: str, method: str, address: str) -> None:
+    # Schemathesis takes a second to import, and as a plugin of pytest makes its cases when it collects.
+    import schemathesis
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.generation.hypothesis.builder import (
+        HypothesisTestConfig,
+        HypothesisTestMode,
+        create_test,
+    )
+    from schemathesis.specs.openapi import checks
 
+    schema = schemathesis.openapi.from_dict(CONTRACT)
+    # A body that breaks the schema by its size is refused by its size, before it is looked at.
+    rejected = schema.config.checks.negative_data_rejection
+    rejected.expected_statuses = [*rejected.expected_statuses, "413"]
+    checked = [
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_headers_conformance,
+        checks.response_schema_conformance,
+        checks.allow_header_conformance,
+        checks.negative_data_rejection,
+        checks.unsupported_method,
+        *([] if path == "/health/ready" else [not_a_server_error]),  # its 503 is an answer
+    ]
 
-Case = schemathesis.Case[APIOperation[OperationParameter, ResponsesContainer[object], object, BaseSchema]]
+    @settings(max_examples=examples(5, 25) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+    def ask(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(base_url=address, checks=checked)
 
-
-@schema.parametrize()
-@settings(max_examples=25 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_request_gets_a_declared_answer(case: Case, address: str) -> None:
-    checks = CHECKS if case.path != "/health/ready" else CHECKS[1:]  # its 503 is an answer
-    case.call_and_validate(base_url=address, checks=checks)
+    config = HypothesisTestConfig(project=schema.config, modes=list(HypothesisTestMode))
+    create_test(operation=schema[path][method], test_func=ask, config=config)()
 
 
 PATHS = [
@@ -121,7 +116,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60, 300) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(PATHS),
     name=st.sampled_from(["c", "fake", "group_offset"])
@@ -156,7 +151,7 @@ SAID = st.sampled_from(
 )
 
 
-@settings(max_examples=200 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40, 200) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     config=st.dictionaries(
         st.sampled_from(CONFIG_KEYS) | st.text(max_size=5), SAID | st.text(max_size=20) | st.none()

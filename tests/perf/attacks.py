@@ -12,6 +12,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import count
 
 CONNECTIONS = 4
@@ -35,9 +36,14 @@ def request(method: str, path: str, body: object = None) -> bytes:
     return head.encode() + data
 
 
-def same(method: str, path: str, body: object = None) -> Callable[[], Requests]:
-    sent = request(method, path, body)
-    return lambda: (sent for _ in count())
+def same(method: str, path: str, body: Callable[[], object] = lambda: None) -> Callable[[], Requests]:
+    """The same request for ever. Its body may take a second to make: only the attack that sends it makes it."""
+
+    @cache
+    def sent() -> bytes:
+        return request(method, path, body())
+
+    return lambda: (sent() for _ in count())
 
 
 def config(**more: str) -> dict[str, str]:
@@ -52,8 +58,8 @@ def config(**more: str) -> dict[str, str]:
     }
 
 
-def validation(**more: str) -> Callable[[], Requests]:
-    return same("PUT", "/v1/plugins/group_offset/validate", {"config": config(**more)})
+def validation(more: Callable[[], dict[str, str]] = dict) -> Callable[[], Requests]:
+    return same("PUT", "/v1/plugins/group_offset/validate", lambda: {"config": config(**more())})
 
 
 def starts() -> Requests:
@@ -75,7 +81,7 @@ def fifo() -> Requests:
         "source.cluster.ssl.truststore.location": os.environ[FIFO],
         "source.cluster.ssl.truststore.type": "PEM",
     }
-    return validation(**store)()
+    return validation(lambda: store)()
 
 
 def nothing() -> Requests:
@@ -84,20 +90,20 @@ def nothing() -> Requests:
 
 
 ATTACKS: dict[str, Callable[[], Requests]] = {
-    "validations of many keys": validation(**{f"k{n:07d}": "" for n in range(_BODY // 14)}),
+    "validations of many keys": validation(lambda: {f"k{n:07d}": "" for n in range(_BODY // 14)}),
     "validations of known prefixes": validation(
-        **{f"source.cluster.k{n:07d}": "v" for n in range(_BODY // 32)}
+        lambda: {f"source.cluster.k{n:07d}": "v" for n in range(_BODY // 32)}
     ),
-    "validations of one value": validation(topics="t" * _BODY),
+    "validations of one value": validation(lambda: {"topics": "t" * _BODY}),
     "validations of many patterns": validation(
-        topics=",".join(f"a{n}.*[0-9]{{1,{n % 90 + 1}}}" for n in range(20_000))
+        lambda: {"topics": ",".join(f"a{n}.*[0-9]{{1,{n % 90 + 1}}}" for n in range(20_000))}
     ),
     "validations": validation(),
     "starts": starts,
     "acknowledgements": same(
         "POST",
         "/v1/connectors/c/tasks/0/ack",
-        {
+        lambda: {
             "session": SESSION,
             "acked": [{"source_partition": {"p": n}, "timestamp": n} for n in range(10_000)],
         },
@@ -105,7 +111,7 @@ ATTACKS: dict[str, Callable[[], Requests]] = {
     "stored offsets": same(
         "POST",
         "/v1/connectors/c/tasks/0/poll",
-        {
+        lambda: {
             "session": SESSION,
             "wait_ms": 0,
             "offsets": [
@@ -116,10 +122,12 @@ ATTACKS: dict[str, Callable[[], Requests]] = {
     "altered offsets": same(
         "POST",
         "/v1/connectors/c/offsets",
-        {"config": {}, "offsets": [{"source_partition": {}, "source_offset": None}] * 15_000},
+        lambda: {"config": {}, "offsets": [{"source_partition": {}, "source_offset": None}] * 15_000},
     ),
     "garbage": same(
-        "PUT", "/v1/plugins/group_offset/validate", {"config": {str(n): n for n in range(60_000)}}
+        "PUT",
+        "/v1/plugins/group_offset/validate",
+        lambda: {"config": {str(n): n for n in range(60_000)}},
     ),
     "large answers": same("GET", "/v1/plugins"),
     "documents": same("GET", "/v1/openapi.json"),

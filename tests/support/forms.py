@@ -1,4 +1,4 @@
-"""Which parameters of a test belong to the short form."""
+"""Which parameters and how many random examples of a test belong to the short form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+
+
+short_form = False
+"""Whether what is marked `long` is left out; tests/conftest.py says so before tests are collected."""
+
+
+def examples(short: int, whole: int) -> int:
+    """How many random examples a test makes in this form."""
+    return short if short_form else whole
 
 
 def mostly_long(values: Iterable[Any], short: int = 1) -> list[Any]:
