@@ -104,7 +104,7 @@ def test_what_transforms_sent_elsewhere_belongs_to_nobody_either(
     monkeypatch.syspath_prepend(Path(__file__).parents[2])
     topic, other = flow.topic(), create_topic(flow.target.bootstrap, unique("other"))
     flow.also = [other]
-    flow.transforms = [Transform("routes", "tests.support.own_transforms.routes", {"to": other}, (other,))]
+    flow.transforms = [Transform("routes", "tests.own_transforms.routes", {"to": other}, (other,))]
     produce(flow.source.bootstrap, topic, numbered(10))
     flow.copy()
     there = read_layouts(flow.state(flow.spec.layout_topic), flow.spec)

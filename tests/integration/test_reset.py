@@ -97,7 +97,7 @@ def test_what_transforms_sent_elsewhere_is_sent_there_again_and_counts_no_longer
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2])
     topic, other = flow.topic(), create_topic(flow.target.bootstrap, unique("other"))
-    routes = "tests.support.own_transforms.routes"
+    routes = "tests.own_transforms.routes"
     flow.also, flow.transforms = [other], [Transform("routes", routes, {"to": other}, (other,))]
     records = [Record(b"%s %d" % ((b"ours", b"other")[number % 2], number)) for number in range(60)]
     for half in (records[:30], records[30:]):

@@ -204,7 +204,7 @@ def test_a_transformed_run_is_borne_out_whatever_time_the_copy_has(
 ) -> None:
     """The target was cut back. The run tells the copy's timestamp, which the record on the source does not have."""
     monkeypatch.syspath_prepend(Path(__file__).parents[2])
-    later = "tests.support.own_transforms.an_hour_later"
+    later = "tests.own_transforms.an_hour_later"
     flow.transforms = [Transform("later", later, {})]
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))

@@ -59,7 +59,7 @@ def flow(source: Cluster, target: Cluster) -> CopyFlow:
 
 
 def own(function: str, **parameters: str) -> Transform:
-    return Transform(function, f"tests.support.own_transforms.{function}", parameters)
+    return Transform(function, f"tests.own_transforms.{function}", parameters)
 
 
 def ready(function: str, **parameters: str) -> Transform:

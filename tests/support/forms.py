@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-
 short_form = False
 """Whether what is marked `long` is left out; tests/conftest.py says so before tests are collected."""
 

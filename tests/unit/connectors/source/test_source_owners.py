@@ -38,7 +38,7 @@ def test_where_transforms_may_send_records_to_counts_too() -> None:
     split = {
         "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
         "bridge.transforms": "split",
-        "bridge.transforms.split.type": "python:tests.support.own_transforms.even",
+        "bridge.transforms.split.type": "python:tests.own_transforms.even",
         "bridge.transforms.split.topics": "orders",
         "bridge.transforms.split.to": "source1.orders,source1.bills",
     }

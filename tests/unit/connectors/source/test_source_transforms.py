@@ -12,7 +12,7 @@ from bridge.model.copying import Transform
 from connectors.source.options import SourceOptions
 from tests.unit.connectors.configs import CLIENTS, SOURCE, source_errors
 
-OWN = "python:tests.support.own_transforms."
+OWN = "python:tests.own_transforms."
 MASK = {
     "bridge.transforms": "mask",
     "bridge.transforms.mask.type": "python:bridge.transforms.mask_fields",
@@ -33,7 +33,7 @@ def test_without_any_nothing_goes_through_anything() -> None:
 def test_functions_may_stand_in_the_list_itself() -> None:
     parsed = options({"bridge.transforms": f"{OWN}upper, {OWN}even"})
     assert [each.transform for each in parsed.transforms] == [
-        Transform(f"tests.support.own_transforms.{name}", f"tests.support.own_transforms.{name}", {})
+        Transform(f"tests.own_transforms.{name}", f"tests.own_transforms.{name}", {})
         for name in ("upper", "even")
     ]
     assert parsed.transforms_of("orders") == (0, 1)

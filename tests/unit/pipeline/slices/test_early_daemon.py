@@ -18,7 +18,10 @@ import pytest
 from bridge.pipeline.slices.early_daemon import ADDRESS, EarlyDaemon
 from bridge.pipeline.slices.workers import MODULE
 from tests.support import eventually
+from tests.support.steps import ROOT
 from tests.support.waits import WAIT
+
+LIGHT = "tests.unit.pipeline.slices.light_daemon"
 
 TAKES = """
 import json, os, resource, socket, sys
@@ -43,9 +46,14 @@ def folder() -> Iterator[Path]:
         yield Path(short)
 
 
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+
+
 @contextmanager
-def early(folder: Path) -> Iterator[EarlyDaemon]:
-    process = EarlyDaemon(MODULE, folder)
+def early(folder: Path, module: str = LIGHT) -> Iterator[EarlyDaemon]:
+    process = EarlyDaemon(module, folder)
     try:
         yield process
     finally:
@@ -58,15 +66,17 @@ def alive(pid: int) -> bool:
 
 
 @contextmanager
-def daemon(folder: Path, address: str) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(folder: Path, address: str, module: str = LIGHT) -> Iterator[subprocess.Popen[bytes]]:
     """As Spark starts one, until its standard input is closed."""
     environment = os.environ | {
         ADDRESS: address,
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
         "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
     }
-    command = [sys.executable, "-m", MODULE, "pyspark.worker"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+    command = [sys.executable, "-m", module, "pyspark.worker"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
         yield process
         process.communicate(timeout=WAIT)
 
@@ -82,8 +92,8 @@ def listening(process: subprocess.Popen[bytes]) -> int:
 
 
 def test_sparks_daemon_hands_over_and_ends_with_the_early_one(folder: Path) -> None:
-    with early(folder) as ready:
-        with daemon(folder, ready.address) as process:
+    with early(folder, MODULE) as ready:
+        with daemon(folder, ready.address, MODULE) as process:
             assert listening(process) == ready.pid
         assert process.returncode == 0
         eventually(lambda: not alive(ready.pid), WAIT, what="Spark ends the early daemon")
