@@ -73,6 +73,7 @@ class Copy:
         return verdict, run.size + MARKER_BYTES * run.extra
 
 
+@pytest.mark.long
 def test_a_million_records_behind_nothing_is_read_twice() -> None:
     """12,000,000 records of 1 KB at 2,000 a second, committed every 100 ms. While runs were merged without a list of
     their holes, a group that was a million behind read 2,776 records twice."""
@@ -91,7 +92,7 @@ def test_a_million_records_behind_nothing_is_read_twice() -> None:
     ("commit", "transaction", "read", "a_gb"),
     [
         pytest.param(200, 0, False, 30_000, id="plain"),
-        pytest.param(20, 0, True, 70_000, id="small commits"),
+        pytest.param(20, 0, True, 70_000, id="small commits", marks=pytest.mark.long),
         pytest.param(200, 100, False, 50_000, id="transactions"),
         pytest.param(20, 20, True, 220_000, id="small transactions"),
     ],
@@ -110,7 +111,7 @@ def test_any_lag_is_exact_for_64_mib_of_the_target_at_most(
     assert copy.bytes / 1.024 < a_gb
 
 
-@pytest.mark.parametrize("transaction", [2, 5])
+@pytest.mark.parametrize("transaction", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_a_large_commit_of_small_transactions_is_exact_too(transaction: int) -> None:
     """A backlog is copied so. While a commit had 16 runs at most a group 10,000 behind read 3,750 records twice."""
     copy = Copy(400_000, commit=200_000, transaction=transaction)
@@ -122,7 +123,10 @@ def test_a_large_commit_of_small_transactions_is_exact_too(transaction: int) -> 
 
 @pytest.mark.parametrize(
     ("transaction", "hole"),
-    [pytest.param(2, 1, id="transactions of two"), pytest.param(1, 20_000, id="compacted nearly to nothing")],
+    [
+        pytest.param(2, 1, id="transactions of two"),
+        pytest.param(1, 20_000, id="compacted nearly to nothing", marks=pytest.mark.long),
+    ],
 )
 def test_where_a_source_has_more_holes_than_lists_have_room_for_it_is_a_256th_of_the_lag(
     transaction: int, hole: int

@@ -154,7 +154,7 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     judged = {EXACT: 0, BOUNDED: 0}
     merged = listed = 0
-    for number in range(150):
+    for number in range(125):
         seed = f"{part}-{number}"
         history = CopiedPartition(seed)
         runs = history.runs()

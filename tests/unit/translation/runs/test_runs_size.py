@@ -109,7 +109,9 @@ def test_the_runs_of_a_partition_stay_small_whatever_commits_are_like(seed: int)
             topic.restart()
 
 
-@pytest.mark.parametrize(("commits", "records"), [(2600, 200), (10, 30_000)])
+@pytest.mark.parametrize(
+    ("commits", "records"), [pytest.param(2600, 200, marks=pytest.mark.long), (10, 30_000)]
+)
 def test_what_is_listed_and_bounded_has_a_limit(commits: int, records: int) -> None:
     """Hundreds of thousands of records of a byte each, nearly all with a hole behind them: nothing is for the GB."""
     topic = Topic(random.Random(1))
