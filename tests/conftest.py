@@ -45,8 +45,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Machines are noisy: how long an example takes is no property of the code. A change is judged by the same examples each
 # time; `make soak` looks for others.
-settings.register_profile("noisy", deadline=None, derandomize="MIRROR_BRIDGE_NEW_EXAMPLES" not in os.environ)
-settings.load_profile("noisy")
+_SAME_EXAMPLES = "MIRROR_BRIDGE_NEW_EXAMPLES" not in os.environ
 
 _MEMORY, _ENOUGH = Path("/dev/shm"), 4 << 30
 _TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
@@ -97,6 +96,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Conflicting options are refused before anything is collected or started."""
     config.pluginmanager.register(Lanes(config))
     forms.short_form = "not long" in config.getoption("markexpr")
+    settings.register_profile(
+        "noisy", deadline=None, derandomize=_SAME_EXAMPLES, max_examples=forms.examples(40, 100)
+    )
+    settings.load_profile("noisy")
     if _in_memory(config):
         os.environ.setdefault(_TEMPORARY, str(_MEMORY))
     given = [name for name in ("--kafka-source", "--kafka-target") if config.getoption(name)]

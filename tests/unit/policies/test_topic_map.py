@@ -13,6 +13,7 @@ import pytest
 from bridge.errors import ConfigRejected
 from bridge.mm2.replication_policy import counterpart, is_cycle
 from bridge.policies import TopicMap
+from tests.support.forms import mostly_long
 from tests.unit.special_files import SPECIAL_FILES, special_file
 
 MAP, FILE = "replication.policy.topic.map", "replication.policy.topic.map.file"
@@ -230,7 +231,7 @@ def images(policy: TopicMap) -> Iterator[tuple[str, str]]:
             yield word, policy.format_remote_topic("A", word)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", mostly_long(range(10), 2))
 def test_an_accepted_map_has_a_reverse_and_a_refused_one_has_two_sources(block: int) -> None:
     accepted = 0
     for seed in range(block * 40, block * 40 + 40):

@@ -17,6 +17,7 @@ from bridge.positions.flow import Flow
 from bridge.positions.knowledge import LoadedRuns
 from connectors.group_translation.translating.strategies import ByRuns
 from connectors.group_translation.translating.verdicts import GroupVerdicts
+from tests.support.forms import examples
 from tests.unit.connectors.fake_clusters import FakeCluster
 from tests.unit.positions.worlds import clusters_of, flow
 from tests.unit.translation.copied import CopiedPartition
@@ -92,7 +93,7 @@ FLOWS: Mapping[str, Flow] = {
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from(sorted(FLOWS)), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(12, 40), deadline=None)
 def test_each_offset_gets_what_the_service_gives_a_group(seed: int, kind: str, away: bool) -> None:
     history = CopiedPartition(str(seed))
     source, target = clusters_of(history)
@@ -124,7 +125,7 @@ def holds(history: CopiedPartition, offset: int, said: Words) -> None:
 
 
 @given(st.integers(0, 1 << 32), st.integers(0, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20, 30), deadline=None)
 def test_without_look_ups_runs_alone_answer_and_the_rest_is_not_looked_at(seed: int, lookups: int) -> None:
     history = CopiedPartition(str(seed))
     source, target = clusters_of(history)

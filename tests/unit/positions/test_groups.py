@@ -19,6 +19,7 @@ from connectors.base import Instance
 from connectors.checkpoint.options import CheckpointOptions
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
+from tests.support.forms import examples
 from tests.support.messages import message_pattern
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored
 from tests.unit.connectors.run_instance import ALONE, Published
@@ -72,7 +73,7 @@ async def serviced(
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from(sorted(FLOWS)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(12, 40), deadline=None)
 def test_a_look_says_what_the_service_says(seed: int, kind: str) -> None:
     history = CopiedPartition(str(seed))
     source, target = clusters_of(history)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bridge.positions.answers import REASONS, VERDICTS
 from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
+from tests.support.forms import examples
 from tests.unit.connectors.fake_clusters import JUNK, FakeClusters, mirrored
 from tests.unit.positions.worlds import flow
 
@@ -33,7 +34,7 @@ def translated(rows: list[tuple[int, int, int]]) -> TranslatedPositions:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 22)), min_size=1, max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40, 60), deadline=None)
 def test_answers_stand_in_the_order_of_the_positions(rows: list[tuple[int, int, int]]) -> None:
     said = translated(rows)
     for at, (topic, partition, offset) in enumerate(rows):

@@ -15,6 +15,7 @@ from aiokafka import codec as codecs
 
 from bridge.kafka.record.decompression import decoded
 from bridge.model.batch_limits import MOST_BYTES, Overlarge, limit
+from tests.support.forms import mostly_long
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 MIB = 1 << 20
@@ -74,10 +75,11 @@ def test_what_is_larger_by_a_byte_is_not(way: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("way", [way for way in ENCODE if not way.startswith(("none", "snappy"))])
-def test_what_expands_takes_no_more_memory_than_the_limit(way: str) -> None:
-    """200 MiB of zeros in 6 KB of zstd."""
+@pytest.mark.parametrize("size", mostly_long([64, 200]))
+def test_what_expands_takes_no_more_memory_than_the_limit(way: str, size: int) -> None:
+    """MiB of zeros; 200 are 6 KB of zstd."""
     codec, encode = ENCODE[way]
-    bomb = memoryview(encode(bytes(200 * MIB)))
+    bomb = memoryview(encode(bytes(size * MIB)))
     tracemalloc.start()
     try:
         with pytest.raises(Overlarge):

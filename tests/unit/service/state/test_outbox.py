@@ -29,6 +29,7 @@ from bridge.service.ipc.checkpoint_records import (
 from bridge.service.state import outbox as outbox_module
 from bridge.service.state.outbox import Batch, Counts, Outbox, Written
 from connectors.base import EmittedRecord
+from tests.support.forms import examples, mostly_long
 from tests.unit.service.service_fakes import session
 
 NAME, TOPIC = "c", "A.checkpoints.internal"
@@ -233,7 +234,7 @@ def test_a_connector_that_is_forgotten_leaves_nothing() -> None:
 
 # -- any order of calls ----------------------------------------------------------------------------------------------
 
-EXAMPLES = int(os.environ.get("MIRROR_BRIDGE_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("MIRROR_BRIDGE_EXAMPLES", examples(40, 100)))
 KEYS = [f"key-{number}" for number in range(6)]
 SELDOM = st.sampled_from([False, False, False, False, True])
 
@@ -400,11 +401,12 @@ def test_records_cross_the_pipe_unchanged_and_read_as_the_contract_says(
         assert partition_digest(dict(shuffled)) == partition_digest(record.source_partition)
 
 
-def test_what_is_waiting_is_kept_small() -> None:
-    """20,000 records, two to a group; 100,000 take five times that."""
+@pytest.mark.parametrize(("count", "most_mb"), mostly_long([(5_000, 3.75), (20_000, 15)]))
+def test_what_is_waiting_is_kept_small(count: int, most_mb: float) -> None:
+    """Two records to a group; 100,000 take as many times that."""
 
     def frames() -> Iterator[bytes]:
-        for start in range(0, 20_000, 100):
+        for start in range(0, count, 100):
             yield pack_records(
                 NAME,
                 1,
@@ -427,5 +429,5 @@ def test_what_is_waiting_is_kept_small() -> None:
         box.offer(name, generation, 4, records)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert box.counts(NAME).waiting == 20_000
-    assert used / 1e6 < 15
+    assert box.counts(NAME).waiting == count
+    assert used / 1e6 < most_mb

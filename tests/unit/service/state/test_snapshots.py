@@ -33,6 +33,7 @@ from bridge.service.ipc.messages import (
 )
 from bridge.service.state.snapshots import Snapshots
 from connectors.base import Assignment, Missing, Summary
+from tests.support.forms import mostly_long
 from tests.unit.service.service_fakes import partition, report
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -140,9 +141,12 @@ def test_a_failure_is_new_once() -> None:
     assert known.summary("c", 1, Summary(failure="f"))
 
 
-@pytest.mark.parametrize(("groups", "partitions", "most_mb"), [(2_000, 10, 6), (20_000, 1, 20)])
-def test_reports_are_kept_small(groups: int, partitions: int, most_mb: int) -> None:
-    """20,000 group-partitions; 100,000 take five times that, of 300 MB for all processes."""
+@pytest.mark.parametrize(
+    ("groups", "partitions", "most_mb"),
+    mostly_long([(500, 10, 1.5), (5_000, 1, 5), (2_000, 10, 6), (20_000, 1, 20)], 2),
+)
+def test_reports_are_kept_small(groups: int, partitions: int, most_mb: float) -> None:
+    """5,000 group-partitions, or 20,000; 100,000 take twenty, or five, times that, of 300 MB for all processes."""
     known = Snapshots()
     frames = [
         pack_groups("c", 1, [pack_report(f"group-{n}", varied(n, partitions)) for n in range(at, at + 100)])

@@ -12,6 +12,7 @@ from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs import holes
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
+from tests.support.forms import examples
 from tests.unit.translation.copied import PLACE, CopiedPartition
 
 SOURCE = LogBounds(0, 1 << 40)
@@ -47,7 +48,7 @@ def alone(runs: ConsistentRuns, offset: int, logs: PartitionLogs) -> tuple[int, 
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 def test_whole_histories_are_translated_as_by_the_service(seed: int) -> None:
     history = CopiedPartition(str(seed))
     for live in (history.live, history.older):
@@ -63,7 +64,7 @@ def test_whole_histories_are_translated_as_by_the_service(seed: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 def test_runs_of_any_shape_are_translated_as_by_the_service(data: st.DataObject) -> None:
     """Merged runs with and without lists, resets, uncovered stretches and broken lists."""
     runs, end = drawn_runs(data)

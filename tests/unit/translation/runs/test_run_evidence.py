@@ -11,6 +11,7 @@ from bridge.translation.runs import holes, merging, partition_runs
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
+from tests.support.forms import examples
 from tests.unit.translation.copied import CopiedPartition
 
 PLACE = TopicPartition("orders", 0)
@@ -154,7 +155,7 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     judged = {EXACT: 0, BOUNDED: 0}
     merged = listed = 0
-    for number in range(125):
+    for number in range(examples(125, 150)):
         seed = f"{part}-{number}"
         history = CopiedPartition(seed)
         runs = history.runs()
