@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -54,6 +54,7 @@ def quoted(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"`([\w.*]+)`", text))
 
 
+@cache
 def room_of(module: str) -> str:
     """The row that the module belongs to: its own, or that of its package. Empty if there is none."""
     module = module.removesuffix(".__init__")
@@ -64,18 +65,16 @@ def room_of(module: str) -> str:
     return package if package in rooms() and package != "bridge" else ""
 
 
-def imports(module: str, source: str) -> Iterator[tuple[str, bool]]:
+@cache
+def imports(module: str, source: str) -> Sequence[tuple[str, bool]]:
     """Every imported module, absolute, and whether the import stands inside a function."""
-    tree = ast.parse(source)
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-    }
-    for node in ast.walk(tree):
+    return list(_imports(module, source))
+
+
+def _imports(module: str, source: str) -> Iterator[tuple[str, bool]]:
+    for node, inside in statements(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) in inside) for alias in node.names)
+            yield from ((alias.name, inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -84,9 +83,18 @@ def imports(module: str, source: str) -> Iterator[tuple[str, bool]]:
             for alias in node.names:
                 # `from bridge import VERSION` is of bridge itself, `from bridge import errors` of another room.
                 deeper = f"{base}.{alias.name}"
-                yield (deeper if is_module(deeper) else base, id(node) in inside)
+                yield (deeper if is_module(deeper) else base, inside)
 
 
+def statements(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every statement below the node, and whether it stands inside a function."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child, inside
+            yield from statements(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
 def is_module(name: str) -> bool:
     if name.partition(".")[0] not in OURS:
         return False

@@ -7,6 +7,7 @@ import random
 import struct
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 
 import lz4.frame
 import pytest
@@ -48,6 +49,7 @@ ENCODE: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 EACH = pytest.mark.parametrize("way", ENCODE)
 
 
+@cache
 def sample(size: int) -> bytes:
     dice = random.Random(size)
     words = [dice.randbytes(dice.randint(1, 20)) for _ in range(200)]
