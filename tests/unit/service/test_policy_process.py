@@ -18,7 +18,7 @@ from tests.support.processes import processes
 from tests.unit.connectors.configs import SOURCE
 from tests.unit.service.service_fakes import session
 
-HANGS = "while True: pass\n"
+HANGS = "import time\ntime.sleep(3600)\n"
 WRITES = (
     "open({path!r}, 'w').close()\nclass Filter:\n    def should_replicate_topic(self, topic): return True\n"
 )
@@ -126,6 +126,7 @@ def test_code_that_hangs_is_an_error_of_its_key_and_the_service_answers_meanwhil
         while any(each.is_alive() for each in checks):
             assert client.get("/health/live").status_code == httpx.codes.OK
             answered += 1
+            checks[0].join(0.05)
     assert [list(each) for each in collected] == [["topic.filter.class"]] * 2
     assert "it was not loaded within 1.5 s" in collected[0]["topic.filter.class"][0]
     assert answered > 1

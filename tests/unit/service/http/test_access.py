@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,14 +48,19 @@ def serve(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.com"])
-def test_off_loopback_nothing_starts_that_asks_nobody_who_they_are(host: str) -> None:
-    ended = serve(MIRROR_BRIDGE_HOST=host)
+def test_off_loopback_nothing_starts_that_asks_nobody_who_they_are() -> None:
+    ended = serve(MIRROR_BRIDGE_HOST="0.0.0.0")
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
-    assert line.startswith(f"mirror-bridge: bad settings: host {host} is not loopback")
+    assert line.startswith("mirror-bridge: bad settings: host 0.0.0.0 is not loopback")
     for setting in ("AUTH_TOKEN_FILE", "TLS_CLIENT_CA", "INSECURE_NO_AUTH"):
         assert f"MIRROR_BRIDGE_{setting}" in line
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.com"])
+def test_hosts_off_loopback_are_refused(host: str) -> None:
+    with pytest.raises(SettingsRejected, match=f"host {re.escape(host)} is not loopback"):
+        load_settings(host=host)
 
 
 def test_a_token_or_saying_so_is_enough_off_loopback(tmp_path: Path) -> None:
@@ -105,13 +111,20 @@ def app(access: Access) -> FastAPI:
     return create_app(fake_service(), access=access)
 
 
-def ask(access: Access, method: str = "GET", path: str = "/v1/version", **headers: str) -> httpx.Response:
+def ask(
+    to: Access | FastAPI, method: str = "GET", path: str = "/v1/version", **headers: str
+) -> httpx.Response:
     async def go() -> httpx.Response:
-        transport = httpx.ASGITransport(app(access))
+        transport = httpx.ASGITransport(app(to) if isinstance(to, Access) else to)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, headers=headers)
 
     return asyncio.run(go())
+
+
+@pytest.fixture(scope="module")
+def named() -> FastAPI:
+    return app(Access(hosts=load_settings(allowed_hosts="Bridge.internal").hosts()))
 
 
 @pytest.mark.parametrize(
@@ -135,10 +148,9 @@ def ask(access: Access, method: str = "GET", path: str = "/v1/version", **header
         ("x" * 10_000, MISDIRECTED),
     ],
 )
-def test_a_name_that_is_not_ours_is_not_answered(host: str, status: int) -> None:
-    access = Access(hosts=load_settings(allowed_hosts="Bridge.internal").hosts())
+def test_a_name_that_is_not_ours_is_not_answered(host: str, status: int, named: FastAPI) -> None:
     for path in ("/v1/version", "/health/live"):
-        answer = ask(access, path=path, host=host)
+        answer = ask(named, path=path, host=host)
         assert answer.status_code == status
     if status == MISDIRECTED:
         assert answer.json()["error_code"] == "misdirected"
@@ -158,7 +170,7 @@ def test_hosts_are_checked_where_nobody_is_asked_for_a_token_and_where_they_are_
 
 def test_a_page_in_a_browser_changes_nothing() -> None:
     """A POST without a content type needs no leave of ours before a browser sends it; the answer alone is kept back."""
-    access = Access(hosts=load_settings().hosts())
+    access = app(Access(hosts=load_settings().hosts()))
     for method, path in (
         ("POST", "/v1/failover"),
         ("POST", "/v1/connectors/c/refresh"),
@@ -187,11 +199,17 @@ def test_every_route_has_a_role_and_every_role_a_route() -> None:
     assert sorted(routes(app(Access()).routes)) == sorted(ROLES)
 
 
+TOKENS = Tokens(changing=("change",), reading=("read", "next-read"))
+
+
+@pytest.fixture(scope="module")
+def guarded() -> FastAPI:
+    return app(Access(lambda: TOKENS, open_paths=()))
+
+
 @pytest.mark.parametrize(("method", "path"), sorted(ROLES))
-def test_what_a_read_token_may_do(method: str, path: str) -> None:
+def test_what_a_read_token_may_do(method: str, path: str, guarded: FastAPI) -> None:
     """Through the access check, with names that look like other routes."""
-    tokens = Tokens(changing=("change",), reading=("read", "next-read"))
-    access = Access(lambda: tokens, open_paths=())
     asked = path
     for part, value in {
         "name": "x%2Fstatus",
@@ -202,18 +220,18 @@ def test_what_a_read_token_may_do(method: str, path: str) -> None:
     }.items():
         asked = asked.replace(f"{{{part}}}", value)
     role = ROLES[method, path]
-    for token in tokens.reading:
-        answer = ask(access, method, asked, authorization=f"Bearer {token}")
+    for token in TOKENS.reading:
+        answer = ask(guarded, method, asked, authorization=f"Bearer {token}")
         assert (answer.status_code == FORBIDDEN) == (role is Role.CHANGE), answer.text
         assert answer.status_code != UNAUTHORIZED
     if role is Role.CHANGE:
         assert "read token" in answer.json()["message"]
-    assert ask(access, method, asked, authorization="Bearer change").status_code not in (
+    assert ask(guarded, method, asked, authorization="Bearer change").status_code not in (
         UNAUTHORIZED,
         FORBIDDEN,
     )
-    assert ask(access, method, asked, authorization="Bearer other").status_code == UNAUTHORIZED
-    assert ask(access, method, asked).status_code == UNAUTHORIZED
+    assert ask(guarded, method, asked, authorization="Bearer other").status_code == UNAUTHORIZED
+    assert ask(guarded, method, asked).status_code == UNAUTHORIZED
 
 
 def test_what_only_reads_is_all_that_get_is_but_for_configurations() -> None:
@@ -238,7 +256,7 @@ def test_what_the_table_does_not_have_is_not_for_the_read_token(method: str, pat
 
 
 def test_open_paths_are_open_for_reading_only() -> None:
-    access = Access(lambda: Tokens(("change",)), open_paths=("/v1/connectors", "/health"))
+    access = app(Access(lambda: Tokens(("change",)), open_paths=("/v1/connectors", "/health")))
     assert ask(access, "GET", "/v1/connectors").status_code == OK
     assert ask(access, "GET", "/health/live").status_code == OK
     for method in ("PUT", "DELETE"):
