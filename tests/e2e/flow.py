@@ -231,6 +231,18 @@ class Flow:
             lambda: self.service.status(name)["rounds"] > before + more, WAIT, what=what, watched=self.watched
         )
 
+    def wait_newer_report(self, group: str, more: int = 2) -> Json:
+        """Until the report on a group counts in `more` rounds that began after now; that report."""
+        before = self.service.report(group)["rounds"]
+
+        def newer() -> Json:
+            report = self.service.report(group)
+            assert report["rounds"] > before + more, report
+            return report
+
+        what = f"a report on {group} {more} rounds after the {before}th"
+        return eventually(newer, WAIT, what=what, watched=self.watched)
+
     def wait_copying_stopped(self, name: str) -> None:
         """Until the driver of a source connector that was paused has ended: what was under way when the pause came is
         still copied."""

@@ -33,10 +33,9 @@ def test_a_source_topic_recreated_between_two_rounds(flow: Flow, changing: str) 
     records = flow.fill(topic, 100, start=1000, copy=False)
     commit(flow.source.bootstrap, group, {(topic, 0): 60})
     # The same offset of another log: what was true of the old one must not be said of the new one.
-    flow.wait_rounds(changing)
-    row = flow.service.partition(group, topic)
-    assert (row["verdict"], row["written"]) == ("pending", 60 + SHIFT), row
-    wait_equal(lambda: flow.service.report(group)["ready"], False, watched=flow.watched)
+    report = flow.wait_newer_report(group)
+    (row,) = report["partitions"]
+    assert (row["verdict"], row["written"], report["ready"]) == ("pending", 60 + SHIFT, False), report
     flow.copy(topic, records)
     flow.wait_there(group, {(topic, 0): SHIFT + 100 + 60})
     flow.wait_verdict(group, topic)

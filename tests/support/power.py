@@ -224,13 +224,12 @@ def _pytest(
     """Returns the red tests of a run, which ends at the first that does not only name what is gone."""
     said, log = HOME / "said.jsonl", HOME / "pytest.log"
     said.write_text("", "utf-8")
-    command: list[str | Path] = [
-        *(_python(), "-m", "pytest", "-q", "-p", "tests.support.power", "-p", "no:cacheprovider"),
-        *("-m", form, "--continue-on-collection-errors", *(f"--deselect={test}" for test in without)),
-    ]
+    options = ("-q", "-p", "tests.support.power", "-p", "no:cacheprovider", "--continue-on-collection-errors")
+    deselected = (f"--deselect={test}" for test in without)
+    command: list[str | Path] = [_python(), "-m", "pytest", *options, "-m", form, *deselected, *tests]
     with log.open("a") as output:
         process = subprocess.Popen(
-            [*command, *tests],
+            command,
             cwd=_tree(),
             env=_environment() | {_SAID: str(said)},
             stdout=output,
@@ -302,16 +301,8 @@ def measure(fix: str, room: str, seconds: float) -> Result:
     patch.write_text(text, "utf-8")
     if not text or not _apply(patch):
         return Result(fix, subject, room, "does not apply")
-    mypy: list[str | Path] = [
-        _python(),
-        "-m",
-        "mypy",
-        f"--cache-dir={HOME / 'mypy'}",
-        "-p",
-        "bridge",
-        "-p",
-        "connectors",
-    ]
+    checked = chain.from_iterable(("-p", package) for package in ("bridge", "connectors"))
+    mypy: list[str | Path] = [_python(), "-m", "mypy", f"--cache-dir={HOME / 'mypy'}", *checked]
     if subprocess.run(mypy, cwd=_tree(), env=_environment(), check=False, capture_output=True).returncode:
         return Result(fix, subject, room, "no longer fits together (mypy)")
     try:
@@ -377,14 +368,11 @@ def kept() -> list[Result]:
     if not _results().exists():
         return []
     lines = [json.loads(line) for line in _results().read_text("utf-8").splitlines()]
-    return [
-        Result(
-            **line
-            | {form: Red(**line[form]) for form in FORMS if line[form]}
-            | {"timeouts": tuple(line["timeouts"])}
-        )
-        for line in lines
-    ]
+    for line in lines:
+        line |= {form: Red(**line[form]) for form in FORMS if line[form]} | {
+            "timeouts": tuple(line["timeouts"])
+        }
+    return [Result(**line) for line in lines]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -36,14 +36,15 @@ def of_group(tps: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None
     return dict(zip(("missing_records", "missing_since_ms"), sums, strict=True))
 
 
-def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows) -> GroupReport:
-    """The report with its current readiness and missing records."""
+def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: int) -> GroupReport:
+    """The report with its current readiness, missing records and the rounds that it counts in."""
     return report.model_copy(
         update={
             "ready": answer.ready,
             "readiness": answer.readiness,
             "as_of_ms": answer.as_of_ms,
             "reasons": list(answer.reasons),
+            "rounds": rounds,
             "partitions": of_partitions(report, rows),
             **of_group([(part.topic, part.partition) for part in report.partitions], rows),
         }

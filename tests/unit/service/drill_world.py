@@ -237,7 +237,9 @@ class World:
         for group in GROUPS:
             packed, full = self.snapshots.report("g", group), self.snapshots.full("g", group)
             if packed is not None and full is not None:
-                result[group] = with_answer(full, answers.of(packed), snapshot.missing)
+                result[group] = with_answer(
+                    full, answers.of(packed), snapshot.missing, snapshot.summary.rounds
+                )
         return result
 
     def virtual(self, at_ms: int) -> float:

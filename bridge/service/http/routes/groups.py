@@ -60,7 +60,8 @@ def _reports(service: Service, group: str) -> list[GroupReport]:
         if full is None or packed is None:
             continue
         known = service.snapshots.connector(name)
-        reports.append(with_answer(full, Answers(view, known).of(packed), known.missing))
+        answer = Answers(view, known).of(packed)
+        reports.append(with_answer(full, answer, known.missing, known.summary.rounds))
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)
     return reports

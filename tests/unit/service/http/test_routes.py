@@ -357,6 +357,20 @@ def test_group_ids_of_any_kind(group: str) -> None:
     run(test)
 
 
+def test_a_report_counts_the_rounds_of_its_connector() -> None:
+    """As its status does: whoever has committed waits for a later one."""
+
+    async def test(at: ServiceHarness) -> None:
+        at.reports(report("g"))
+        for rounds in (1, 5):
+            at.service.snapshots.summary("c", 1, Summary(rounds=rounds))
+            (found,) = (await at.client.get("/v1/groups/g")).json()["reports"]
+            assert found["rounds"] == rounds
+            assert (await at.client.get("/v1/connectors/c/status")).json()["rounds"] == rounds
+
+    run(test)
+
+
 def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
     async def test(at: ServiceHarness) -> None:
         pending = (
