@@ -18,6 +18,7 @@ from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import OurFlow
 from tests.support import eventually
+from tests.support.brokers import RESTARTED
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -31,7 +32,10 @@ PROCESSES = {"http", "rounds", "driver", "jvm", "worker"}
 @pytest.fixture(scope="module")
 def clusters(stack: LocalStack) -> Iterator[tuple[Broker, Broker]]:
     """The target holds Connect's own topics too."""
-    pair = stack.broker("log-source"), stack.broker("log-target")
+    pair = (
+        stack.broker("log-source", properties=RESTARTED),
+        stack.broker("log-target", properties=RESTARTED),
+    )
     yield pair
     for each in pair:
         each.close()

@@ -14,13 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.local import NO_AUTHORITIES, Broker, LocalStack
+from bridge.local import NO_AUTHORITIES, Broker, ConnectWorker, LocalStack
 from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.tables import TABLES
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, committed_offsets, forget_clients, stays
 from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import bounds, eventually, read, unique
+from tests.support.brokers import RESTARTED
 from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
@@ -34,15 +35,18 @@ PAUSED = 2.0 + BUSY
 
 @pytest.fixture(scope="module")
 def backup(stack: LocalStack) -> Iterator[Broker]:
-    """A target that holds Connect's own topics too, and may be killed."""
-    broker = stack.broker("backup")
+    """A target that may be killed."""
+    broker = stack.broker("backup", properties=RESTARTED)
     yield broker
     broker.close()
 
 
 @pytest.fixture(scope="module")
-def own(stack: LocalStack, backup: Broker) -> Flow:
-    return Flow(stack.source, backup, stack.worker("drill", on="backup"), stack.service("drill-service"))
+def own(stack: LocalStack, backup: Broker, worker: ConnectWorker, request: pytest.FixtureRequest) -> Flow:
+    """With the parameter True, its worker has Connect's own topics on the target, and stops the tasks a while after
+    that has died."""
+    drill = stack.worker("drill", on="backup") if getattr(request, "param", False) else worker
+    return Flow(stack.source, backup, drill, stack.service("drill-service"))
 
 
 @pytest.fixture(scope="module")
@@ -248,11 +252,15 @@ def _not_ready(flow: Flow, group: str, name: str) -> Json:
     return report
 
 
-@pytest.mark.parametrize("timed", mostly_long([False, True]), ids=["at last", "in time and for long"])
+@pytest.mark.parametrize(
+    ("own", "timed"),
+    mostly_long([(False, False), (True, True)]),
+    ids=["at last", "with Connect's topics, in time and for long"],
+    indirect=["own"],
+)
 def test_a_dead_target_is_not_green_and_says_since_when(
     mirrored_flow: OurFlow, group: str, backup: Broker, timed: bool
 ) -> None:
-    """It holds Connect's own topics too, so that its worker stops the tasks after a while."""
     flow = mirrored_flow.flow
     at = committed_offsets(flow.target.bootstrap, group)
     killed_ms = int(time.time() * 1000)

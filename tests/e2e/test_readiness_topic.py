@@ -21,6 +21,7 @@ from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, forget_clients
 from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read
+from tests.support.brokers import RESTARTED
 from tests.support.messages import message
 from tests.support.waits import WAIT
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def origin(stack: LocalStack) -> Iterator[Broker]:
     """A source that may be killed."""
-    broker = stack.broker("cold-origin")
+    broker = stack.broker("cold-origin", properties=RESTARTED)
     yield broker
     broker.close()
 
@@ -38,7 +39,7 @@ def origin(stack: LocalStack) -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def backup(stack: LocalStack) -> Iterator[Broker]:
     """A target that holds Connect's own topics too, and may be killed."""
-    broker = stack.broker("cold-backup")
+    broker = stack.broker("cold-backup", properties=RESTARTED)
     yield broker
     broker.close()
 

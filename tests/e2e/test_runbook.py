@@ -23,6 +23,7 @@ from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, committed_offsets, exactly
 from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
+from tests.support.brokers import RESTARTED
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -137,7 +138,7 @@ class Counting:
 @pytest.fixture(scope="module")
 def primary(stack: LocalStack) -> Iterator[Broker]:
     """A source that may be killed."""
-    broker = stack.broker("primary")
+    broker = stack.broker("primary", properties=RESTARTED)
     yield broker
     broker.close()
 

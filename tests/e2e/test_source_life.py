@@ -21,6 +21,7 @@ from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, OurFlow, every, read_all
 from tests.perf.processes import tree
 from tests.support import allow, create_topic, eventually, numbered, produce, read
+from tests.support.brokers import RESTARTED
 from tests.support.traffic import Reader, Writer
 from tests.support.waits import WAIT
 
@@ -35,7 +36,9 @@ what is tested."""
 @pytest.fixture(scope="module")
 def origin(stack: LocalStack) -> Broker:
     """The source. Clients of the plain listener may do everything; alice needs rules, and has a password."""
-    return stack.broker("origin", security=Security(users={"alice": PASSWORD}, authorizer=True))
+    return stack.broker(
+        "origin", security=Security(users={"alice": PASSWORD}, authorizer=True), properties=RESTARTED
+    )
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ from tests.support import (
     set_topic_config,
     unique,
 )
-from tests.support.brokers import USERS, Secured
+from tests.support.brokers import RESTARTED, USERS, Secured
 from tests.support.forms import mostly_long
 from tests.support.messages import message, message_pattern
 from tests.support.records import producer
@@ -307,7 +307,7 @@ def test_compaction_under_the_tail_is_no_restart(source: Cluster) -> None:
 @pytest.fixture
 def lone(stack: LocalStack) -> Iterator[Broker]:
     """A broker that may be stopped and robbed of its data."""
-    broker = stack.broker(unique("lone"))
+    broker = stack.broker(unique("lone"), properties=RESTARTED)
     yield broker
     broker.close()
 

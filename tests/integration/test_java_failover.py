@@ -18,6 +18,7 @@ from bridge.local import Broker, Cluster, LocalStack
 from bridge.model.values import Committed, Judgement, Side, TopicPartition
 from tests.integration.failover import copy, foreign, topics, translate
 from tests.support import Record, create_topic, numbered, produce, produce_transaction, read, unique
+from tests.support.brokers import RESTARTED
 
 pytestmark = pytest.mark.long
 
@@ -109,7 +110,7 @@ def test_the_first_record_is_the_first_unprocessed(
 @pytest.fixture(scope="module")
 def veteran(stack: LocalStack) -> Iterator[Broker]:
     """A source whose partitions have seen more leader epochs than those of the target ever will."""
-    broker = stack.broker("veteran")
+    broker = stack.broker("veteran", properties=RESTARTED)
     yield broker
     broker.close()
 

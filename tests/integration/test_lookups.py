@@ -42,6 +42,7 @@ from tests.support import (
     produce_transaction,
     unique,
 )
+from tests.support.brokers import RESTARTED
 from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
@@ -520,7 +521,7 @@ def test_groups_of_the_new_protocol(target: Cluster) -> None:
 @pytest.fixture(scope="module")
 def lone(request: pytest.FixtureRequest, stack: LocalStack) -> Broker:
     """A broker that may be stopped."""
-    return stack.broker("lone")
+    return stack.broker("lone", properties=RESTARTED)
 
 
 def test_a_broker_that_restarts_fails_and_recovers(lone: Broker) -> None:

@@ -17,6 +17,7 @@ from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
 from tests.integration.copy_flow import CopyFlow
 from tests.support import admin, create_topic, eventually, produce, produce_transaction, unique
+from tests.support.brokers import RESTARTED
 from tests.support.records import varied
 from tests.support.waits import WAIT
 
@@ -30,7 +31,7 @@ RACKS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareRep
 @pytest.fixture(scope="module")
 def far(stack: LocalStack) -> Iterator[Broker]:
     """Node 1, in rack r1: leads all partitions of these tests, and is the controller."""
-    broker = stack.broker(unique("far"), properties={**RACKS, "broker.rack": "r1"})
+    broker = stack.broker(unique("far"), properties={**RACKS, **RESTARTED, "broker.rack": "r1"})
     yield broker
     broker.close()
 
@@ -39,7 +40,9 @@ def far(stack: LocalStack) -> Iterator[Broker]:
 def near(stack: LocalStack, far: Broker) -> Iterator[Broker]:
     """Node 2, in rack r2."""
     broker = stack.broker(
-        unique("near"), properties={**RACKS, "node.id": str(NEAR), "broker.rack": "r2"}, joins=far
+        unique("near"),
+        properties={**RACKS, **RESTARTED, "node.id": str(NEAR), "broker.rack": "r2"},
+        joins=far,
     )
     yield broker
     broker.close()

@@ -47,6 +47,7 @@ from tests.support import (
     unique,
     wait_mirrored,
 )
+from tests.support.brokers import RESTARTED
 from tests.support.indexing import InProcess
 from tests.support.messages import message, message_pattern
 from tests.support.topics import wait_transactions_ended
@@ -307,7 +308,7 @@ def test_what_stock_has_copied_is_exact_when_the_source_is_gone(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    origin = stack.broker(unique("origin"))
+    origin = stack.broker(unique("origin"), properties=RESTARTED)
     topic = create_topic(origin.bootstrap, unique("indexed"))
     remote = create_topic(target.bootstrap, f"{origin.name}.{topic}")
     produce(target.bootstrap, remote, numbered(7, start=5000, timestamp=TIME))

@@ -53,8 +53,9 @@ class Secured(Protocol):
 
 
 STEADY = {"broker.session.timeout.ms": "30000"}
-"""Of brokers that nobody kills: a machine that stands still for some seconds takes no leader away. Others have 2 s, so
-that they come back soon."""
+"""Of brokers that nobody kills: a machine that stands still for some seconds takes no leader away."""
+RESTARTED = {"broker.session.timeout.ms": "2000"}
+"""Of brokers that a test stops and starts again: they come back only once their old session is over."""
 MORTAL = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000"}
 """Of brokers that tests kill: Kafka's default, where others have a second. On a busy machine one needs longer to begin
 than a transaction may take. Its coordinator then must not look for such transactions before the broker has partitions
