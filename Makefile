@@ -97,6 +97,7 @@ $(STAMPS)/jars: $(VENV)/.installed $(wildcard bridge/local/*.xml bridge/local/ar
 	@mkdir -p $(STAMPS) && touch $@
 
 $(SHIM): $(SHIM_MAIN)
+	@command -v javac >/dev/null || test -x "$${JAVA_HOME:-/nowhere}/bin/javac" || { echo "No JDK found: install JDK 17 or newer so that javac is on the PATH, or name its folder with JAVA_HOME." >&2; exit 1; }
 	@command -v mvn >/dev/null || { echo "No Maven found: install Maven 3.6 or newer so that mvn is on the PATH." >&2; exit 1; }
 	$(MVN) package -DskipTests
 	@touch $@
