@@ -56,30 +56,36 @@ def wait_running(node: MirrorNode, *names: str) -> None:
     eventually(there, WAIT, what=f"{names} run", watched=[node.process])
 
 
-def replicate(clusters: Mapping[str, Cluster], topic: str, *nodes: MirrorNode) -> None:
-    """awaitTopicCreation, writeToTopic, awaitTopicContent."""
-    create_topic(clusters["A"].bootstrap, topic)
-    there = admin(clusters["B"].bootstrap)
+def replicate(flow: Mapping[str, Cluster], topic: str, *nodes: MirrorNode) -> None:
+    """awaitTopicCreation, writeToTopic, awaitTopicContent. `flow`: its source and its target by alias."""
+    (alias, source), (_, target) = flow.items()
+    create_topic(source.bootstrap, topic)
+    there, copy = admin(target.bootstrap), f"{alias}.{topic}"
     eventually(
-        lambda: f"A.{topic}" in there.list_topics(timeout=10).topics,
+        lambda: copy in there.list_topics(timeout=10).topics,
         WAIT,
-        what=f"A.{topic}",
+        what=copy,
         watched=[node.process for node in nodes],
     )
-    produce(clusters["A"].bootstrap, topic, some(MESSAGES))
-    wait_values(clusters["B"], f"A.{topic}", [each.value for each in some(MESSAGES)], *nodes)
+    produce(source.bootstrap, topic, some(MESSAGES))
+    wait_values(target, copy, [each.value for each in some(MESSAGES)], *nodes)
 
 
-def test_single_node_cluster(clusters: Mapping[str, Cluster], tmp_path: Path) -> None:
-    """DedicatedMirrorIntegrationTest.testSingleNodeCluster."""
-    mark = unique("test-topic")
-    given = properties("A", "B", mark) | {"B->A.emit.heartbeats.enabled": "false"}
-    file = mm2(tmp_path / "mm2.properties", clusters, ["A->B"], given)
+def test_single_node_cluster(source: Cluster, target: Cluster, tmp_path: Path) -> None:
+    """DedicatedMirrorIntegrationTest.testSingleNodeCluster, between the clusters of all tests: with aliases of its own
+    and without the heartbeats of others."""
+    mark, a, b = unique("test-topic"), unique("A"), unique("B")
+    given = properties(a, b, mark) | {
+        f"{b}->{a}.emit.heartbeats.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+        **{f"{alias}.session.timeout.ms": "30000" for alias in (a, b)},
+    }
+    file = mm2(tmp_path / "mm2.properties", {a: source, b: target}, [f"{a}->{b}"], given)
     with running(tmp_path, file) as node:
         names = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
-        wait_running(node, *(f"A->B.{name}" for name in names))
-        replicate(clusters, f"{mark}-1", node)
-        assert {each["flow"] for each in health(node)["flows"]} == {"A->B"}
+        wait_running(node, *(f"{a}->{b}.{name}" for name in names))
+        replicate({a: source, b: target}, f"{mark}-1", node)
+        assert {each["flow"] for each in health(node)["flows"]} == {f"{a}->{b}"}
 
 
 @pytest.mark.long
