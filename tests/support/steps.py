@@ -52,6 +52,9 @@ class Step:
     name: str
     command: Sequence[str]
     after: Sequence[str] = ()
+    """Steps that have to end well before."""
+    behind: Sequence[str] = ()
+    """Steps that have to end before, in whatever way."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -68,14 +71,16 @@ def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
     make = ("make", "--no-print-directory", "--silent")
     pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], f"--timeout={_TIMEOUT[form]}", *shlex.split(more)]
     environment = _ENVIRONMENT[form]
-    units = Step(UNITS, [*pytest, "tests/unit", "tests/contract"], ["shim", "jars"], environment)
-    brokers = Step(BROKERS, [*pytest, "tests/integration", "tests/e2e"], [UNITS], environment)
+    units = Step(UNITS, [*pytest, "tests/unit", "tests/contract"], ["shim", "jars"], environment=environment)
+    brokers = Step(
+        BROKERS, [*pytest, "tests/integration", "tests/e2e"], ["shim", "jars"], [UNITS], environment
+    )
     tests = [units, brokers]
     if rooms:
         # Asked when its turn comes: before, there may be no environment to ask in.
         selected = shlex.join([*_SELECT, *rooms])
         command = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest)} $paths"]
-        tests = [Step(BROKERS, command, ["shim", "jars"], environment)]
+        tests = [Step(BROKERS, command, ["shim", "jars"], environment=environment)]
     return [
         Step("environment", (*make, "setup")),
         Step("shim", (*make, "shim")),
@@ -87,14 +92,15 @@ def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
 
 
 def run(steps: Sequence[Step]) -> list[Ended]:
-    """Runs the steps, each once those that it comes after have ended well; returns those that have run."""
+    """Runs the steps, each once those that it comes after and behind have ended; returns those that have run."""
     waiting, running, ended = list(steps), dict[str, threading.Thread](), dict[str, Ended]()
     results: SimpleQueue[Ended] = SimpleQueue()
     live: set[int] = set()
     try:
         while True:
             well = {name for name, one in ended.items() if one.status == 0}
-            for step in [step for step in waiting if well.issuperset(step.after)]:
+            due = [step for step in waiting if well >= {*step.after} and ended.keys() >= {*step.behind}]
+            for step in due:
                 waiting.remove(step)
                 running[step.name] = threading.Thread(
                     target=lambda step=step: results.put(_run(step, live)), daemon=True

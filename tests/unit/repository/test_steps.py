@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def step(name: str, code: str, *after: str) -> Step:
 def test_each_step_comes_after_steps_that_there_are(form: str, rooms: list[str]) -> None:
     planned = steps.plan(form, rooms, "")
     names = [one.name for one in planned]
-    assert all(set(one.after) <= set(names[:place]) for place, one in enumerate(planned))
+    assert all({*one.after, *one.behind} <= set(names[:place]) for place, one in enumerate(planned))
     markers = [one for one in planned if any("not long" in word for word in one.command)]
     assert [one.name for one in markers] == ([steps.UNITS, steps.BROKERS] if form == "short" else [])
 
@@ -45,9 +46,10 @@ def test_what_comes_after_a_failure_is_not_run_and_the_rest_is(
         step("two", "raise SystemExit('no such jar')", "one"),
         step("three", "print('never')", "two"),
         step("four", "print('checked')", "one"),
+        replace(step("five", "print('checked too')"), behind=["two"]),
     ]
     ended = {result.step.name: result.status for result in steps.run(planned)}
-    assert ended == {"one": 0, "two": 1, "four": 0}
+    assert ended == {"one": 0, "two": 1, "four": 0, "five": 0}
     shown = capfd.readouterr().out
     assert "no such jar" in shown
     assert "checked" not in shown
