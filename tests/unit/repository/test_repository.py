@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.support.messages import message
+from tests.unit.repository.parsing import nodes, parsed
 
 ROOT = Path(__file__).parents[3]
 MOST_LINES = 400
@@ -44,12 +45,12 @@ def test_a_module_has_one_subject(package: str) -> None:
 
 def test_tests_reach_no_private_name() -> None:
     """What a test replaces or reads is a seam of its module, and public: whoever renames it has to see that."""
-    private = {name for package in ("bridge", "connectors") for name in _private_names(ROOT / package)}
+    private = {name for package in ("bridge", "connectors") for name in _private_names(package)}
     found = {
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in (ROOT / "tests").rglob("*.py")
-        for name in _reached(ast.parse(path.read_text("utf-8")))
-        if name in private and (path.name, name) not in OF_LIBRARIES
+        f"{path}: {name}"
+        for path, tree in parsed("tests").items()
+        for name in _reached(tree)
+        if name in private and (path.rpartition("/")[2], name) not in OF_LIBRARIES
     }
     assert found == set()
 
@@ -67,10 +68,10 @@ OF_TUPLES = {"_", "_asdict", "_fields", "_make", "_replace"}
 """The public methods of NamedTuple; and the name of what is not used."""
 
 
-def _private_names(folder: Path) -> set[str]:
+def _private_names(folder: str) -> set[str]:
     names = set[str]()
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for tree in parsed(folder).values():
+        for node in nodes(tree):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     names.add(name)
@@ -82,7 +83,7 @@ def _private_names(folder: Path) -> set[str]:
 
 def _reached(module: ast.Module) -> Iterator[str]:
     """Attributes of others than self, cls and super(), names that are imported, and strings: setattr takes those."""
-    for node in ast.walk(module):
+    for node in nodes(module):
         match node:
             case ast.Attribute(value=ast.Name(id="self" | "cls") | ast.Call(func=ast.Name(id="super"))):
                 pass

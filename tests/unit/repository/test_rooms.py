@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.repository.parsing import parse
+
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "architecture.md"
 OURS = ("bridge", "connectors")
@@ -72,7 +74,7 @@ def imports(module: str, source: str) -> Sequence[tuple[str, bool]]:
 
 
 def _imports(module: str, source: str) -> Iterator[tuple[str, bool]]:
-    for node, inside in statements(ast.parse(source)):
+    for node, inside in statements(parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 from tests.support.messages import texts
+from tests.unit.repository.parsing import nodes, parsed
 
-TESTS = Path(__file__).parents[2]
 LONG, BLANKS = 45, 4
 """Characters and blanks from which on a string of an assertion is a sentence."""
 LIVE = {
@@ -31,18 +29,9 @@ LIVE = {
 CLOCKS = ("time.monotonic()", "time.perf_counter()", "time.time()")
 
 
-@cache
-def parsed() -> dict[str, ast.Module]:
-    """Each file of tests, by its path."""
-    return {
-        str(path.relative_to(TESTS.parent)): ast.parse(path.read_text("utf-8"))
-        for path in sorted(TESTS.rglob("*.py"))
-    }
-
-
 def modules(tree: ast.AST) -> Iterator[str]:
     """What is imported, with the names that are imported from it."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -51,7 +40,7 @@ def modules(tree: ast.AST) -> Iterator[str]:
 
 def sentences(tree: ast.AST) -> Iterator[str]:
     """The sentences in assertions, and in the calls of pytest.raises."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Assert() | ast.Call(func=ast.Attribute(attr="raises")):
                 strings = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
@@ -64,7 +53,7 @@ def is_sentence(text: str) -> bool:
 
 def messages(tree: ast.AST) -> Iterator[str]:
     """The names of messages that are asked for."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Call(
                 func=ast.Name(id="message" | "message_pattern"), args=[ast.Constant(value=str(name)), *_]
@@ -120,7 +109,7 @@ def test_what_changes_by_itself_is_waited_for() -> None:
     a test is a condition that a wait repeats."""
     found = [
         f"{path}:{assertion.lineno}"
-        for path, tree in parsed().items()
+        for path, tree in parsed("tests").items()
         if path.startswith(("tests/e2e", "tests/integration"))
         for assertion, depth in short_assertions(tree)
         if depth == 1 and asks_live_state(assertion.test)
@@ -132,7 +121,7 @@ def test_no_test_of_the_short_form_bounds_real_time() -> None:
     """A machine may stand still. A hang ends with the timeout of the test."""
     found = [
         f"{path}:{assertion.lineno}"
-        for path, tree in parsed().items()
+        for path, tree in parsed("tests").items()
         if not path.startswith(("tests/perf", "tests/soak"))
         for assertion, _ in short_assertions(tree)
         if bounds_real_time(assertion.test)
@@ -144,7 +133,7 @@ def test_no_test_file_is_imported() -> None:
     """What files of tests share is a module beside them, or one of tests/support."""
     found = [
         f"{path}: {name}"
-        for path, tree in parsed().items()
+        for path, tree in parsed("tests").items()
         for name in modules(tree)
         if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
     ]
@@ -153,12 +142,12 @@ def test_no_test_file_is_imported() -> None:
 
 def test_texts_stand_in_the_table_of_messages() -> None:
     """Each once, in tests/messages.toml: a text that is worded anew is changed in one place."""
-    found = [f"{path}: {text}" for path, tree in parsed().items() for text in sentences(tree)]
+    found = [f"{path}: {text}" for path, tree in parsed("tests").items() for text in sentences(tree)]
     assert found == []
 
 
 def test_each_message_of_the_table_is_asserted() -> None:
-    asked = {name for tree in parsed().values() for name in messages(tree)}
+    asked = {name for tree in parsed("tests").values() for name in messages(tree)}
     assert asked == texts().keys()
 
 

@@ -1,0 +1,27 @@
+"""Python files, each parsed and walked once for all tests of the repository."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+from tests import ROOT
+
+
+@cache
+def parse(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """What `ast.walk` yields."""
+    return list(ast.walk(tree))
+
+
+def parsed(folder: str) -> dict[str, ast.Module]:
+    """Each file of a folder, by its path."""
+    return {
+        str(path.relative_to(ROOT)): parse(path.read_text("utf-8"))
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
