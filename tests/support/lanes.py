@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-TOGETHER = {
-    f"tests/integration/test_{name}.py": "one Spark session"
-    for name in ("audit", "spark_sink", "spark_sources", "translate")
+_SHARED = {
+    "one Spark session": """integration/test_audit integration/test_spark_sink integration/test_spark_sources
+        integration/test_translate""",
+    "one service": """unit/service/ipc/test_frames unit/service/state/test_operations
+        unit/service/state/test_source_offsets unit/service/test_service_process unit/service/test_service_records""",
+    "trees of all files": "unit/repository/test_repository unit/repository/test_rooms unit/repository/test_tests",
 }
+TOGETHER = {f"tests/{file}.py": what for what, files in _SHARED.items() for file in files.split()}
 """Files that share something dear which a lane has once."""
 
 
