@@ -54,8 +54,13 @@ def record(value: int, headers: bytes = varint(0)) -> bytes:
 
 def of(content: bytes, count: int, base: int = 0, *, codec: int = 0, append: bool = False) -> bytes:
     """A batch around what may be no records."""
+    encoded = bytes(ENCODE[codec](content)) if codec else content
+    return around(encoded, count, base, codec=codec, append=append)
+
+
+def around(encoded: bytes, count: int, base: int, *, codec: int, append: bool) -> bytes:
     data = bytearray(batch(base, 1, codec=codec)[:61])
-    data += bytes(ENCODE[codec](content)) if codec else content
+    data += encoded
     data[22] |= 0x08 if append else 0
     struct.pack_into(">i", data, 8, len(data) - 12)
     struct.pack_into(">i", data, 23, max(0, count - 1))
@@ -64,9 +69,13 @@ def of(content: bytes, count: int, base: int = 0, *, codec: int = 0, append: boo
 
 
 @cache
+def expanding(codec: int) -> bytes:
+    """A record of a little more than there may be, in 4 KB of zstd."""
+    return bytes(ENCODE[codec](record(MOST_BYTES + 8 * MIB)))
+
+
 def bomb(base: int, codec: int = ZSTD, *, append: bool = False) -> bytes:
-    """A little more than there may be, in 4 KB of zstd."""
-    return of(record(MOST_BYTES + 8 * MIB), 1, base, codec=codec, append=append)
+    return around(expanding(codec), 1, base, codec=codec, append=append)
 
 
 @contextmanager
