@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import requests
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -93,12 +94,18 @@ def test_any_request_gets_a_declared_answer(path: str, method: str, address: str
         *([] if path == "/health/ready" else [not_a_server_error]),  # its 503 is an answer
     ]
 
-    @settings(max_examples=examples(5, 25) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
-    def ask(case: schemathesis.Case[Any]) -> None:
-        case.call_and_validate(base_url=address, checks=checked)
+    with requests.Session() as session:
+        session.trust_env = False  # it would look for proxies with each request
+        session.headers["Connection"] = "close"  # an idle one may end while it is asked
 
-    config = HypothesisTestConfig(project=schema.config, modes=list(HypothesisTestMode))
-    create_test(operation=schema[path][method], test_func=ask, config=config)()
+        @settings(
+            max_examples=examples(5, 25) * TIMES, deadline=None, suppress_health_check=list(HealthCheck)
+        )
+        def ask(case: schemathesis.Case[Any]) -> None:
+            case.call_and_validate(base_url=address, session=session, checks=checked)
+
+        config = HypothesisTestConfig(project=schema.config, modes=list(HypothesisTestMode))
+        create_test(operation=schema[path][method], test_func=ask, config=config)()
 
 
 PATHS = [
