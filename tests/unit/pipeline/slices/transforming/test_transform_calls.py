@@ -15,6 +15,7 @@ from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.model.copying import Transform
 from bridge.pipeline.slices.transforming.calls import Calls, Outcome, TransformUnusable
+from tests.support.forms import mostly_long
 from tests.unit.kafka.record.raw_batches import NONE, NOW, Plain, batch_of, plain_records
 from tests.unit.pipeline.values import copied, spec
 
@@ -153,25 +154,31 @@ def test_what_it_prints_is_not_in_the_way(capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(
     ("transform", "why"),
-    [
-        (
-            Transform("a", "no_such_module.f", {}),
-            "a (python:no_such_module.f): it failed with ModuleNotFoundError",
-        ),
-        (
-            own("no_such_function"),
-            "no_such_function (python:tests.own_transforms.no_such_function): it failed with Attri",
-        ),
-        (
-            own("fails_without_records"),
-            "it failed with IndexError: index out of bounds (own_transforms.py, line",
-        ),
-        (
-            own("even", wrong="1"),
-            "called with a batch without records, it failed with TypeError: even() got an unexpected keyword",
-        ),
-        (Transform("m", "bridge.transforms.mask_fields", {"fields": "a..b"}), "ValueError: a..b is no path"),
-    ],
+    mostly_long(
+        [
+            (
+                Transform("a", "no_such_module.f", {}),
+                "a (python:no_such_module.f): it failed with ModuleNotFoundError",
+            ),
+            (
+                own("fails_without_records"),
+                "it failed with IndexError: index out of bounds (own_transforms.py, line",
+            ),
+            (
+                own("no_such_function"),
+                "no_such_function (python:tests.own_transforms.no_such_function): it failed with Attri",
+            ),
+            (
+                own("even", wrong="1"),
+                "called with a batch without records, it failed with TypeError: even() got an unexpected keyword",
+            ),
+            (
+                Transform("m", "bridge.transforms.mask_fields", {"fields": "a..b"}),
+                "ValueError: a..b is no path",
+            ),
+        ],
+        short=2,
+    ),
 )
 def test_what_can_not_be_called_at_all_is_told_before_any_record(transform: Transform, why: str) -> None:
     with pytest.raises(TransformUnusable) as caught:
