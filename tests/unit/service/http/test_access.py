@@ -49,10 +49,11 @@ def serve(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_off_loopback_nothing_starts_that_asks_nobody_who_they_are() -> None:
-    ended = serve(MIRROR_BRIDGE_HOST="0.0.0.0")
+    host = "0.0.0.0"
+    ended = serve(MIRROR_BRIDGE_HOST=host)
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
-    assert line.startswith("mirror-bridge: bad settings: host 0.0.0.0 is not loopback")
+    assert line.startswith(f"mirror-bridge: bad settings: host {host} is not loopback")
     for setting in ("AUTH_TOKEN_FILE", "TLS_CLIENT_CA", "INSECURE_NO_AUTH"):
         assert f"MIRROR_BRIDGE_{setting}" in line
 
