@@ -14,6 +14,7 @@ from bridge.model.values import TopicPartition
 from bridge.translation.runs.merging import MARKER_BYTES
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
+from tests.support.forms import mostly_long
 
 HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "8"))
 SEGMENTS = 15_000
@@ -86,7 +87,7 @@ class Topic:
                 self.downstream += 1
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", mostly_long(range(HISTORIES), 3))
 def test_the_runs_of_a_partition_stay_small_whatever_commits_are_like(seed: int) -> None:
     dice = random.Random(seed)
     topic, holes = Topic(dice), False
