@@ -46,7 +46,8 @@ def own(stack: LocalStack, backup: Broker, worker: ConnectWorker, request: pytes
     """With the parameter True, its worker has Connect's own topics on the target, and stops the tasks a while after
     that has died."""
     drill = stack.worker("drill", on="backup") if getattr(request, "param", False) else worker
-    return Flow(stack.source, backup, drill, stack.service("drill-service"))
+    # Its own each time: an earlier one knows connectors that are gone, and can't tell of their groups.
+    return Flow(stack.source, backup, drill, stack.service(unique("drill")))
 
 
 @pytest.fixture(scope="module")
