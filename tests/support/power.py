@@ -7,8 +7,8 @@ A fix is a commit of source and tests that mends what the product did. Its sourc
 commit, in a worktree of its own: by the patch of tests/support/reversals where there is one, else by `git revert`,
 which gives lines that others have changed since the form that they had before the fix. Where that no longer fits
 together, mypy says so, and the fix is passed over. Then the tests run that a change of these files selects
-(tests.support.rooms), those first that came with the fix: first the short form, and what is `long` only where that
-stays green, since the whole is both. A red test counts when it is red again, and green without the
+(tests.support.rooms), those first that came with the fix: first the short form, and the whole only where that stays
+green. A red test counts when it is red again, and green without the
 reversal.
 
 Each result is kept in .local/power/results.jsonl; a run goes on behind what is there, `rm -r .local/power` begins anew.
@@ -51,8 +51,8 @@ FIXES = {
 }
 """The last fixes by room, the newest first. A room is only for the spread: what runs is what the files select."""
 
-FORMS = {"short": "not perf and not soak and not long", "long": "long and not perf and not soak"}
-"""The short form, and what the whole has beside it."""
+FORMS = {"short": "not perf and not soak and not long", "long": "not perf and not soak"}
+"""The short form; and the whole, which makes more random examples of what the short form has."""
 NEEDED = 95
 """Percent of what the whole finds."""
 
