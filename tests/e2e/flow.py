@@ -231,16 +231,16 @@ class Flow:
             lambda: self.service.status(name)["rounds"] > before + more, WAIT, what=what, watched=self.watched
         )
 
-    def wait_newer_report(self, group: str, more: int = 2) -> Json:
-        """Until the report on a group counts in `more` rounds that began after now; that report."""
-        before = self.service.report(group)["rounds"]
+    def wait_newer_report(self, name: str, group: str, more: int = 2) -> Json:
+        """Until the connector's report on a group counts in `more` rounds that began after now; that report."""
+        before = self.service.status(name)["rounds"]
 
         def newer() -> Json:
-            report = self.service.report(group)
+            report = self.service.report(group, name)
             assert report["rounds"] > before + more, report
             return report
 
-        what = f"a report on {group} {more} rounds after the {before}th"
+        what = f"a report of {name} on {group} {more} rounds after the {before}th"
         return eventually(newer, WAIT, what=what, watched=self.watched)
 
     def wait_copying_stopped(self, name: str) -> None:

@@ -33,7 +33,7 @@ def test_a_source_topic_recreated_between_two_rounds(flow: Flow, changing: str) 
     records = flow.fill(topic, 100, start=1000, copy=False)
     commit(flow.source.bootstrap, group, {(topic, 0): 60})
     # The same offset of another log: what was true of the old one must not be said of the new one.
-    report = flow.wait_newer_report(group)
+    report = flow.wait_newer_report(changing, group)
     (row,) = report["partitions"]
     assert (row["verdict"], row["written"], report["ready"]) == ("pending", 60 + SHIFT, False), report
     flow.copy(topic, records)

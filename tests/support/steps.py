@@ -34,7 +34,8 @@ _GRACE_SECONDS = 60.0
 """For steps that are told to end, and end brokers and workers first."""
 _PYTEST = (".venv/bin/python", "-m", "pytest", "--ignore=tests/perf", "--ignore=tests/soak", "--durations=10")
 _SELECT = (".venv/bin/python", "-m", "tests.support.rooms")
-_LANES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
+_LANES = {UNITS: 3, BROKERS: 5}
+"""On two cores. Tests with brokers wait for them two thirds of their time."""
 _MARKERS = {"short": "not perf and not soak and not long", "all": "not perf and not soak"}
 _ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
     "short": {},
@@ -69,17 +70,23 @@ class Ended:
 def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
     """Returns the steps of a form, in an order in which they can run; `more` is for pytest."""
     make = ("make", "--no-print-directory", "--silent")
-    pytest = [*_PYTEST, *_LANES, "-m", _MARKERS[form], f"--timeout={_TIMEOUT[form]}", *shlex.split(more)]
     environment = _ENVIRONMENT[form]
-    units = Step(UNITS, [*pytest, "tests/unit", "tests/contract"], ["shim", "jars"], environment=environment)
+
+    def pytest(step: str) -> list[str]:
+        lanes = (f"--numprocesses={_LANES[step]}", "--dist=loadfile", "--no-loadscope-reorder")
+        return [*_PYTEST, *lanes, "-m", _MARKERS[form], f"--timeout={_TIMEOUT[form]}", *shlex.split(more)]
+
+    units = Step(
+        UNITS, [*pytest(UNITS), "tests/unit", "tests/contract"], ["shim", "jars"], environment=environment
+    )
     brokers = Step(
-        BROKERS, [*pytest, "tests/integration", "tests/e2e"], ["shim", "jars"], [UNITS], environment
+        BROKERS, [*pytest(BROKERS), "tests/integration", "tests/e2e"], ["shim", "jars"], [UNITS], environment
     )
     tests = [units, brokers]
     if rooms:
         # Asked when its turn comes: before, there may be no environment to ask in.
         selected = shlex.join([*_SELECT, *rooms])
-        command = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest)} $paths"]
+        command = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest(BROKERS))} $paths"]
         tests = [Step(BROKERS, command, ["shim", "jars"], environment=environment)]
     return [
         Step("environment", (*make, "setup")),
