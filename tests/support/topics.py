@@ -79,6 +79,7 @@ def add_partitions(bootstrap: str, name: str, total: int) -> None:
 
 
 def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> None:
+    """Sets these and waits until the broker shows them, which is a moment after the controller has taken them."""
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()
     ]
@@ -89,7 +90,13 @@ def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> N
         for future in client.incremental_alter_configs([resource]).values():
             future.result(WAIT)
 
+    def shown() -> bool:
+        (described,) = client.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+        current = described.result(WAIT)
+        return all(current[key].value == value for key, value in configs.items())
+
     once_back(done, f"{name} has {configs}")
+    eventually(shown, WAIT, what=f"{name} shows {configs}")
 
 
 def bounds(bootstrap: str, name: str, *, committed_only: bool = False) -> dict[int, tuple[int, int]]:
