@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -93,10 +93,17 @@ def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> N
     def shown() -> bool:
         (described,) = client.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
         current = described.result(WAIT)
-        return all(current[key].value == value for key, value in configs.items())
+        return all(_same(current[key].value, value) for key, value in configs.items())
 
     once_back(done, f"{name} has {configs}")
     eventually(shown, WAIT, what=f"{name} shows {configs}")
+
+
+def _same(shown: str, value: str) -> bool:
+    """Whether a broker shows this value so: of 0 it makes 0.0 where a key is a double."""
+    with suppress(ValueError):
+        return float(shown) == float(value)
+    return shown == value
 
 
 def bounds(bootstrap: str, name: str, *, committed_only: bool = False) -> dict[int, tuple[int, int]]:
