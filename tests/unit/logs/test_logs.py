@@ -151,7 +151,9 @@ def test_a_cluster_that_is_away_is_one_line_for_all_connectors(kept: Kept) -> No
 
 
 def test_another_fault_is_a_line_of_its_own_for_each_connector(kept: Kept) -> None:
-    one, other = Outages("one", {}), Outages("other", {})
+    # A target of its own: see above.
+    props = {"target.cluster.alias": "north"}
+    one, other = Outages("one", props), Outages("other", props)
     denied = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "denied")
     for _ in range(10):
         one.cluster_failed(Side.TARGET, denied)
@@ -159,7 +161,7 @@ def test_another_fault_is_a_line_of_its_own_for_each_connector(kept: Kept) -> No
     one.well()
     other.well("sync of topic configs")
     assert kept.messages == [
-        message("logs.failed", what="round of one", why="target cluster target: denied"),
+        message("logs.failed", what="round of one", why="target cluster north: denied"),
         message("logs.failed", what="sync of topic configs of other", why="no such topic"),
         message("logs.recovered", what="round of one", seconds=0),
         message("logs.recovered", what="sync of topic configs of other", seconds=0),
