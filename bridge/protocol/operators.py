@@ -138,8 +138,9 @@ class GroupReport(Message):
     were last queried. `ready`: `readiness` is `ready`. `missing_records`: of the source's records at most so many were
     not on the target at `as_of_ms`, null for not known; none that was appended before `missing_since_ms` is missing.
     `synced_at_ms`: since when the report is unchanged. `checkpoint_latency_ms`: null where no checkpoint was written.
-    `moved_at_ms`: when the group was failed over; its partitions are as they were then. `rounds`: so many rounds of the
-    connector had ended; once there are two more, the report counts in all that was committed before it."""
+    `moved_at_ms`: when the group was failed over; its partitions are as they were then. `rounds`: so many rounds,
+    which both clusters answered, have ended since the connector started; after two more the report counts in what was
+    committed before."""
 
     group: str
     connector: str
