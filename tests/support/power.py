@@ -8,8 +8,7 @@ commit, in a worktree of its own: by the patch of tests/support/reversals where 
 which gives lines that others have changed since the form that they had before the fix. Where that no longer fits
 together, mypy says so, and the fix is passed over. Then the tests run that a change of these files selects
 (tests.support.rooms), those first that came with the fix: first the short form, and the whole only where that stays
-green. A red test counts when it is red again, and green without the
-reversal.
+green. A red test counts when it is red again, and green without the reversal.
 
 Each result is kept in .local/power/results.jsonl; a run goes on behind what is there, `rm -r .local/power` begins anew.
 """

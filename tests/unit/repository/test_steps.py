@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from bridge.local import eventually
+from tests import ROOT
 from tests.support import steps
+from tests.support.lanes import TOGETHER
 from tests.support.steps import Step
 from tests.support.waits import WAIT
 
@@ -36,6 +38,11 @@ def test_each_step_comes_after_steps_that_there_are(form: str, rooms: list[str])
     assert all({*one.after, *one.behind} <= set(names[:place]) for place, one in enumerate(planned))
     markers = [one for one in planned if any("not long" in word for word in one.command)]
     assert [one.name for one in markers] == ([steps.UNITS, steps.BROKERS] if form == "short" else [])
+
+
+def test_what_one_lane_takes_together_is_there() -> None:
+    """A file that is renamed would start what it shares for itself."""
+    assert [file for file in TOGETHER if not (ROOT / file).is_file()] == []
 
 
 def test_what_comes_after_a_failure_is_not_run_and_the_rest_is(
