@@ -93,6 +93,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kafka-target", metavar="HOST:PORT", help="a cluster that runs already, as the target")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves a file out, before it is imported, that has no test for the short form; not where it is asked for."""
+    if not forms.short_form or not collection_path.match("test_*.py"):
+        return None
+    named = {Path(argument.partition("::")[0]).name for argument in config.args}
+    return True if collection_path.name not in named and forms.is_wholly_long(collection_path) else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Conflicting options are refused before anything is collected or started."""
     config.pluginmanager.register(Lanes(config))

@@ -99,7 +99,7 @@ def test_any_request_gets_a_declared_answer(path: str, method: str, address: str
         session.headers["Connection"] = "close"  # an idle one may end while it is asked
 
         @settings(
-            max_examples=examples(5, 25) * TIMES, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(3, 25) * TIMES, deadline=None, suppress_health_check=list(HealthCheck)
         )
         def ask(case: schemathesis.Case[Any]) -> None:
             case.call_and_validate(base_url=address, session=session, checks=checked)
@@ -123,7 +123,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(60, 300) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30, 300) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(PATHS),
     name=st.sampled_from(["c", "fake", "group_offset"])
@@ -158,7 +158,7 @@ SAID = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(40, 200) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20, 200) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     config=st.dictionaries(
         st.sampled_from(CONFIG_KEYS) | st.text(max_size=5), SAID | st.text(max_size=20) | st.none()

@@ -99,7 +99,7 @@ def test_its_group_has_committed_what_is_copied_and_a_paused_one_copies_nothing(
 
         rest.pause(name)
         rest.wait_state(name, "PAUSED")
-        wait_task(sinks, name, "lapsed")
+        sinks.wait_copying_stopped(name)
         fill(sinks, topic, 20)
         before = bounds(sinks.target.bootstrap, sinks.remote(topic))
         stays(

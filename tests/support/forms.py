@@ -1,9 +1,11 @@
-"""Which parameters and how many random examples of a test belong to the short form."""
+"""Which files, parameters and random examples of the tests belong to the short form."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -11,8 +13,17 @@ from _pytest.mark import ParameterSet
 short_form = False
 """Whether what is marked `long` is left out; tests/conftest.py says so before tests are collected."""
 
+_WHOLLY_LONG = re.compile(r"^pytestmark = pytest\.mark\.long$", re.MULTILINE)
 
-def examples(short: int, whole: int) -> int:
+Number = TypeVar("Number", int, float)
+
+
+def is_wholly_long(file: Path) -> bool:
+    """Whether no test of a file belongs to the short form, without importing what the file imports."""
+    return _WHOLLY_LONG.search(file.read_text("utf-8")) is not None
+
+
+def examples(short: Number, whole: Number) -> Number:
     """How many random examples a test makes in this form."""
     return short if short_form else whole
 

@@ -12,13 +12,14 @@ log is shown. Processor seconds are those of a step with all processes that it h
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +45,11 @@ _ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
 """In the whole run programs in Java say what the short form takes from tables, and waits are longer."""
 _TIMEOUT = {"short": "300", "all": "900"}
 """Seconds of a test."""
+_DURATION = re.compile(r"\s*([\d.]+)s (call|setup|teardown)\s+(tests/.*)")
 _BUDGET_MINUTES = {"short": (8, 15)}
 """At normal speed on two cores: with the environment there, and from an empty clone."""
+_LOOP, _NORMAL_SECONDS = 5_000_000, 0.35
+"""A loop that says how fast this machine is at present, and the seconds that it took where the budget was set."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +76,20 @@ def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
     make = ("make", "--no-print-directory", "--silent")
     environment = _ENVIRONMENT[form]
 
+    built = ["shim", "jars"]
+
     def pytest(step: str) -> list[str]:
         lanes = (f"--numprocesses={_LANES[step]}", "--dist=loadfile", "--no-loadscope-reorder")
         return [*_PYTEST, *lanes, "-m", _MARKERS[form], f"--timeout={_TIMEOUT[form]}", *shlex.split(more)]
 
-    units = Step(
-        UNITS, [*pytest(UNITS), "tests/unit", "tests/contract"], ["shim", "jars"], environment=environment
-    )
-    brokers = Step(
-        BROKERS, [*pytest(BROKERS), "tests/integration", "tests/e2e"], ["shim", "jars"], [UNITS], environment
-    )
+    units = Step(UNITS, [*pytest(UNITS), "tests/unit", "tests/contract"], built, environment=environment)
+    brokers = Step(BROKERS, [*pytest(BROKERS), "tests/integration", "tests/e2e"], built, [UNITS], environment)
     tests = [units, brokers]
     if rooms:
         # Asked when its turn comes: before, there may be no environment to ask in.
         selected = shlex.join([*_SELECT, *rooms])
         command = ["sh", "-c", f"paths=$({selected}) && exec {shlex.join(pytest(BROKERS))} $paths"]
-        tests = [Step(BROKERS, command, ["shim", "jars"], environment=environment)]
+        tests = [Step(BROKERS, command, built, environment=environment)]
     return [
         Step("environment", (*make, "setup")),
         Step("shim", (*make, "shim")),
@@ -100,6 +102,7 @@ def plan(form: str, rooms: Sequence[str], more: str) -> list[Step]:
 
 def run(steps: Sequence[Step]) -> list[Ended]:
     """Runs the steps, each once those that it comes after and behind have ended; returns those that have run."""
+    LOGS.mkdir(parents=True, exist_ok=True)
     waiting, running, ended = list(steps), dict[str, threading.Thread](), dict[str, Ended]()
     results: SimpleQueue[Ended] = SimpleQueue()
     live: set[int] = set()
@@ -174,9 +177,14 @@ def _row(result: Ended) -> str:
     )
 
 
-def summary(form: str, steps: Sequence[Step], ended: Sequence[Ended], seconds: float) -> str:
-    """Returns what each step took and how it ended, in all, beside the budget, and where the logs are."""
-    lines = ["", f"make {'test' if form == 'short' else 'test-all'}:"]
+def summary(
+    form: str, steps: Sequence[Step], ended: Sequence[Ended], seconds: float, loops: Sequence[float]
+) -> str:
+    """Returns the slowest ten tests, what each step took and how it ended, in all, beside the budget, and where the
+    logs are. `loops`: what the loop took before the steps and after them."""
+    slowest = sorted(_durations(result.step.name for result in ended), reverse=True)[:10]
+    lines = ["", *(f"  {taken:6.1f} s  {test}" for taken, test in slowest)]
+    lines += ["", f"make {'test' if form == 'short' else 'test-all'}:"]
     for result in ended:
         lines.append(f"  {_row(result)}  {'' if result.status == 0 else 'FAILED'}".rstrip())
     names = {result.step.name for result in ended}
@@ -187,18 +195,42 @@ def summary(form: str, steps: Sequence[Step], ended: Sequence[Ended], seconds: f
         there, empty = _BUDGET_MINUTES[form]
         budget = f"; the budget is {there} min, {empty} from an empty clone"
     lines.append(f"  {'all':12} {seconds:6.0f} s, {used:6.0f} s of processor time{budget}")
-    lines.append(f"  logs: {LOGS.relative_to(ROOT)}/")
+    slower = max(sum(loops) / len(loops) / _NORMAL_SECONDS, 0.01)
+    lines.append(
+        f"  this machine  {slower:.2f} times the normal {_NORMAL_SECONDS} s for a fixed loop"
+        f" ({', '.join(f'{loop:.2f}' for loop in loops)} s): {seconds / slower:.0f} s at normal speed"
+    )
+    lines.append(f"  logs: {os.path.relpath(LOGS, ROOT)}/")
     return "\n".join(lines)
+
+
+def _durations(steps: Iterable[str]) -> Iterator[tuple[float, str]]:
+    """Yields the slowest tests of each step, by what pytest says at its end, in seconds."""
+    for step in steps:
+        for line in (LOGS / f"{step}.log").read_text("utf-8", "replace").splitlines():
+            if duration := _DURATION.match(line):
+                yield float(duration[1]), f"{duration[3]} ({duration[2]})"
+
+
+def time_loop() -> float:
+    """Returns the seconds of processor time that a fixed loop takes at present; the least of three."""
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        sum(number * number for number in range(_LOOP))
+        taken.append(time.process_time() - began)
+    return min(taken)
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     form, *rooms = arguments
-    LOGS.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    before = time_loop()
     began = time.monotonic()
     steps = plan(form, rooms, environment.get("PYTEST_ARGS", ""))
     ended = run(steps)
-    print(summary(form, steps, ended, time.monotonic() - began), flush=True)
+    seconds = time.monotonic() - began
+    print(summary(form, steps, ended, seconds, [before, time_loop()]), flush=True)
     return 0 if len(ended) == len(steps) and all(result.status == 0 for result in ended) else 1
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
@@ -45,13 +45,10 @@ def build(archive: Path, functions: Sequence[str] = (), modules: Sequence[str] =
 def files(functions: Sequence[str] = (), modules: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """Files, and the names that they have in the archive."""
     yield from _tree(_OURS)
-    imported = _imported(_SLICE)
-    if functions or modules:
-        before = imported.keys()
-        transforms = (*_TRANSFORMS, *(each.rpartition(".")[0] for each in functions)) if functions else ()
-        imported = _imported(_SLICE, *transforms, *modules)
-        for name in imported.keys() - before - sys.stdlib_module_names:
-            yield from _own_files(imported[name])
+    transforms = (*_TRANSFORMS, *(each.rpartition(".")[0] for each in functions)) if functions else ()
+    plain, imported = _imported([_SLICE], [*transforms, *modules])
+    for name in imported.keys() - plain.keys() - sys.stdlib_module_names:
+        yield from _own_files(imported[name])
     owners = packages_distributions()
     distributions = {name for module in imported for name in owners.get(module, ())}
     for name in distributions - {NAME, "mirror_bridge"}:
@@ -80,17 +77,32 @@ def _tree(directory: Path) -> Iterator[tuple[Path, str]]:
             yield path, str(path.relative_to(directory.parent))
 
 
-def _imported(*modules: str) -> Mapping[str, Sequence[str]]:
-    """Top-level modules that these import, with the directories of packages and the files of others; asked of a fresh
-    interpreter, because ours may have imported more."""
-    ask = (
-        f"import json, sys, {', '.join(modules)}\n"
-        "print(json.dumps({name: list(getattr(module, '__path__', ())) or [module.__file__]"
-        " for name, module in list(sys.modules.items())"
-        " if '.' not in name and (hasattr(module, '__path__') or getattr(module, '__file__', None))}))"
-    )
+_LOADED = """
+import importlib, json, sys
+
+def loaded(modules):
+    for name in modules:
+        importlib.import_module(name)
+    return {
+        name: list(getattr(module, "__path__", ())) or [module.__file__]
+        for name, module in list(sys.modules.items())
+        if "." not in name and (hasattr(module, "__path__") or getattr(module, "__file__", None))
+    }
+
+print(json.dumps([loaded(modules) for modules in json.loads(sys.argv[1])]))
+"""
+
+
+def _imported(*steps: Sequence[str]) -> list[dict[str, list[str]]]:
+    """Returns, for each step, the top-level modules that are loaded once it has imported its modules, with the
+    directories of packages and the files of others; asked of a fresh interpreter, because ours may have imported
+    more."""
     process = subprocess.run(
-        [sys.executable, "-c", ask], check=True, capture_output=True, text=True, cwd=_OURS.parent
+        [sys.executable, "-c", _LOADED, json.dumps(steps)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=_OURS.parent,
     )
-    files: dict[str, list[str]] = json.loads(process.stdout.splitlines()[-1])
-    return files
+    loaded: list[dict[str, list[str]]] = json.loads(process.stdout.splitlines()[-1])
+    return loaded

@@ -15,7 +15,7 @@ import pytest
 from tests import ROOT
 from tests.support.forms import examples
 
-SECONDS = float(os.environ.get("MIRROR_BRIDGE_FUZZ_SECONDS", examples(1, 2)))
+SECONDS = float(os.environ.get("MIRROR_BRIDGE_FUZZ_SECONDS", examples(0.4, 2.0)))
 """Of each kind."""
 SEED = os.environ.get("MIRROR_BRIDGE_FUZZ_SEED") or ("1" if SECONDS < 60 else str(time.time_ns()))
 """The same for every short run: what fails there fails again."""

@@ -325,7 +325,7 @@ def test_consistently_spaced_syncs() -> None:
     """OffsetSyncStoreTest.testConsistentlySpacedSyncs"""
     step, iterations = 1, 100
     while step < LONGEST // iterations:
-        for first in range(0, 30, examples(7, 1)):
+        for first in range(0, 30, examples(15, 1)):
             assert worst_expiry(first, [step] * iterations) <= 1, (first, step)
         step = step * 2 + 1
 
@@ -333,7 +333,7 @@ def test_consistently_spaced_syncs() -> None:
 def test_randomly_spaced_syncs() -> None:
     """OffsetSyncStoreTest.testRandomlySpacedSyncs"""
     rng = random.Random(0)
-    for bits in range(1, 54, examples(4, 1)):
+    for bits in range(1, 54, examples(8, 1)):
         for least in (0, 2**16):
             steps = [rng.randrange(least, least + 2**bits) for _ in range(1024)]
             assert worst_expiry(0, steps) <= bits + 2, (bits, least)
@@ -342,7 +342,7 @@ def test_randomly_spaced_syncs() -> None:
 def test_dropped_syncs_spacing() -> None:
     """OffsetSyncStoreTest.testDroppedSyncsSpacing"""
     rng = random.Random(0)
-    assert worst_expiry(0, [rng.choice([100, 200]) for _ in range(10_000)]) <= 2
+    assert worst_expiry(0, [rng.choice([100, 200]) for _ in range(examples(2_500, 10_000))]) <= 2
 
 
 STEPS = st.one_of(

@@ -10,6 +10,7 @@ from bridge.mm2.offset_sync_store import OffsetSyncStore
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter, PartitionState
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
+from tests.support.forms import examples
 
 TP = TopicPartition("topic", 0)
 
@@ -136,7 +137,7 @@ def test_the_end_is_answered_within_the_lag(lag: int, steps: list[tuple[int, int
         assert 0 <= downstream + 1 - answer <= lag
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60, 300))
 @given(
     st.integers(0, 7),
     st.lists(st.tuples(st.integers(0, 3), st.integers(-30, 30), st.integers(1, 40)), min_size=1, max_size=12),

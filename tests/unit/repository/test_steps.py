@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from bridge.local import eventually
 from tests import ROOT
 from tests.support import steps
 from tests.support.lanes import TOGETHER
-from tests.support.steps import Step
+from tests.support.steps import Ended, Step
 from tests.support.waits import WAIT
 
 ROOMS = "bridge/dedicated"
@@ -37,7 +38,21 @@ def test_each_step_comes_after_steps_that_there_are(form: str, rooms: list[str])
     names = [one.name for one in planned]
     assert all({*one.after, *one.behind} <= set(names[:place]) for place, one in enumerate(planned))
     markers = [one for one in planned if any("not long" in word for word in one.command)]
-    assert [one.name for one in markers] == ([steps.UNITS, steps.BROKERS] if form == "short" else [])
+    tests = [one for one in planned if "pytest" in shlex.join(one.command)]
+    assert markers == (tests if form == "short" else [])
+
+
+def test_the_slowest_tests_of_all_steps_come_first_and_the_pace_of_the_machine_last(logs: Path) -> None:
+    planned = [step("one", ""), step("two", "")]
+    (logs / "one.log").write_text("3.00s call     tests/unit/test_one.py::test_a\n0.5s not of a test\n")
+    (logs / "two.log").write_text("12.50s setup    tests/e2e/test_two.py::test_b[x y]\n")
+    said = steps.summary("short", planned, [Ended(one, 0, 60.0, 90.0) for one in planned], 120.0, [0.7, 0.7])
+    lines = [line.strip() for line in said.splitlines() if line]
+    assert lines[0].split() == ["12.5", "s", "tests/e2e/test_two.py::test_b[x", "y]", "(setup)"]
+    assert lines[1].split() == ["3.0", "s", "tests/unit/test_one.py::test_a", "(call)"]
+    pace = next(line for line in lines if line.startswith("this machine"))
+    assert "2.00 times" in pace
+    assert pace.endswith("60 s at normal speed")
 
 
 def test_what_one_lane_takes_together_is_there() -> None:

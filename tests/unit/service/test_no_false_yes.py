@@ -22,8 +22,8 @@ from tests.unit.service.drill_world import GROUPS, INTERVAL, World
 from tests.unit.virtual_time import VirtualLoop, run_virtual
 
 HISTORIES = int(os.environ.get("MIRROR_BRIDGE_DRILLS", "16"))
-FEW = 4
-"""Of them, which are not long; the last one has no offset runs."""
+FEW = 3
+"""Of them, which are not long."""
 SECONDS = 240.0
 CALM = 30.0
 """Seconds after the last trouble in which an answer other than yes is no mistake."""

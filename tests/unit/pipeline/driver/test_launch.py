@@ -122,7 +122,8 @@ ended = pathlib.Path(__file__).with_name("ended")
 if {copies_again} and ended.exists():
     sys.stdout.buffer.write(pack_status(PipelineStatus(PipelineState.COPYING)))
     sys.stdout.buffer.flush()
-    sys.stdin.read()
+    while "stop" not in sys.stdin.readline():
+        pass
 ended.touch()
 sys.exit(3)
 """
