@@ -10,7 +10,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,6 +59,14 @@ def flow(own: LocalStack) -> CopyFlow:
     return CopyFlow(own.source, own.target)
 
 
+WRITES_NO_MARKER = b"Couldn't find leader endpoint for partitions"
+
+
+class TransactionLeftOpen(Exception):
+    """Raised where a single broker that comes back has ended a transaction without a marker, which is Kafka's own
+    defect (docs/limits.md): whoever reads committed records waits for good, until an operator aborts it."""
+
+
 class CopyScenario:
     """A topic that is written to and whose copy is read, and the pipelines that were started over it."""
 
@@ -90,7 +98,13 @@ class CopyScenario:
         return f"log ends and committed records {ends}, read {read}, pipelines {statuses}"
 
     def breaks(self, fault: Callable[[Cluster], None], cluster: Cluster) -> None:
+        """Raises TransactionLeftOpen."""
+        assert isinstance(cluster, Broker)
+        log = cluster.process.log
+        before = log.stat().st_size
         fault(cluster)
+        if WRITES_NO_MARKER in log.read_bytes()[before:]:
+            raise TransactionLeftOpen
         self.reader.clusters_are_back()
 
 
@@ -145,22 +159,26 @@ def full(cluster: Cluster) -> None:
 HUNG = pytest.param(hung, marks=pytest.mark.soak)
 
 
+def copied_through(own: LocalStack, fault: Callable[[Cluster], None], cluster: Cluster) -> None:
+    """Breaks a cluster while it is copied; again, where a transaction was open at the wrong moment."""
+    for _ in range(3):
+        with suppress(TransactionLeftOpen), traffic(CopyFlow(own.source, own.target)) as scenario:
+            scenario.pipeline()
+            scenario.reader.wait_more()
+            scenario.breaks(fault, cluster)
+            scenario.reader.wait_more()
+            return
+    pytest.fail("three times a transaction was left open")
+
+
 @pytest.mark.parametrize("fault", mostly_long([killed, HUNG]))
-def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
-    with traffic(flow) as scenario:
-        scenario.pipeline()
-        scenario.reader.wait_more()
-        scenario.breaks(fault, flow.source)
-        scenario.reader.wait_more()
+def test_the_source_breaks(own: LocalStack, fault: Callable[[Cluster], None]) -> None:
+    copied_through(own, fault, own.source)
 
 
 @pytest.mark.parametrize("fault", mostly_long([killed, HUNG, full]))
-def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
-    with traffic(flow) as scenario:
-        scenario.pipeline()
-        scenario.reader.wait_more()
-        scenario.breaks(fault, flow.target)
-        scenario.reader.wait_more()
+def test_the_target_breaks(own: LocalStack, fault: Callable[[Cluster], None]) -> None:
+    copied_through(own, fault, own.target)
 
 
 @pytest.fixture(scope="module")
