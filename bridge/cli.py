@@ -30,14 +30,36 @@ from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end
 
 app = typer.Typer(
     name="mirror-bridge",
-    help="Kafka's MirrorMaker 2 as a Kafka Connect Python bridge.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     # Plain help: loading rich would take as long as all else.
     rich_markup_mode=None,
-    context_settings={"max_content_width": 120},
+    context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"mirror-bridge {VERSION} (protocol {PROTOCOL})")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Print the version and that of the HTTP contract.",
+        ),
+    ] = False,
+) -> None:
+    """Kafka's MirrorMaker 2 as a Kafka Connect Python bridge."""
+
+
 app.add_typer(client.app)
 app.add_typer(read.app)
 app.command()(replicate.replicate)
@@ -163,7 +185,7 @@ def demo(
 @app.command()
 def version() -> None:
     """Print the version and that of the HTTP contract."""
-    typer.echo(f"mirror-bridge {VERSION} (protocol {PROTOCOL})")
+    _show_version(True)
 
 
 @app.command()

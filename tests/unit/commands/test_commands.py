@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bridge import client
+from bridge import VERSION, client
 from bridge.cli import app
 from bridge.client import console
 from bridge.client.console import Reading
@@ -32,6 +32,14 @@ def run(*arguments: str) -> tuple[int, str, str]:
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert "Traceback" not in done.output
     return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_version_and_help_are_shown_by_the_usual_options() -> None:
+    assert run("--version") == run("version")
+    assert run("--version", "no-such-command")[0] == 0
+    assert VERSION in run("--version")[1]
+    for names in ([], ["readiness"], ["read", "checkpoints"]):
+        assert run(*names, "-h") == run(*names, "--help")
 
 
 @pytest.mark.parametrize(
