@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from bridge.model.values import CopyId, TopicPartition
+from bridge.model.values import CopyId, Side, TopicPartition
 
 TAKE_OVER_FROM = "bridge.take.over.from"
 """The key that names connectors whose copies this one takes over."""
@@ -179,6 +179,8 @@ class PipelineStatus:
     """The name of `failure`, where it has one."""
     spark_ui: str = ""
     """The address of Spark's UI, "" where there is none."""
+    away: Sequence[Side] = ()
+    """The clusters that do not answer the driver as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,9 +257,10 @@ class SourceInstance:
         if report is not None:
             self._publisher.progress(report)
 
-    def _away_since_ms(self, now_ms: int) -> Mapping[str, int]:
-        """Returns which clusters did not answer a duty's last round, and since when."""
+    def _away_since_ms(self, now_ms: int, status: PipelineStatus | None) -> Mapping[str, int]:
+        """Returns which clusters do not answer the pipeline, or did not answer a duty's last round, and since when."""
         sides = {duty.away.value for duty in self._duties if duty.away is not None}
+        sides |= {side.value for side in status.away} if status is not None else set()
         self._away = {side: self._away.get(side, now_ms) for side in sorted(sides)}
         return self._away
 
@@ -287,7 +288,7 @@ class SourceInstance:
             unreadable_records=unreadable,
             errors=errors,
             gaps=gaps,
-            away_since_ms=self._away_since_ms(now_ms),
+            away_since_ms=self._away_since_ms(now_ms, status),
             failure=failures[0][0] if failures else None,
             failure_code=failures[0][1] if failures else "",
         )

@@ -34,7 +34,7 @@ from bridge.model.copying import (
     Progress,
     Transform,
 )
-from bridge.model.values import TopicPartition
+from bridge.model.values import Side, TopicPartition
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of a line: 100,000 partitions and more."""
@@ -172,6 +172,7 @@ def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
             "state": PipelineState(packed["state"]),
             "progress": {each.source: each for each in progress},
             "gaps": gaps,
+            "away": tuple(map(Side, packed["away"])),
         }
     )
 

@@ -111,11 +111,11 @@ class DriverPipeline:
         longest = SILENT_SECONDS if self._heard else SILENT_START_SECONDS
         if self.pid is None and self._spark is not None and self._spark.problem:
             error, state = self._spark.problem, PipelineState.RETRYING
-            return replace(self._status, state=state, errors=[error], restarts=restarts)
+            return replace(self._status, state=state, errors=[error], restarts=restarts, away=())
         if self.pid is None or silence <= longest or self._status.state not in _REPORTING:
             return replace(self._status, restarts=restarts)
         error = f"no report of the driver (process {self.pid}) for {silence:.0f} s: whether it copies is not known"
-        return replace(self._status, state=PipelineState.SILENT, errors=[error], restarts=restarts)
+        return replace(self._status, state=PipelineState.SILENT, errors=[error], restarts=restarts, away=())
 
     def drain_samples(self) -> Sequence[CopySample]:
         samples, self._samples = self._samples, {}
@@ -178,7 +178,7 @@ class DriverPipeline:
         self._restarts += 1
         error = f"the driver ended ({how}) and is restarted, {self._restarts} time(s) so far; see the log"
         self._last_error = error
-        self._status = replace(self._status, state=PipelineState.RETRYING, errors=[error])
+        self._status = replace(self._status, state=PipelineState.RETRYING, errors=[error], away=())
         log.error("%s; next start in %.0f s", error, pause, extra={"connector": self._spec.name})
         return True
 

@@ -56,6 +56,10 @@ class Watcher:
         self._ids: Set[CopyId] = frozenset()
         self._slice_reports: dict[int, SliceReport] = {}
         self._own_errors: dict[str, str] = {}
+        self._unanswered: set[str] = set()
+        """Looks that failed because a cluster as a whole did not answer."""
+        self._of_partition: KafkaFailure | None = None
+        """Why the source's log ends are known in part only: its other partitions answer."""
         self.rights = Rights(spec, source)
         self._copies = ProgressTable(int(time.time() * 1000))
         self.progress: dict[TopicPartition, Progress] = {}
@@ -93,6 +97,13 @@ class Watcher:
     def errors(self) -> list[str]:
         slices = [each.error for _, each in sorted(self._slice_reports.items()) if each.error]
         return list(dict.fromkeys([*slices, *self._own_errors.values()]))
+
+    @property
+    def away(self) -> list[Side]:
+        """Returns the clusters that do not answer as a whole. Each state topic may have a leader of its own, so the
+        target is away where none of them can be read."""
+        looks = {Side.SOURCE: {"ends"}, Side.TARGET: {"runs", "gaps", "reports"}}
+        return [side for side, names in looks.items() if names <= self._unanswered]
 
     @property
     def failure(self) -> str:
@@ -166,10 +177,14 @@ class Watcher:
             await doing
         except KafkaFailure as error:
             self._own_errors[what] = str(error)
-            if error.fault in AWAY:
+            if error.fault in AWAY and error is not self._of_partition:
+                self._unanswered.add(what)
                 _AWAY.failed(cluster, str(error), what)
+            else:
+                self._unanswered.discard(what)
             return
         self._own_errors.pop(what, None)
+        self._unanswered.discard(what)
         _AWAY.succeeded(cluster, what)
 
     async def read_runs(self) -> None:
@@ -241,9 +256,10 @@ class Watcher:
                 continue
             if (now := self._copies.end(copied.id, each.end)) is not None:
                 self.progress[copied.source] = now
-        for each in logs.values():
-            if isinstance(each, KafkaFailure):
-                raise each  # a partition that can't be asked can't be copied either, and only this tells
+        failures = [each for each in logs.values() if isinstance(each, KafkaFailure)]
+        if failures:
+            self._of_partition = failures[0] if len(failures) < len(logs) else None
+            raise failures[0]  # a partition that can't be asked can't be copied either, and only this tells
         for tp, now in self.progress.items():
             if now.position > now.source_end >= 0:
                 # Read before the end was asked for: the log was cut back and its slice is about to see that, or

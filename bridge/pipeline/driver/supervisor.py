@@ -100,6 +100,7 @@ class Supervisor:
             failure_code=self._code,
             restarts=self._restarts,
             spark_ui=self._ui,
+            away=tuple(watched.away) if watched else (),
         )
 
     def drain_samples(self) -> list[CopySample]:

@@ -207,7 +207,7 @@ def _view(
 ) -> ConnectorView:
     """Builds the view of one connector. `copying`: the source connectors of the same flow that this service knows."""
     summary, unknown = snapshot.summary, _does_not_run(connector, snapshot, rounds)
-    target_away, source_away = (summary.away_since_ms.get(side) for side in ("target", "source"))
+    target_away, source_away = (_away_since_ms(side, summary, copying) for side in ("target", "source"))
     if target_away is not None:
         unknown.append(_reason("target_unreachable", since_ms=target_away))
     if not unknown:
@@ -230,6 +230,15 @@ def _view(
         | on_others.as_of_ms.keys(),
         times=on_others.as_of_ms,
     )
+
+
+def _away_since_ms(
+    side: str, summary: Summary, copying: Sequence[tuple[Connector, ConnectorSnapshot]]
+) -> int | None:
+    """Returns since when a cluster does not answer the rounds, or who copies: that asks every two seconds, however long
+    the interval of the rounds is."""
+    summaries = [summary, *(snapshot.summary for connector, snapshot in copying if connector.active())]
+    return min((each.away_since_ms[side] for each in summaries if side in each.away_since_ms), default=None)
 
 
 def _checked_tasks(connector: Connector, summary: Summary, now: _Now, table: TaskTable) -> frozenset[int]:
@@ -335,6 +344,8 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         return _reason("copying_stopped", why_not_running(connector).detail)
     if summary.last_success_ms is None:
         return _reason("copying_stopped", f"connector {connector.name} has not copied anything yet")
+    if summary.away_since_ms:
+        return None  # the cause is told: a cluster does not answer
     age = now.age_ms(summary.last_success_ms, summary.last_success_monotonic_ms)
     if now.wall_ms - summary.last_success_ms < -_CLOCK_STEP_MS or age > COPY_SILENT_MS:
         why = f": {summary.errors[0]}" if summary.errors else ""

@@ -18,7 +18,7 @@ from bridge.model.copying import (
     Progress,
 )
 from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
-from bridge.model.values import TopicPartition
+from bridge.model.values import Side, TopicPartition
 from connectors.source import discovery, duty_failures, take_over, task
 from connectors.source.task import SourceInstance
 from tests.support.messages import message, message_pattern
@@ -365,6 +365,24 @@ def test_what_the_pipeline_says_is_said() -> None:
         )
         summary = await harness.until(lambda summary: summary.failure is not None)
         assert (summary.failure, summary.failure_code) == ("orders-1: policy says fail", "policy")
+
+    harness.play(script)
+
+
+def test_a_cluster_that_does_not_answer_the_pipeline_is_away() -> None:
+    """The next look for topics may be ten minutes from now."""
+    harness = SourceHarness()
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        began_ms = int(time.time() * 1000)
+        gone = PipelineStatus(PipelineState.RETRYING, 1, errors=["refused"], away=(Side.SOURCE,))
+        harness.pipeline.status = gone
+        summary = await harness.until(lambda summary: bool(summary.away_since_ms))
+        assert summary.away_since_ms.keys() == {"source"}
+        assert summary.away_since_ms["source"] >= began_ms
+        harness.pipeline.status = PipelineStatus(PipelineState.COPYING, 1)
+        assert (await harness.until(lambda summary: not summary.errors)).away_since_ms == {}
 
     harness.play(script)
 

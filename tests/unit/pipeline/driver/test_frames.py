@@ -14,7 +14,7 @@ from bridge.model.copying import (
     Progress,
     Transform,
 )
-from bridge.model.values import TopicPartition
+from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.driver.frames import (
     pack_assignment,
     pack_spec,
@@ -64,6 +64,7 @@ def test_a_status() -> None:
         ["the target is away"],
         None,
         3,
+        away=(Side.TARGET,),
     )
     assert unpack_status(read_line(pack_status(status))["status"]) == status
 

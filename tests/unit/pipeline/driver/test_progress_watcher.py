@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.log_requests import TopicMetadata
@@ -97,3 +98,62 @@ def test_what_nobody_expects_is_an_error_until_it_is_over(
 
     asyncio.run(watching())
     assert shown == [[message("copying.watcher_failed", error="ValueError: no such thing")]]
+
+
+GONE = KafkaFailure(KafkaFault.UNREACHABLE, "connection refused")
+
+
+def test_a_source_is_away_where_none_of_its_partitions_can_be_asked(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has lost its leader takes none of the others with it."""
+    answers: dict[int, Bounds | KafkaFailure] = {}
+
+    async def bounds(
+        client: NetworkClient, tps: Sequence[TopicPartition], *, committed_only: bool
+    ) -> dict[TopicPartition, Bounds | KafkaFailure]:
+        return {tp: answers[tp.partition] for tp in tps}
+
+    monkeypatch.setattr(progress_watcher, "bounds", bounds)
+
+    async def looked(first: Bounds | KafkaFailure, second: Bounds | KafkaFailure) -> tuple[list[Side], bool]:
+        answers.update({0: first, 1: second})
+        await watcher.look(ends=True)
+        return watcher.away, bool(watcher.errors)
+
+    async def watching() -> None:
+        watcher.new_layout(1, [copied(0), copied(1)], set())
+        well = Bounds(0, 10, 0)
+        assert await looked(well, well) == ([], False)
+        assert await looked(GONE, GONE) == ([Side.SOURCE], True)
+        assert await looked(well, GONE) == ([], True)
+        assert await looked(well, well) == ([], False)
+
+    asyncio.run(watching())
+
+
+def test_a_target_is_away_where_no_state_topic_can_be_read(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: set[str] = set()
+
+    async def read(tail: EmptyTail) -> TailPart:
+        if tail.topic in gone:
+            raise GONE
+        return TailPart([], restarted=False, at_end=True)
+
+    monkeypatch.setattr(EmptyTail, "read", read)
+
+    async def watching() -> None:
+        made = spec(NOWHERE)
+        gone.update({made.runs_topic, made.gaps_topic})
+        await watcher.look()
+        assert watcher.away == []
+        gone.add(made.layout_topic)
+        await watcher.look()
+        assert watcher.away == [Side.TARGET]
+        gone.clear()
+        await watcher.look()
+        assert watcher.away == []
+
+    asyncio.run(watching())

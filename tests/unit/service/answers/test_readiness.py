@@ -455,6 +455,32 @@ def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_la
     flow(test)
 
 
+@pytest.mark.parametrize(("side", "answer"), [("source", "ready_as_of"), ("target", "cannot_tell")])
+def test_who_copies_knows_before_the_next_round_that_a_cluster_is_away(side: str, answer: str) -> None:
+    """A round comes once an interval, which may be a minute. That nothing is copied meanwhile is the consequence."""
+
+    async def test(made: Flow) -> None:
+        now_ms = int(time.time() * 1000)
+        made.round(interval_ms=60_000, as_of_ms=now_ms - 40_000, **made.target_answers(40))
+        assert await made.answers() == (both("ready"), [])
+        away = {"away_since_ms": {side: now_ms - 35_000}, "errors": ["connection refused"]}
+        made.copied(last_success_ms=now_ms - 36_000, **away)
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both(answer), f"{side}_unreachable")
+        (told,) = (await made.at.client.get("/v1/readiness")).json()["flows"][0]["reasons"]
+        assert told["since_ms"] == now_ms - 35_000
+        made.copied()
+        assert await made.answers() == (both("ready"), [])
+        # What it knew when it was stopped is no news.
+        made.copied(**away)
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
+
+    flow(test)
+
+
 # -- copying ---------------------------------------------------------------------------------------------------------
 
 
