@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.values import (
@@ -22,7 +23,8 @@ _WEAKEST = ("pending", "bounded", "exact")
 
 def record_of(plan: GroupPlan, as_of_ms: int, task: int, task_count: int, state: str) -> GroupRecord:
     reason = None if plan.reason is None else plan.reason.value
-    return GroupRecord(as_of_ms, task, task_count, state, reason, tuple(map(_row, plan.rows)))
+    rows = tuple(map(_row, sorted(plan.rows, key=attrgetter("source"))))
+    return GroupRecord(as_of_ms, task, task_count, state, reason, rows)
 
 
 def _row(row: PartitionPlan) -> GroupRow:
@@ -71,7 +73,7 @@ def report_of(
         target_state=record.state,
         synced_at_ms=record.as_of_ms,
         reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
-        partitions=[_partition(row) for row in record.rows],
+        partitions=[_partition(row) for row in sorted(record.rows, key=attrgetter("topic", "partition"))],
     )
 
 

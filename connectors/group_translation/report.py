@@ -6,6 +6,7 @@ import time
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from bridge.model.values import Judgement, Reason
 from bridge.protocol.messages import GroupReport, PartitionReport
@@ -26,9 +27,9 @@ def report(
     state: str,
     synced_at_ms: int | None,
 ) -> GroupReport:
-    """Returns the report on one group. Ready: every partition has a translated offset, and it is committed on the
-    target."""
-    rows = [_row(row) for row in plan.rows]
+    """Returns the report on one group, its partitions by topic and number. Ready: every partition has a translated
+    offset, and it is committed on the target."""
+    rows = [_row(row) for row in sorted(plan.rows, key=attrgetter("source"))]
     judgements = [row.verdict.judgement for row in plan.rows]
     ready = plan.reason is None and all(_stands(row) for row in plan.rows)
     reasons = [row.verdict.reason for row in plan.rows if row.verdict.reason]

@@ -463,7 +463,7 @@ def test_who_copies_knows_before_the_next_round_that_a_cluster_is_away(side: str
         now_ms = int(time.time() * 1000)
         made.round(interval_ms=60_000, as_of_ms=now_ms - 40_000, **made.target_answers(40))
         assert await made.answers() == (both("ready"), [])
-        away = {"away_since_ms": {side: now_ms - 35_000}, "errors": ["connection refused"]}
+        away: dict[str, Any] = {"away_since_ms": {side: now_ms - 35_000}, "errors": ["connection refused"]}
         made.copied(last_success_ms=now_ms - 36_000, **away)
         readiness, ((code, _),) = await made.answers()
         assert (readiness, code) == (both(answer), f"{side}_unreachable")
