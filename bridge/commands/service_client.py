@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
 _CA, _CERT, _KEY = "MIRROR_BRIDGE_CA", "MIRROR_BRIDGE_CLIENT_CERT", "MIRROR_BRIDGE_CLIENT_KEY"
 _SECONDS = 10.0
+_NAMED, _LINES = 3, 18
+"""Groups that a line names, and lines, at most: a refusal fits on a screen."""
 _BY_GROUP = ("not_ready", "cannot_tell")
 """Error codes whose message does not name the groups: a line each for them."""
 
@@ -109,8 +111,9 @@ class ServiceClient:
             if response.status_code != 200:
                 error = ErrorBody.model_validate_json(response.content)
                 note(printable(error.message))
-                for each in error.validation_errors if error.error_code in _BY_GROUP else ():
-                    note(printable(f"{each.key}: {each.message}"))
+                if error.error_code in _BY_GROUP:
+                    for line in grouped((each.key, each.message) for each in error.validation_errors):
+                        note(printable(line))
                 raise typer.Exit(self._statuses.get(error.error_code, self._failed))
             return message.model_validate_json(response.content)
         except ValidationError:
@@ -119,6 +122,21 @@ class ServiceClient:
                 f"{self._url} returned HTTP {status}, but no Mirror Bridge response: check --url",
                 self._failed,
             )
+
+
+def grouped(errors: Iterable[tuple[str, str]]) -> list[str]:
+    """Returns a line for each text, with the keys that it is told of; the most frequent one first. Ten thousand groups
+    that have one reason are read at a glance."""
+    keys: dict[str, list[str]] = {}
+    for key, text in errors:
+        keys.setdefault(text, []).append(key)
+    lines = []
+    for text, named in sorted(keys.items(), key=lambda item: (-len(item[1]), item[1])):
+        shown = sorted(named)[:_NAMED]
+        more = f" and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
+        lines.append(f"{', '.join(shown)}{more}: {text}")
+    left = len(lines) - _LINES
+    return lines if left <= 0 else [*lines[:_LINES], f"and {left} other reasons: see explain for each group"]
 
 
 def _headers(token_file: Path | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ more on the target. A request moves all of its groups, or moves none and says wh
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bridge.errors import BridgeError, ErrorCode, GroupsRefused, NotFound
@@ -21,6 +21,7 @@ from bridge.protocol.messages import (
     RolledBack,
 )
 from bridge.protocol.readiness import Readiness
+from bridge.protocol.times import iso_time
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import GROUP_KINDS, Answers, GroupAnswer, flow
 from bridge.service.failover.next_steps import after_move, after_roll_back
@@ -86,7 +87,10 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
     for connector in connectors:
         await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
     selected = select(service, connectors, request.groups)
-    refuse(selected, accept_as_of=request.accept_as_of)
+    accepted = {Readiness.READY, Readiness.MOVED}
+    if request.accept_as_of:
+        accepted.add(Readiness.READY_AS_OF)
+    refuse(selected, accepted, "" if request.accept_as_of else as_of_remedy(service, selected))
     arguments = {
         connector.name: {"groups": _facts(service, connector.name, selected)}
         for connector in connectors
@@ -187,9 +191,35 @@ def rolled_back(
     )
 
 
-def refuse(selected: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
-    """Raises GroupsRefused with each group that may not be moved, and why."""
-    accepted = {Readiness.READY, Readiness.MOVED} | ({Readiness.READY_AS_OF} if accept_as_of else set())
+def as_of_remedy(service: Service, selected: Mapping[str, Sequence[GroupOfConnector]]) -> str:
+    """Returns what lets groups be moved, or planned, that were ready when the source answered last: as of when, and how
+    many records were missing then; "" where there are none."""
+    some = [
+        one for all_ in selected.values() for one in all_ if one.answer.readiness is Readiness.READY_AS_OF
+    ]
+    if not some:
+        return ""
+    times = [one.answer.as_of_ms for one in some if one.answer.as_of_ms is not None]
+    as_of = f" as of {iso_time(min(times))}" if times else ""
+    rows = {
+        (one.connector, part.topic, part.partition): service.snapshots.connector(one.connector).missing.get(
+            (part.topic, part.partition)
+        )
+        for one in some
+        for part in one.report.partitions
+    }
+    missing, _ = summed(rows.values())
+    then = "how many records were missing then is not known"
+    if missing is not None:
+        then = f"at most {missing} record(s) were missing then" if missing else "no record was missing then"
+    groups = len({one.report.group for one in some})
+    return f"; {groups} of them were ready{as_of}, and {then}: --accept-as-of (accept_as_of) takes these as they were"
+
+
+def refuse(
+    selected: Mapping[str, Sequence[GroupOfConnector]], accepted: Collection[Readiness], remedy: str
+) -> None:
+    """Raises GroupsRefused with each group that may not be moved, and why. `remedy`: what helps."""
     refused: list[tuple[str, Readiness, str]] = []
     for group, some in selected.items():
         if not some:
@@ -203,7 +233,7 @@ def refuse(selected: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: 
     if not selected:
         refused.append(("", Readiness.CANNOT_TELL, "no_groups: the flow has no group"))
     if refused:
-        raise _refusal(refused, len(selected))
+        raise _refusal(refused, len(selected), remedy=remedy)
 
 
 def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool = False) -> MovedGroup:
@@ -269,12 +299,14 @@ def _facts(
     return facts
 
 
-def _refusal(refused: Sequence[tuple[str, Readiness, str]], groups: int, done: int = 0) -> GroupsRefused:
+def _refusal(
+    refused: Sequence[tuple[str, Readiness, str]], groups: int, done: int = 0, remedy: str = ""
+) -> GroupsRefused:
     """Builds the error of refused groups. `done`: groups that were moved nevertheless. Its code is NOT_READY if one
     group is known not to be ready, else CANNOT_TELL."""
     connector = any(answer is Readiness.NOT_READY for _, answer, _ in refused)
     count = len({group for group, _, _ in refused})
     moved = f"{done} group(s) are moved; repeat it for all" if done else "nothing was changed"
-    text = f"{count} of {groups} group(s) can't fail over now; {moved}"
+    text = f"{count} of {groups} group(s) can't fail over now; {moved}{remedy}"
     lines = [(f"group {group}" if group else "groups", why) for group, _, why in refused]
     return GroupsRefused(text, lines, code=ErrorCode.NOT_READY if connector else ErrorCode.CANNOT_TELL)

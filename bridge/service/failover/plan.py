@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from bridge.errors import ErrorCode, GroupsRefused
 from bridge.protocol.messages import FailoverPlan, GroupReport, MovedGroup, PlannedOffset
 from bridge.protocol.readiness import Readiness
-from bridge.service.failover.failover import UNKNOWN_GROUP, GroupOfConnector, connectors_of, select
+from bridge.service.failover.failover import (
+    UNKNOWN_GROUP,
+    GroupOfConnector,
+    as_of_remedy,
+    connectors_of,
+    select,
+)
 from bridge.service.service import Service
 
 _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
@@ -17,7 +23,8 @@ _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
 def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bool) -> FailoverPlan:
     """Plans these groups, or all. Raises GroupsRefused where a translation is missing: there is no partial plan."""
     selected = select(service, connectors_of(service, flow), groups)
-    _refuse(selected, accept_as_of=accept_as_of)
+    current = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
+    _refuse(selected, current, "" if accept_as_of else as_of_remedy(service, selected))
     first = {group: some[0] for group, some in sorted(selected.items())}
     times = [one.answer.as_of_ms for one in first.values()]
     known = [at for at in times if at is not None]
@@ -28,8 +35,9 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
     )
 
 
-def _refuse(selected: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
-    known = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
+def _refuse(
+    selected: Mapping[str, Sequence[GroupOfConnector]], known: Collection[Readiness], remedy: str
+) -> None:
     refused: list[tuple[str, str]] = []
     unknown = not selected
     for group, some in selected.items():
@@ -45,7 +53,10 @@ def _refuse(selected: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of:
             continue
         refused += [(f"group {group}", text) for text in _untranslated(one.report)]
     if refused or not selected:
-        text = f"there is no plan: {len(refused)} offset(s) or group(s) of {len(selected)} group(s) have no translation"
+        text = (
+            f"there is no plan: {len(refused)} offset(s) or group(s) of {len(selected)} group(s) have no current "
+            f"translation{remedy}"
+        )
         raise GroupsRefused(text, refused, code=ErrorCode.CANNOT_TELL if unknown else ErrorCode.NOT_READY)
 
 

@@ -129,6 +129,19 @@ def test_a_refusal_has_a_status_and_names_each_group(
     assert err == f"mirror-bridge: no\n{rest}"
 
 
+def test_ten_thousand_refusals_fit_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is the same of many groups is told once; what most have comes first."""
+    lines = [ValidationError(key=f"group g{number:04}", message="away") for number in range(9_000)]
+    lines += [ValidationError(key=f"group h{number:03}", message=f"own {number:03}") for number in range(50)]
+    body = ErrorBody(error_code="cannot_tell", message="no", validation_errors=list(reversed(lines)))
+    _, _, err, _ = run(monkeypatch, body, "failover", "--all", "--flow", "A-to-B", status=409)
+    shown = [line.removeprefix("mirror-bridge: ") for line in err.splitlines()]
+    assert len(shown) <= 20
+    assert shown[1] == "group g0000, group g0001, group g0002 and 8997 more: away"
+    assert shown[2] == "group h000: own 000"
+    assert shown[-1].startswith("and 33 other reasons")
+
+
 @pytest.mark.parametrize("command", ["failover", "rollback", "plan"])
 @pytest.mark.parametrize(
     "arguments",

@@ -144,6 +144,11 @@ def test_while_the_source_is_away_groups_are_moved_only_if_that_is_accepted() ->
         made.round(away_since_ms={"source": 5}, **made.target_answers())
         body = error(await made.post(groups=["one"]), 409, "cannot_tell")
         assert body.validation_errors[0].message.startswith("ready_as_of: source_unreachable")
+        for told in (
+            body,
+            error(await made.at.client.get("/v1/failover/plan?flow=A-to-B"), 409, "cannot_tell"),
+        ):
+            assert message("failover.accept_as_of", groups=len(told.validation_errors)) in told.message
         assert (await made.post(groups=["one"], accept_as_of=True)).status_code == 200
         (given,) = [
             each for _, which, each in made.rounds.operated if which == "move" and not each["dry_run"]
