@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
@@ -41,7 +43,6 @@ _CONFIGS_FOR = 600.0
 """Seconds before a topic's configs are described again."""
 _CONFIGS_PATIENCE = 5.0
 """Seconds that a round waits for topics' configs, which only add a reason to what it finds."""
-_NEVER = (-_CONFIGS_FOR * 2, False)
 _COORDINATOR_PAUSES = (0.3, 0.6, 2)
 """Seconds before coordinators are looked up again, after a retry at once: the first pause, the longest, and how many. A
 cluster without groups has to create the offsets topic first, and one that has just started loads it."""
@@ -51,6 +52,17 @@ _APPEND_SECONDS = 30.0
 """For which a batch of a state topic may be in flight: the default of a producer's request.timeout.ms."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
 """Failures of every group when it is the cluster that does not answer."""
+
+
+class _LogConfig(NamedTuple):
+    """What brokers do to records of a topic: they set their timestamps, and take those whose key comes again."""
+
+    append_time: bool
+    compacted: bool | None
+
+
+_UNREAD = _LogConfig(append_time=False, compacted=None)
+"""Of a topic whose configs can't be read."""
 
 
 class KafkaCluster:
@@ -66,7 +78,7 @@ class KafkaCluster:
         self.topic_admin = KafkaTopicAdmin(self._admin, self._admin_client)
         self._state_writer = StateWriter(self._admin_client, min(timeout_ms / 1000, _APPEND_SECONDS))
         self._lookups = {flag: Lookups(self._client, committed_only=flag) for flag in (False, True)}
-        self._configs: ExpiringCache[tuple[str, str], tuple[float, bool]] = ExpiringCache(_CONFIGS_FOR)
+        self._configs: ExpiringCache[tuple[str, str], tuple[float, _LogConfig]] = ExpiringCache(_CONFIGS_FOR)
 
     async def close(self) -> None:
         await self._state_writer.close()
@@ -190,29 +202,32 @@ class KafkaCluster:
             for name, meta in described.items():
                 failed = of_code(meta.error, f"describe topic {name}", f"{right} on topic {name}")
                 results[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
-        append_time = await self._append_time(
+        configs = await self._log_configs(
             {name: info.topic_id for name, info in results.items() if isinstance(info, TopicInfo)}
         )
         for name, info in results.items():
-            if isinstance(info, TopicInfo) and append_time.get(name):
-                results[name] = TopicInfo(name, info.topic_id, info.partitions, log_append_time=True)
+            if isinstance(info, TopicInfo):
+                log_config = configs.get(name, _UNREAD)
+                results[name] = replace(
+                    info, log_append_time=log_config.append_time, compacted=log_config.compacted
+                )
         return results
 
-    async def _append_time(self, topics: Mapping[str, str]) -> dict[str, bool]:
-        """Returns by topic name whether brokers set its timestamps, for topics with their ids. Topics whose configs
-        could not be described are left out."""
+    async def _log_configs(self, topics: Mapping[str, str]) -> dict[str, _LogConfig]:
+        """Returns what matters of topics' configs by name, for topics with their ids. Topics whose configs could not be
+        described are left out."""
         now = time.monotonic()
         ask = [
             name
             for name, id_ in topics.items()
-            if now - (self._configs.get((name, id_)) or _NEVER)[0] > _CONFIGS_FOR
+            if now - (self._configs.get((name, id_)) or (-_CONFIGS_FOR * 2,))[0] > _CONFIGS_FOR
         ]
-        for name, value in (await self._described_append_time(ask)).items():
+        for name, value in (await self._described_log_configs(ask)).items():
             self._configs.put((name, topics[name]), (now, value))
         cached = {name: self._configs.get((name, id_)) for name, id_ in topics.items()}
         return {name: entry[1] for name, entry in cached.items() if entry is not None}
 
-    async def _described_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
+    async def _described_log_configs(self, topics: Sequence[str]) -> dict[str, _LogConfig]:
         """Topics whose configs can't be read now are left out; those whose configs we may not read are taken for
         others: brokers log what they refuse, so it is not asked for in each round."""
         described: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
@@ -221,8 +236,12 @@ class KafkaCluster:
                 async for some in configs_in_parts(self._admin_client, topics):
                     described |= some
         return {
-            name: not isinstance(configs, KafkaFailure)
-            and configs["message.timestamp.type"].value == "LogAppendTime"
+            name: _UNREAD
+            if isinstance(configs, KafkaFailure)
+            else _LogConfig(
+                configs["message.timestamp.type"].value == "LogAppendTime",
+                "compact" in (configs["cleanup.policy"].value or ""),
+            )
             for name, configs in described.items()
             if not isinstance(configs, KafkaFailure) or configs.fault is KafkaFault.NOT_AUTHORIZED
         }

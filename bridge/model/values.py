@@ -96,6 +96,9 @@ class TopicInfo:
     partitions: int
     log_append_time: bool = False
     """The broker overwrites timestamps: copies can't be recognised by them."""
+    compacted: bool | None = False
+    """Whether cleanup.policy has `compact`: a record may be gone because a later one has its key; None where the
+    configuration can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,8 @@ class Reason(StrEnum):
     REPORT_TOO_LARGE = "report_too_large"
     MOVED = "moved"
     TOPIC_NOT_SELECTED = "topic_not_selected"
+    RECORDS_NOT_ON_TARGET = "records_not_on_target"
+    COPIES_UNKNOWN = "copies_unknown"
 
 
 class Flag(StrEnum):
@@ -215,6 +220,9 @@ class Verdict:
     """Leader epoch of the *target* batch at `offset`, -1 when not known; never the source's: a consumer on
     the target would wait for an epoch that does not come."""
     detail: dict[str, str | int | None] = field(default_factory=dict)
+    not_on_target: int | None = field(default=None, compare=False)
+    """At most so many of the source's records at or after the committed offset, and before the position up to which
+    the partition is copied, are not on the target; None where that is not known, which is never a yes."""
 
     @staticmethod
     def pending(reason: Reason, **detail: str | int | None) -> Verdict:

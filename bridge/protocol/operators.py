@@ -96,7 +96,9 @@ class Connectors(Message):
 class PartitionReport(Message):
     """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
     not known. `written`: the offset on the target cluster now. `detail`: the evidence, for `explain`.
-    `missing_records`: of the source's partition at most so many are not on the target, null when not known."""
+    `missing_records`: of the source's partition at most so many are not on the target, null when not known: those
+    that are yet to be copied, and those at or after the committed offset that the copy is past (`not_on_target` of
+    `detail`)."""
 
     topic: str
     partition: int

@@ -46,9 +46,11 @@ def both(
     memory: PartitionMemory,
     bounds: SyncBounds | None,
     caps: Caps | None = None,
+    *,
+    compacted: bool | None = False,
 ) -> Steps[Verdict]:
     """Translates by bracketing and compares the verdict with the syncs. Raises nothing; see `bracket`."""
-    verdict = yield from bracket(offset, source, target, memory, caps)
+    verdict = yield from bracket(offset, source, target, memory, caps, compacted=compacted)
     if agrees(verdict, offset, bounds, target):
         return verdict
     current = _current(bounds, target)
@@ -100,20 +102,25 @@ def _low(offset: int, lower: OffsetSync) -> int:
 
 
 def _of_syncs(offset: int, lower: OffsetSync, upper: OffsetSync | None, target: LogBounds) -> Verdict:
-    answer = max(_low(offset, lower), target.start)
+    low = _low(offset, lower)
+    answer = max(low, target.start)
+    # Below its log start the target has lost copies: of which records no sync tells.
+    not_on_target = 0 if low >= target.start else None
     detail: dict[str, str | int | None] = {
         "sync_upstream": lower.upstream_offset,
         "sync_downstream": lower.downstream_offset,
     }
     if lower.upstream_offset == offset and lower.downstream_offset >= target.start:
-        return Verdict(Judgement.EXACT, answer, 0, Evidence.SYNC, detail=detail)
+        return Verdict(Judgement.EXACT, answer, 0, Evidence.SYNC, detail=detail, not_on_target=not_on_target)
     if upper is not None and upper.downstream_offset < target.start:
         upper = None
     # Past the newest sync all that the target holds may have been read, and what is before the offset may still arrive.
     to_come = 0 if upper else max(0, offset - lower.upstream_offset - 1)
     ceiling = min(target.end, upper.downstream_offset) if upper else target.end
     bound = max(0, ceiling - answer) + to_come
-    return Verdict(Judgement.BOUNDED, answer, bound, Evidence.SYNC_PLUS_1, detail=detail)
+    return Verdict(
+        Judgement.BOUNDED, answer, bound, Evidence.SYNC_PLUS_1, detail=detail, not_on_target=not_on_target
+    )
 
 
 def _disagreement(verdict: Verdict, sync: OffsetSync | None) -> Verdict:

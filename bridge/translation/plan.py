@@ -146,5 +146,5 @@ def _decide(
 
 def _standing(verdict: Verdict, written: OwnCommit, standing: int, upstream: int) -> Verdict:
     if written.upstream == upstream:
-        return written.verdict
+        return replace(written.verdict, not_on_target=verdict.not_on_target)
     return replace(verdict, offset=standing)

@@ -175,7 +175,14 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
 
 def _moved(verdict: Verdict, offset: int) -> Verdict:
     bound = None if verdict.bound is None else max(0, verdict.bound - (offset - (verdict.offset or 0)))
-    return Verdict(verdict.judgement, offset, bound, verdict.evidence, detail=verdict.detail)
+    return Verdict(
+        verdict.judgement,
+        offset,
+        bound,
+        verdict.evidence,
+        detail=verdict.detail,
+        not_on_target=verdict.not_on_target,
+    )
 
 
 def _next(due: float, interval: float, began: float) -> float:

@@ -52,6 +52,24 @@ def report(
     )
 
 
+def proven(plan: GroupPlan, *, source_away: bool = False) -> GroupPlan:
+    """Returns a plan that was carried out, with rows pending whose records are not known to be on the target: the
+    offset is right, and committed, and a consumer would skip what is not there. `source_away`: what was known when the
+    source answered last still counts, unless the target has lost something since."""
+    rows = tuple(_proven(row, source_away=source_away) for row in plan.rows)
+    return plan if rows == plan.rows else replace(plan, rows=rows)
+
+
+def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
+    verdict = row.verdict
+    absent = verdict.not_on_target
+    if verdict.judgement is Judgement.PENDING or absent == 0 or (absent is None and source_away):
+        return row
+    reason = Reason.COPIES_UNKNOWN if absent is None else Reason.RECORDS_NOT_ON_TARGET
+    detail = verdict.detail if absent is None else verdict.detail | {"not_on_target": absent}
+    return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail))
+
+
 def _stands(row: PartitionPlan) -> bool:
     return row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
 
@@ -77,7 +95,17 @@ def _row(row: PartitionPlan) -> PartitionReport:
 def fingerprint(plan: GroupPlan) -> int:
     """Returns a hash that is equal for plans that read the same."""
     rows = (
-        (row.source, row.committed.offset, row.standing, v.judgement, v.offset, v.bound, v.reason, v.flags)
+        (
+            row.source,
+            row.committed.offset,
+            row.standing,
+            v.judgement,
+            v.offset,
+            v.bound,
+            v.reason,
+            v.flags,
+            v.not_on_target,
+        )
         for row in plan.rows
         for v in (row.verdict,)
     )

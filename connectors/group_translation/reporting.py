@@ -15,7 +15,7 @@ from connectors.base import Publisher
 from connectors.cluster_away import reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.records import record_of, report_of
-from connectors.group_translation.report import RoundTally, fingerprint, pack, report, unpack
+from connectors.group_translation.report import RoundTally, fingerprint, pack, proven, report, unpack
 from connectors.group_translation.round import RoundOutcome
 
 
@@ -44,7 +44,8 @@ class Reports:
         now_ms = int(time.time() * 1000)
         changed: dict[str, GroupReport | None] = {}
         reason = None if away is None else reason_of(Side.SOURCE, away)
-        for name, plan in outcome.plans.items():
+        for name, carried_out in outcome.plans.items():
+            plan = proven(carried_out, source_away=away is not None)
             if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
                 if not self._still_stands(name, plan):
                     tally.seen.add(name)

@@ -121,9 +121,10 @@ def test_b5_no_answer_is_past_the_end_of_a_target_that_was_made_anew(stock: Stoc
     assert all(downstream <= 3 for _, downstream in published.offsets)
     assert all(commit.offset <= 3 for _, commits in target.altered for commit in commits.values())
     (row,) = published.reports["g"].partitions
-    assert (row.target_offset is None) == (row.reason is not None)
     if evidence == "syncs":
-        assert row.reason == "evidence_disagrees"
+        assert (row.target_offset, row.reason) == (None, "evidence_disagrees")
+    else:  # record 15 is on the source alone
+        assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 1)
 
 
 def test_b5_the_store_drops_syncs_that_point_into_what_is_gone(stock: Stock) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.answers.readiness import GroupAnswer
+from bridge.service.ipc.messages import not_on_target
 
 Rows = Mapping[tuple[str, int], tuple[int, int]]
 """By source partition: at most so many records are missing, none that was appended before a time; -1: unknown."""
@@ -25,15 +26,29 @@ def summed(rows: Iterable[tuple[int, int] | None]) -> tuple[int | None, int | No
 def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
     """The partitions, each with its missing records."""
     return [
-        part.model_copy(update={"missing_records": summed([rows.get((part.topic, part.partition))])[0]})
+        part.model_copy(
+            update={
+                "missing_records": _added(
+                    summed([rows.get((part.topic, part.partition))])[0], not_on_target([part])
+                )
+            }
+        )
         for part in report.partitions
     ]
 
 
-def of_group(tps: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None]:
-    """The fields for missing records of a group with these partitions."""
-    sums = summed(map(rows.get, tps))
-    return dict(zip(("missing_records", "missing_since_ms"), sums, strict=True))
+def of_group(tps: Iterable[tuple[str, int]], rows: Rows, passed: int | None) -> dict[str, int | None]:
+    """The fields for missing records of a group with these partitions. `passed`: those that the copies are past."""
+    records, since_ms = summed(map(rows.get, tps))
+    return {
+        "missing_records": _added(records, passed),
+        # When those were appended that the copies are past is not known.
+        "missing_since_ms": None if passed else since_ms,
+    }
+
+
+def _added(waiting: int | None, passed: int | None) -> int | None:
+    return None if waiting is None or passed is None else waiting + passed
 
 
 def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: int) -> GroupReport:
@@ -46,6 +61,10 @@ def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: in
             "reasons": list(answer.reasons),
             "rounds": rounds,
             "partitions": of_partitions(report, rows),
-            **of_group([(part.topic, part.partition) for part in report.partitions], rows),
+            **of_group(
+                [(part.topic, part.partition) for part in report.partitions],
+                rows,
+                not_on_target(report.partitions),
+            ),
         }
     )

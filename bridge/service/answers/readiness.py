@@ -39,6 +39,7 @@ _UNKNOWN = {
     "group_state_unknown",
     "not_looked_at_yet",
     "report_too_large",
+    "copies_unknown",
 }
 """Reasons of verdicts which mean that a cluster could not be queried about the group."""
 _CLOCK_STEP_MS = 1_000
@@ -159,7 +160,7 @@ class Answers:
             return counts
         return Counter(
             self._of(task, committed, reason, topics, name).readiness if moved_ms is None else Readiness.MOVED
-            for name, task, committed, _, _, reason, _, moved_ms, topics, _ in self._snapshot.groups.values()
+            for name, task, committed, _, _, reason, _, moved_ms, topics, _, _ in self._snapshot.groups.values()
         )
 
     def _of(

@@ -13,6 +13,10 @@ REASONS = {
     "evidence_disagrees": "records, offset runs and syncs, or a sync and the target's end, contradict each other",
     "no_offset_syncs": "there are no offset syncs of the partition, and translation.evidence=syncs allows nothing else",
     "older_than_syncs": "the offset is older than the oldest offset sync that is left (translation.evidence=syncs)",
+    "records_not_on_target": "records at or after the committed offset are not on the target, and the copy is past "
+    "them: a consumer would skip them there; copy them again (mirror-bridge reset), or let the group pass them first",
+    "copies_unknown": "it is not known up to where the partition is copied, or whether all records after the committed "
+    "offset are on the target",
     "moved_by_mirror": "the offset is not past where the opposite flow has put it, so no consumer has moved it",
     "target_ahead": "the group's committed offset on the target is higher; only an operator can move it back",
     "group_active_on_target": "the group has members on the target",

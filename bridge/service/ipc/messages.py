@@ -10,7 +10,7 @@ import json
 import struct
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from pydantic.main import IncEx
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Progress
 from bridge.model.values import Judgement, Reason, TopicPartition
-from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
+from bridge.protocol.messages import CopyTotals, GapReport, GroupReport, PartitionReport
 from bridge.service.ipc.desired_state import Desired
 from connectors.base import Assignment, CopyReport, Missing, Summary
 
@@ -54,6 +54,8 @@ class PackedGroup(NamedTuple):
     """When it was failed over."""
     topics: tuple[str, ...]
     """Topics of the source that it has committed offsets for."""
+    not_on_target: int | None
+    """The sum over its partitions; None where one is not known."""
     blob: bytes | None
 
 
@@ -218,7 +220,7 @@ _ADDED: Mapping[str, IncEx | bool] = {
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
-        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None)
+        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None, None)
     compressor = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
     blob = compressor.compress(report.model_dump_json(exclude=_ADDED).encode()) + compressor.flush()
     return PackedGroup(
@@ -231,8 +233,20 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         len(report.partitions),
         report.moved_at_ms,
         tuple(sorted({each.topic for each in report.partitions})),
+        not_on_target(report.partitions),
         blob,
     )
+
+
+def not_on_target(partitions: Iterable[PartitionReport]) -> int | None:
+    """Returns how many records the copies have come past that the group would miss; None where that is not known."""
+    total = 0
+    for part in partitions:
+        if part.reason == Reason.COPIES_UNKNOWN:
+            return None
+        count = part.detail.get("not_on_target", 0)
+        total += count if isinstance(count, int) else 0
+    return total
 
 
 MOST_OF_A_REPORT = 16 << 20
@@ -287,10 +301,10 @@ def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
     at = LONG.size + length
     name, generation, lines = json.loads(payload[LONG.size : at])
     groups: list[PackedGroup] = []
-    for *fields, topics, size in lines:
+    for *fields, topics, not_on_target, size in lines:
         blob = None if size < 0 else payload[at : at + size]
         at += max(size, 0)
-        groups.append(PackedGroup._make([*fields, tuple(map(sys.intern, topics)), blob]))
+        groups.append(PackedGroup._make([*fields, tuple(map(sys.intern, topics)), not_on_target, blob]))
     return name, generation, groups
 
 

@@ -20,7 +20,7 @@ from connectors.base import CopyReport, Summary
 
 MOST_FORGOTTEN = 1_000
 GroupTuple = tuple[
-    str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], bytes | None
+    str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], int | None, bytes | None
 ]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking plain tuples, but never a NamedTuple, and
 100,000 tracked objects make a collection, and so a poll, several ms slower."""
@@ -32,7 +32,7 @@ over."""
 
 
 def answer_key(group: GroupTuple) -> AnswerKey:
-    _, task, committed, _, _, reason, _, moved_ms, _, _ = group
+    _, task, committed, _, _, reason, _, moved_ms, _, _, _ = group
     return task, committed, reason, moved_ms is not None
 
 
@@ -162,6 +162,7 @@ class Snapshots:
                     group.partitions,
                     group.moved_ms,
                     group.topics,
+                    group.not_on_target,
                     group.blob,
                 )
             )

@@ -18,6 +18,8 @@ Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its r
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bridge.model.values import Evidence, Flag, Judgement, Reason, Side, Verdict
 from bridge.translation.records import aligned, duplicates, originals, rank
 from bridge.translation.records.copies import Copies
@@ -37,9 +39,16 @@ _CHECKED = 256
 
 
 def bracket(
-    offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps | None = None
+    offset: int,
+    source: LogBounds,
+    target: LogBounds,
+    memory: PartitionMemory,
+    caps: Caps | None = None,
+    *,
+    compacted: bool | None = False,
 ) -> Steps[Verdict]:
-    """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side.
+    """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side;
+    `compacted`: whether the target's topic is, None for not known.
 
     Returns a verdict `exact` or `bounded` with evidence `verified`, or `pending` with offset_beyond_end or
     copy_not_found; never an unverified offset.
@@ -48,15 +57,26 @@ def bracket(
         # Truncated or re-created under the group: "caught up" would be a guess, and a wrong one skips.
         return Verdict.pending(Reason.OFFSET_BEYOND_END, source_end=source.end)
     if target.start >= target.end:
-        return _of_empty_target(offset, source, target, memory)
-    return (yield from _Bracket(offset, source, target, memory, caps or Caps()).run())
+        return (yield from _of_empty_target(offset, source, target, memory, Budget(caps or Caps())))
+    return (yield from _Bracket(offset, source, target, memory, caps or Caps(), compacted).run())
 
 
-def _of_empty_target(offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory) -> Verdict:
-    """Returns the verdict for an empty target: all copies are still to come, at its end or after, so that nothing can
-    be skipped from there."""
+def _of_empty_target(
+    offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, budget: Budget
+) -> Steps[Verdict]:
+    """Returns the verdict for an empty target: copies that are still to come stand at its end or after. Whether they
+    come, or retention on the target has taken them, the log does not tell: none of the source's records is there."""
     to_come = offset - max(source.start, memory.reached)
-    return _verdict(target.end, max(0, to_come), _flags(offset, source, ahead=to_come > 0))
+    verdict = _verdict(target.end, max(0, to_come), _flags(offset, source, ahead=to_come > 0))
+    begin = max(offset, source.start)
+    if begin >= source.end:
+        return replace(verdict, not_on_target=0)
+    try:
+        log = yield from LogReader(Side.SOURCE, source, budget, memory).open(begin)
+        first = yield from log.first_from(begin)
+    except CapReached:
+        return verdict
+    return replace(verdict, not_on_target=0 if first is None else source.end - first.offset)
 
 
 def _flags(offset: int, source: LogBounds, *, ahead: bool = False) -> tuple[Flag, ...]:
@@ -70,18 +90,29 @@ def _verdict(
     flags: tuple[Flag, ...],
     epoch: int = -1,
     detail: dict[str, str | int | None] | None = None,
+    *,
+    not_on_target: int | None = None,
 ) -> Verdict:
     judgement = Judgement.BOUNDED if bound else Judgement.EXACT
-    return Verdict(judgement, answer, bound, Evidence.VERIFIED, None, flags, epoch, detail or {})
+    return Verdict(
+        judgement, answer, bound, Evidence.VERIFIED, None, flags, epoch, detail or {}, not_on_target
+    )
 
 
 class _Bracket:
     """Runs one translation: holds what was read of either side near the offset, and the budget left."""
 
     def __init__(
-        self, offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps
+        self,
+        offset: int,
+        source: LogBounds,
+        target: LogBounds,
+        memory: PartitionMemory,
+        caps: Caps,
+        compacted: bool | None,
     ) -> None:
         self.offset, self.source, self.target, self.memory = offset, source, target, memory
+        self._compacted = compacted
         self.budget = Budget(caps)
         self._source = LogReader(Side.SOURCE, source, self.budget, memory)
         self.copies = Copies(
@@ -139,7 +170,7 @@ class _Bracket:
         elif downstream < self.target.end:
             detail |= {"next_offset": self.offset, "next_copy": downstream}
         flags = _flags(self.offset, self.source, ahead=repeats > 0 and downstream == self.target.end)
-        return _verdict(downstream, repeats, flags, target_log.epoch, detail)
+        return _verdict(downstream, repeats, flags, target_log.epoch, detail, not_on_target=0)
 
     def _nothing_before(self, source_log: LogSection) -> bool:
         """Whether no record before the offset can stand on the target: the source has none, or the mirror began at
@@ -164,31 +195,71 @@ class _Bracket:
             if first is None:
                 to_come = self._to_come(source_log)
                 flags = _flags(self.offset, self.source, ahead=to_come > 0)
-                return _verdict(answer, to_come, flags, detail=detail)
+                return _verdict(answer, to_come, flags, detail=detail, not_on_target=self._passed)
             original = yield from originals.at_or_after(
                 self.offset, first, source_log, target_log, self.copies
             )
             if original is not None:
                 detail |= {"next_offset": original.offset, "next_copy": first.offset}
-                return _verdict(answer, 0, flags, epoch, detail)
+                absent = yield from self._absent_before(original.offset, source_log)
+                return _verdict(answer, 0, flags, epoch, detail, not_on_target=absent)
             ranked = yield from rank.copy_of_first(
                 self.offset, predecessor, source_log, target_log, self.copies
             )
             if ranked is not None:
-                return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"})
+                return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"}, not_on_target=0)
             if (
                 yield from duplicates.first_at_or_after(source_log, self.offset, first, self.memory)
             ) is not None:
                 detail["alike"] = first.offset
             upper = yield from self._first_unprocessed(answer, source_log, target_log)
+            absent = self._passed
+            if upper is not None:
+                absent = yield from self._absent_before(upper.upstream, source_log)
         except CapReached:
-            upper = None
+            upper = absent = None
         if upper is None:
-            return _verdict(
-                answer, self.target.end - answer + self._to_come(source_log), flags, epoch, detail
-            )
-        bound = target_log.index(upper) - target_log.index(answer)
-        return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
+            bound = self.target.end - answer + self._to_come(source_log)
+            return _verdict(answer, bound, flags, epoch, detail, not_on_target=absent)
+        bound = target_log.index(upper.downstream) - target_log.index(answer)
+        detail["next_copy"] = upper.downstream
+        return _verdict(answer, bound, flags, epoch, detail, not_on_target=absent)
+
+    @property
+    def _passed(self) -> int:
+        """How many records at or after the offset the mirror has come past, where the target holds none of them: they
+        are gone. The rest is yet to be copied."""
+        return max(0, self.memory.reached - max(self.offset, self.source.start))
+
+    def _absent_before(self, upstream: int, source_log: LogSection) -> Steps[int | None]:
+        """Returns how many records of the source at or after the offset, at most, precede `upstream`, the first that
+        the target holds at its answer: they are not there. None where that is not known."""
+        begin = max(self.offset, self.source.start)
+        first = yield from source_log.first_from(begin)
+        if first is None or first.offset >= upstream:
+            return 0
+        if self._compacted is False:
+            return upstream - first.offset
+        absent = yield from self._not_superseded(begin, upstream, source_log)
+        return None if absent == 0 and self._compacted is None else absent
+
+    def _not_superseded(self, begin: int, upstream: int, source_log: LogSection) -> Steps[int | None]:
+        """Counts the keys of records in [begin, upstream) that no later record of the source has: compaction on the
+        target may have taken those that one has. None where there is more to read than one translation may."""
+        waiting: set[bytes | None] = set()
+        at = begin
+        try:
+            while True:
+                record = yield from source_log.first_from(at)
+                if record is None or (record.offset >= upstream and not waiting):
+                    return len(waiting)
+                if record.offset < upstream:
+                    waiting.add(record.key)
+                else:
+                    waiting.discard(record.key)
+                at = record.offset + 1
+        except CapReached:
+            return None
 
     def _to_come(self, source_log: LogSection) -> int:
         """Returns how many records before the offset may still be copied."""
@@ -198,17 +269,18 @@ class _Bracket:
 
     def _first_unprocessed(
         self, answer: int, source_log: LogSection, target_log: LogSection
-    ) -> Steps[int | None]:
-        """Finds the first offset at or after `answer` that is known to hold a copy of a record at or after the
-        committed one."""
+    ) -> Steps[Anchor | None]:
+        """Finds the first copy at or after `answer` that is known to be of a record at or after the committed offset;
+        None where the target ends without one. Raises CapReached where that is too far."""
         checked = answer
         for _ in range(_CHECKED):
             record = yield from target_log.first_from(checked)
             if record is None:
                 return None
-            if (
-                yield from originals.at_or_after(self.offset, record, source_log, target_log, self.copies)
-            ) is not None:
-                return record.offset
+            original = yield from originals.at_or_after(
+                self.offset, record, source_log, target_log, self.copies
+            )
+            if original is not None:
+                return Anchor(original.offset, record.offset)
             checked = record.offset + 1
-        return None
+        raise CapReached

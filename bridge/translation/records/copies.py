@@ -193,7 +193,7 @@ class Copies:
         further (the group is ahead of it), so no older candidate need be tried."""
         tail = yield from self.open_target(self.target.end - 1)
         last = yield from tail.last_before(self.target.end)
-        original = None if last is None else (yield from self._original_of(last))
+        original = None if last is None else (yield from self.original_of(last))
         if last is None or original is None or original.offset >= offset:
             return None
         if (yield from duplicates.first_at_or_after(source_log, offset, original, self.memory)) is not None:
@@ -218,12 +218,12 @@ class Copies:
                 last = yield from tail.last_before(downstream)
                 if last is None:
                     return
-                original = yield from self._original_of(last)
+                original = yield from self.original_of(last)
                 if original is not None and self.memory.reached > original.offset:
                     return
                 downstream = last.offset
 
-    def _original_of(self, copy: RecordView) -> Steps[RecordView | None]:
+    def original_of(self, copy: RecordView) -> Steps[RecordView | None]:
         """Finds the first record of the source with the content of `copy`, by a guess or by time; also None where
         the guess is right and an earlier record has the same content."""
         for delta in self.memory.deltas(copy.offset) or [0]:
@@ -269,13 +269,13 @@ class Copies:
         log = yield from self.open_target(self.target.start)
         yield from log.first_from(self.target.start)
         for copy in log.records[: duplicates.BLOCK]:
-            original = yield from self._original_of(copy)
+            original = yield from self.original_of(copy)
             if original is None:
                 continue
             self.memory.low = Anchor(original.offset, copy.offset)
             first = log.records[0]
             if copy is not first:  # it had no usable timestamp, perhaps; now there is a delta to guess by
-                original = yield from self._original_of(first)
+                original = yield from self.original_of(first)
                 if original is not None:
                     return Anchor(original.offset, first.offset)
             return self.memory.low

@@ -44,7 +44,8 @@ def by_timestamp(
     if downstream is None or downstream >= target.end:
         return Verdict.pending(Reason.NOT_MIRRORED_YET, timestamp=record.timestamp)
     detail: dict[str, str | int | None] = {"timestamp": record.timestamp}
-    return Verdict(Judgement.BOUNDED, downstream, None, Evidence.TIMESTAMP, detail=detail)
+    # The record at the offset is taken to be there, and with it what follows: a mirror copies in order.
+    return Verdict(Judgement.BOUNDED, downstream, None, Evidence.TIMESTAMP, detail=detail, not_on_target=0)
 
 
 def _record_at(offset: int, window: LookupResult) -> RecordView | None:

@@ -122,11 +122,18 @@ class PartitionRuns:
         if last is None or position == last.position:
             return []
         copied = Copied(last.source, last.source_topic_id, last.target_topic, last.target_topic_id)
-        if position > last.position:
-            return self.commit([], position, copied)
         changes: _Changes = {run.upstream_start: None for run in self._stale}
         self._stale = []
-        bare = new_run([Segment(position, position, target_end, 0)], copied)._replace(again=True)
+        bare = new_run([Segment(position, position, target_end, 0)], copied)
+        if position > last.position:
+            # A bare position of its own: what lies before it was not copied, and no run may claim to cover it.
+            self._resume_after_hand_back(position, changes)
+            if not last.upstream_count:
+                changes[last.upstream_start] = None
+                self._runs = [run for run in self._runs if run.upstream_count]
+                bare = bare._replace(again=last.again)
+        else:
+            bare = bare._replace(again=True)
         self._cut(bare, changes)
         self._runs.append(bare)
         changes[position] = bare

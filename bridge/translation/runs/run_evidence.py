@@ -11,7 +11,7 @@ after the offset, never higher.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
@@ -24,7 +24,18 @@ from bridge.translation.runs.partition_runs import consistent
 from bridge.translation.runs.runs import OffsetRun
 
 _start = attrgetter("upstream_start")
+_NO_END = (1 << 63) - 1
 _NO_SCANS: Mapping[OffsetRun, RunScan] = MappingProxyType({})
+
+
+class Stretch(NamedTuple):
+    """Source offsets [begin, end) that no run covers, and where on the target their copies stand, if another mirror has
+    made some: nowhere but in [downstream_begin, downstream_end)."""
+
+    begin: int
+    end: int
+    downstream_begin: int
+    downstream_end: int
 
 
 class _CopyRange(NamedTuple):
@@ -43,6 +54,11 @@ class ConsistentRuns:
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
         kept, _ = consistent(runs)
         self._again = [(run.upstream_start, run.downstream_start) for run in kept if run.again]
+        self.position = kept[-1].position if kept else None
+        """Where copying goes on; None without a run."""
+        self.newest = kept[-1] if kept else None
+        """The last one, which may be a bare position."""
+        self.stretches = _stretches(kept)
         # A bare position has no known offset on the target.
         self._runs = [run for run in kept if run.upstream_count]
         self.transformed = any(run.transformed for run in self._runs)
@@ -109,7 +125,43 @@ class ConsistentRuns:
             "run_count": copy_range.run.upstream_count,
         }
         judgement = Judgement.BOUNDED if bound else Judgement.EXACT
-        return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
+        absent = 0 if self.holds_all(offset, target.start) else None
+        return Verdict(
+            judgement, answer, bound, Evidence.RUN, None, flags, detail=detail, not_on_target=absent
+        )
+
+    def holds_all(self, offset: int, target_start: int) -> bool:
+        """Whether the runs cover all from an offset on, and the target has lost none of their copies."""
+        if self.stretches and self.stretches[-1].end > offset:
+            return False
+        at = max(0, bisect_right(self._runs, offset, key=_start) - 1)
+        return at >= len(self._runs) or target_start <= self._runs[at].downstream_start
+
+    def below_target(self, offset: int, target_start: int, scans: Mapping[OffsetRun, RunScan]) -> int | None:
+        """Returns how many copies of records at or after an offset, at most, stood below the target's log start; None
+        where that is not known."""
+        at = max(0, bisect_right(self._runs, offset, key=_start) - 1)
+        gone = 0
+        for run in self._runs[at:]:
+            if run.downstream_start >= target_start:
+                break
+            scan = scans.get(run) or RunScan(run)
+            begin = max(offset, run.upstream_start)
+            if begin >= run.upstream_end:
+                continue
+            if run.downstream_end <= target_start:
+                gone += min(run.upstream_end - begin, run.copies)
+                continue
+            low, high = scan.of(begin)
+            if low >= target_start:
+                break
+            if high >= target_start:
+                return None
+            first = bisect_left(
+                range(begin, run.upstream_end), target_start, key=lambda upstream: scan.of(upstream)[0]
+            )
+            gone += min(first, run.copies)
+        return gone
 
     def held(self, offset: int) -> OffsetRun | None:
         """Returns the run that the offset lies in."""
@@ -131,6 +183,19 @@ class ConsistentRuns:
         # Another mirror may have copied on since it was handed back: no run knows what stands behind.
         high = max(run.downstream_end, target_end) if run.handed_back else run.downstream_end
         return _CopyRange(run.downstream_end, high, max(0, offset - run.position), run)
+
+
+def _stretches(runs: Sequence[OffsetRun]) -> list[Stretch]:
+    """Returns what consistent runs leave uncovered before the last one's position."""
+    stretches: list[Stretch] = []
+    begin = downstream = 0
+    for run in runs:
+        if begin < run.covered_from:
+            # Of a bare position it is not known where the next copy will stand: all that is there may be copies.
+            end = run.downstream_start if run.upstream_count else _NO_END
+            stretches.append(Stretch(begin, run.covered_from, downstream, end))
+        begin, downstream = run.position, max(downstream, run.downstream_end)
+    return stretches
 
 
 def stronger(by_run: Verdict, other: Verdict) -> Verdict:

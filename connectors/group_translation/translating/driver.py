@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure
 from bridge.model.lookups import LookupResult, Need
@@ -13,34 +13,36 @@ from connectors.cluster_away import reason_of
 from connectors.ports import Cluster
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 AT_ONCE = 500
 """Translations under way at a time: enough to fill the fetches of many partitions, few enough to bound memory (each
 holds two decoded batches or so)."""
 
 
-class Job(NamedTuple):
-    """One translation: where it reads on either side, its offset, and its steps."""
+class Job(NamedTuple, Generic[T]):
+    """One translation, or another look at both logs: where it reads on either side, its offset, and its steps."""
 
     source: TopicPartition
     target: TopicPartition
     offset: int
-    steps: Generator[Need, LookupResult, Verdict]
+    steps: Generator[Need, LookupResult, T]
 
 
 async def translate_all(
-    jobs: Mapping[K, Job], source: Cluster, target: Cluster, *, source_committed_only: bool
-) -> dict[K, Verdict]:
-    """Returns verdicts by the jobs' keys. The failure of a partition is its verdict: pending, with a reason; nothing is
-    raised for it."""
-    verdicts: dict[K, Verdict] = {}
+    jobs: Mapping[K, Job[T]], source: Cluster, target: Cluster, *, source_committed_only: bool
+) -> dict[K, T | Verdict]:
+    """Returns the jobs' results by their keys. The failure of a partition is a verdict: pending, with a reason; nothing
+    is raised for it."""
+    verdicts: dict[K, T | Verdict] = {}
     clusters = {Side.SOURCE: source, Side.TARGET: target}
     for part in _portions(jobs):
-        verdicts |= await _translate(part, clusters, source_committed_only)
+        done: dict[K, T | Verdict] = await _translate(part, clusters, source_committed_only)
+        verdicts |= done
     return verdicts
 
 
-def _portions(jobs: Mapping[K, Job]) -> Iterator[dict[K, Job]]:
+def _portions(jobs: Mapping[K, Job[T]]) -> Iterator[dict[K, Job[T]]]:
     """Yields first one job of each partition, which finds the partition's low anchor for the others; then the rest: a
     few of each partition at a time (a fetch reads each partition once), neighbours together (they share fetches)."""
     by_partition: dict[tuple[TopicPartition, TopicPartition], list[K]] = {}
@@ -55,9 +57,9 @@ def _portions(jobs: Mapping[K, Job]) -> Iterator[dict[K, Job]]:
 
 
 async def _translate(
-    jobs: dict[K, Job], clusters: Mapping[Side, Cluster], source_committed_only: bool
-) -> dict[K, Verdict]:
-    verdicts: dict[K, Verdict] = {}
+    jobs: dict[K, Job[T]], clusters: Mapping[Side, Cluster], source_committed_only: bool
+) -> dict[K, T | Verdict]:
+    verdicts: dict[K, T | Verdict] = {}
     waiting: dict[K, Need] = {}
     _advance(jobs, ((key, None) for key in list(jobs)), waiting, verdicts)
     while waiting:
@@ -94,15 +96,15 @@ async def _ask(
     return dict(zip(sides, results, strict=True))
 
 
-def _tp(job: Job, side: Side) -> TopicPartition:
+def _tp(job: Job[T], side: Side) -> TopicPartition:
     return job.source if side is Side.SOURCE else job.target
 
 
 def _advance(
-    jobs: Mapping[K, Job],
+    jobs: Mapping[K, Job[T]],
     answers: Iterable[tuple[K, LookupResult]],
     waiting: dict[K, Need],
-    verdicts: dict[K, Verdict],
+    verdicts: dict[K, T | Verdict],
 ) -> None:
     for key, answer in answers:
         try:

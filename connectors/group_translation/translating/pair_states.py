@@ -23,6 +23,8 @@ class BothSides(NamedTuple):
     target: Bounds
     log_append_time: bool
     """The target overwrites timestamps (message.timestamp.type=LogAppendTime)."""
+    compacted: bool | None = False
+    """See TopicInfo, of the target."""
 
 
 class TargetOnly(NamedTuple):
@@ -141,7 +143,7 @@ def _both_sides(
     identity = PairIdentity(
         source.topic_id, source_bounds.leader_epoch, target.topic_id, target_bounds.leader_epoch
     )
-    return BothSides(identity, source_bounds, target_bounds, target.log_append_time)
+    return BothSides(identity, source_bounds, target_bounds, target.log_append_time, target.compacted)
 
 
 def _target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:

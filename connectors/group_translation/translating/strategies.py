@@ -4,6 +4,7 @@ together, and by offset runs before any of them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from bridge.mm2.offset_sync_store import SyncBounds
@@ -45,7 +46,7 @@ class Runs(Protocol):
 class Question(NamedTuple):
     """An offset of source partition `tp`, whose copies are in `target_topic`, and the bounds of both logs.
 
-    `log_append_time`: the target overwrites timestamps.
+    `log_append_time`: the target overwrites timestamps. `compacted`: see TopicInfo, of the target.
     """
 
     tp: TopicPartition
@@ -55,6 +56,7 @@ class Question(NamedTuple):
     target: LogBounds
     log_append_time: bool
     identity: PairIdentity
+    compacted: bool | None = False
 
     @property
     def copy(self) -> CopyId:
@@ -70,6 +72,9 @@ class Strategy(Protocol):
     def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
         """Yields the look-ups that the verdict takes, is sent their answers, and returns it."""
 
+    def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
+        """Returns up to where the partition is copied at least, where that takes no look-up; None for not known."""
+
 
 class ByRecords:
     """Bracketing (decision 0002)."""
@@ -78,7 +83,12 @@ class ByRecords:
         return cached
 
     def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
-        return bracket(question.offset, question.source, question.target, memory)
+        return bracket(
+            question.offset, question.source, question.target, memory, compacted=question.compacted
+        )
+
+    def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
+        return None
 
 
 class ByTimestamp:
@@ -89,6 +99,9 @@ class ByTimestamp:
 
     def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
         return by_timestamp(question.offset, question.source, question.target)
+
+    def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
+        return None
 
 
 class BySyncs:
@@ -104,6 +117,13 @@ class BySyncs:
 
     def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
         raise AssertionError("syncs answer at once")
+
+    def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
+        bounds = self._syncs.bounds(tp, source_end)
+        newest = None if bounds is None else bounds.lower
+        if newest is None or newest.downstream_offset >= target_end:
+            return None
+        return newest.upstream_offset + 1
 
 
 class ByBoth:
@@ -126,7 +146,17 @@ class ByBoth:
 
     def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
         bounds = self._syncs.bounds(question.tp, question.offset)
-        return both(question.offset, question.source, question.target, memory, bounds)
+        return both(
+            question.offset,
+            question.source,
+            question.target,
+            memory,
+            bounds,
+            compacted=question.compacted,
+        )
+
+    def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
+        return self._by_syncs.reached(tp, source_end, target_end)
 
 
 class ByRuns:
@@ -160,7 +190,7 @@ class ByRuns:
         best: Verdict | None = by_runs
         if not self._runs.of(question.copy).transformed:
             other = self._otherwise.at_once(question, cached)
-            best = None if other is None else stronger(by_runs, other)
+            best = None if other is None else _of_both(by_runs, other)
         return None if best is None or self._scan_due(question, best) else best
 
     def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
@@ -179,13 +209,13 @@ class ByRuns:
         if not self._runs.of(question.copy).transformed:
             at_once = self._otherwise.at_once(question, None)
             other = at_once or (yield from self._otherwise.steps(question, memory))
-        best = by_runs if other is None else stronger(by_runs, other)
+        best = by_runs if other is None else _of_both(by_runs, other)
         if self._scan_due(question, best):
             yield from self._scan(question.copy, question.offset, question.target, question.source)
             after_scan, _ = self._by_runs(question)
             if after_scan is None:
                 return other or disagrees(by_runs, last)
-            best = after_scan if other is None else stronger(after_scan, other)
+            best = after_scan if other is None else _of_both(after_scan, other)
         return best
 
     def steps_without_source(
@@ -220,6 +250,13 @@ class ByRuns:
             yield from self._scan(copy, offset, target)
             verdict = runs.translate(offset, target_id, target, scans=scans)
         return verdict
+
+    def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
+        return self._otherwise.reached(tp, source_end, target_end)
+
+    def ledger(self, copy: CopyId) -> ConsistentRuns:
+        """Returns the runs of a copy."""
+        return self._runs.of(copy)
 
     def target_from(self, copy: CopyId, offset: int) -> int:
         """Returns where on the target the copies begin that count for an offset; 0 where all count."""
@@ -274,6 +311,13 @@ class ByRuns:
         run = self._runs.of(copy).held(offset)
         if run is not None:
             yield from self._scanning.steps(run, offset, target, source)
+
+
+def _of_both(by_runs: Verdict, other: Verdict) -> Verdict:
+    """Returns the closer verdict; what is not on the target only records tell where no run covers the offset."""
+    best = stronger(by_runs, other)
+    absent = other.not_on_target if by_runs.not_on_target is None else by_runs.not_on_target
+    return best if best.not_on_target == absent else replace(best, not_on_target=absent)
 
 
 def _check(question: Question, last: OffsetRun, memory: PartitionMemory) -> Steps[bool]:

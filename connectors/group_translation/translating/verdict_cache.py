@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bridge.model.values import Bounds, Evidence, Judgement, TopicPartition, Verdict
+from bridge.translation.records.extent import Extent
+from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
 
 
@@ -29,6 +31,10 @@ class _CachedPair:
     memory: PartitionMemory = field(default_factory=PartitionMemory)
     verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
     """Exact verdicts by source offset, with the target's end then."""
+    extents: dict[tuple[LogBounds, LogBounds], Extent | None] = field(default_factory=dict)
+    """What another mirror has copied where no run of ours covers the source, by the bounds of both logs there."""
+    source_start: int | None = None
+    """The source's log start when it last answered."""
 
 
 class VerdictCache:
@@ -58,6 +64,24 @@ class VerdictCache:
         source_now, target_now = bounds
         return _holds(cached, target_now) if source_now.start <= offset <= source_now.end else None
 
+    def seen(
+        self, source: TopicPartition, target: TopicPartition, identity: PairIdentity, start: int
+    ) -> None:
+        """Notes the source's log start."""
+        self._pair(source, target, identity).source_start = start
+
+    def source_start(self, source: TopicPartition, target: TopicPartition) -> int | None:
+        """Returns the source's log start when it last answered; None for not known."""
+        pair = self._pairs.get((source, target))
+        return None if pair is None else pair.source_start
+
+    def extents(
+        self, source: TopicPartition, target: TopicPartition
+    ) -> dict[tuple[LogBounds, LogBounds], Extent | None]:
+        """Returns what is known of copies by another mirror."""
+        pair = self._pairs.get((source, target))
+        return {} if pair is None else pair.extents
+
     def recall_without_source(
         self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, target_now: Bounds
     ) -> Verdict | None:
@@ -82,7 +106,8 @@ class VerdictCache:
         target_end: int,
     ) -> None:
         pair = self._pair(source, target, identity)
-        if verdict.judgement is Judgement.EXACT:
+        # One that lacks records is looked up again: they may arrive, or go from the source.
+        if verdict.judgement is Judgement.EXACT and verdict.not_on_target == 0:
             pair.verdicts[offset] = (verdict, target_end)
 
     def keep(
@@ -112,7 +137,7 @@ def _holds(cached: tuple[Verdict, int] | None, target: Bounds) -> Verdict | None
         return None
     verdict, end = cached
     assert verdict.offset is not None
-    if not target.start <= verdict.offset <= target.end:
+    if not target.start <= verdict.offset <= target.end or target.start >= target.end:
         return None
     if "next_copy" not in verdict.detail and end != target.end:
         return None  # it was exact because nothing had come yet; something has

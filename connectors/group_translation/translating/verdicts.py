@@ -7,12 +7,17 @@ their partitions (`pair_states`), what takes no look-up (the strategy and `verdi
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from bridge.errors import KafkaFailure
 from bridge.model.values import Bounds, Committed, CopyId, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.records.extent import Extent, extent_of, reach_of_target
 from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.markers import RunScan
+from bridge.translation.runs.run_evidence import ConsistentRuns
+from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.backlog import Behind, copied_to
 from connectors.group_translation.translating.driver import Job, translate_all
@@ -29,6 +34,9 @@ from connectors.group_translation.translating.verdict_cache import VerdictCache
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 PairOffset = tuple[PartitionPair, int]
 GroupOffsets = Mapping[str, Mapping[PartitionPair, Committed]]
@@ -97,17 +105,20 @@ class GroupVerdicts:
         if states is None:
             states = await self.states(list(offsets), source_failure)
         at_once, jobs = self._translations(states, offsets)
-        looked_up = await translate_all(
-            jobs, self._source, self._target, source_committed_only=self._options.source_committed_only
-        )
+        looked_up = await self._look(jobs)
         behind: Mapping[TopicPartition, Behind] = {}
         if source_failure is None:
             looked_up = {key: self._looked_up(states[key[0]], *key, looked_up[key]) for key in looked_up}
+            await self._look_beside(states, offsets)
             behind = self._behind({pair: states[pair] for pair in offsets})
             for pair, numbers in offsets.items():
                 self._seen.setdefault(pair, set()).update(numbers)
+        by_offset = {
+            key: self._proven(states[key[0]], *key, verdict, None if source_failure else behind)
+            for key, verdict in (at_once | looked_up).items()
+        }
         return Verdicts(
-            by_offset=at_once | looked_up,
+            by_offset=by_offset,
             source_ends={
                 pair[0]: state.source.end for pair in offsets if isinstance(state := states[pair], BothSides)
             },
@@ -135,12 +146,17 @@ class GroupVerdicts:
             timeout_ms=timeout_ms,
         )
 
+    async def _look(self, jobs: Mapping[K, Job[T]]) -> dict[K, T | Verdict]:
+        return await translate_all(
+            jobs, self._source, self._target, source_committed_only=self._options.source_committed_only
+        )
+
     def _translations(
         self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, Collection[int]]
-    ) -> tuple[dict[PairOffset, Verdict], dict[PairOffset, Job]]:
+    ) -> tuple[dict[PairOffset, Verdict], dict[PairOffset, Job[Verdict]]]:
         """Returns the verdicts that take no look-up, and jobs for all others."""
         at_once: dict[PairOffset, Verdict] = {}
-        jobs: dict[PairOffset, Job] = {}
+        jobs: dict[PairOffset, Job[Verdict]] = {}
         for pair, some in offsets.items():
             for offset in some:
                 begun = self._translation(pair, offset, states[pair])
@@ -150,18 +166,25 @@ class GroupVerdicts:
                     jobs[pair, offset] = begun
         return at_once, jobs
 
-    def _translation(self, pair: PartitionPair, offset: int, state: PairState) -> Verdict | Job:
+    def _translation(self, pair: PartitionPair, offset: int, state: PairState) -> Verdict | Job[Verdict]:
         if isinstance(state, BothSides):
             return self._with_source(pair, offset, state)
         if isinstance(state, TargetOnly):
             return self._without_source(pair, offset, state)
         return state
 
-    def _with_source(self, pair: PartitionPair, offset: int, state: BothSides) -> Verdict | Job:
+    def _with_source(self, pair: PartitionPair, offset: int, state: BothSides) -> Verdict | Job[Verdict]:
         bounds = state.source, self._counted(pair, offset, state.target)
         source, target = map(_log_bounds, bounds)
         question = Question(
-            pair[0], pair[1].topic, offset, source, target, state.log_append_time, state.identity
+            pair[0],
+            pair[1].topic,
+            offset,
+            source,
+            target,
+            state.log_append_time,
+            state.identity,
+            state.compacted,
         )
         cached = self._cache.recall(*pair, state.identity, offset, bounds)
         at_once = self._strategy.at_once(question, cached)
@@ -170,7 +193,7 @@ class GroupVerdicts:
         memory = self._cache.memory(*pair, state.identity)
         return Job(*pair, offset, self._strategy.steps(question, memory))
 
-    def _without_source(self, pair: PartitionPair, offset: int, state: TargetOnly) -> Verdict | Job:
+    def _without_source(self, pair: PartitionPair, offset: int, state: TargetOnly) -> Verdict | Job[Verdict]:
         if self._by_runs is None:
             return state.pending
         target = self._counted(pair, offset, state.target)
@@ -208,9 +231,143 @@ class GroupVerdicts:
         }
 
     def _copied_to(self, pair: PartitionPair, state: BothSides) -> int | None:
-        last = None if self._by_runs is None else self._by_runs.last(CopyId(pair[0], pair[1].topic))
         memory = self._cache.memory(*pair, state.identity)
-        return copied_to(last, memory, state.identity, state.source, state.target)
+        newest = None if self._by_runs is None else self._by_runs.ledger(_copy(pair)).newest
+        position = copied_to(newest, memory, state.identity, state.source, state.target)
+        if newest is None or newest.handed_back:
+            by_syncs = self._strategy.reached(pair[0], state.source.end, state.target.end)
+            if by_syncs is not None:
+                position = max(by_syncs, position or 0)
+        return None if position is None else max(position, state.source.start)
+
+    # -- what is not on the target -----------------------------------------------------------------------------------
+
+    async def _look_beside(
+        self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, Collection[int]]
+    ) -> None:
+        """Looks at the target's end, where only its records show how far a partition is copied; and at what another
+        mirror has copied where no run of ours covers the source."""
+        tails: dict[PartitionPair, Job[None]] = {}
+        extents: dict[tuple[PartitionPair, LogBounds, LogBounds], Job[Extent | None]] = {}
+        for pair, some in offsets.items():
+            state = states[pair]
+            if not isinstance(state, BothSides):
+                continue
+            self._cache.seen(*pair, state.identity, state.source.start)
+            source, target = _log_bounds(state.source), _log_bounds(state.target)
+            memory = self._cache.memory(*pair, state.identity)
+            if target.start < target.end and self._copied_to(pair, state) is None:
+                tails[pair] = Job(*pair, source.end, reach_of_target(source, target, memory))
+            ledger = self._ledger(pair, state)
+            if ledger is None:
+                continue
+            known = self._cache.extents(*pair)
+            for stretch in _stretches(ledger, min(some), source, target):
+                if stretch not in known:
+                    steps = extent_of(
+                        *stretch,
+                        compacted=state.compacted,
+                        recognisable=not (ledger.transformed or state.log_append_time),
+                    )
+                    extents[pair, *stretch] = Job(*pair, stretch[0].start, steps)
+        await self._look(tails)
+        for (pair, *bounds), extent in (await self._look(extents)).items():
+            if not isinstance(extent, Verdict):
+                self._cache.extents(*pair)[bounds[0], bounds[1]] = extent
+
+    def _ledger(self, pair: PartitionPair, state: BothSides | TargetOnly) -> ConsistentRuns | None:
+        """Returns the runs of the topics that the clusters have now; None where there are none."""
+        ledger = None if self._by_runs is None else self._by_runs.ledger(_copy(pair))
+        newest = None if ledger is None else ledger.newest
+        if newest is None:
+            return None
+        if isinstance(state, BothSides):
+            ids = state.identity.source_id, state.identity.target_id
+            return ledger if ids == (newest.source_topic_id, newest.target_topic_id) else None
+        return ledger if state.target_id == newest.target_topic_id else None
+
+    def _proven(
+        self,
+        state: PairState,
+        pair: PartitionPair,
+        offset: int,
+        verdict: Verdict,
+        behind: Mapping[TopicPartition, Behind] | None,
+    ) -> Verdict:
+        """Returns a verdict with how many records at or after the offset are not on the target: not known, where it is
+        not known up to where the partition is copied. `behind`: None while the source as a whole does not answer."""
+        if verdict.offset is None:
+            return verdict
+        absent = self._absent(state, pair, offset, verdict)
+        if behind is not None and behind.get(pair[0], (0, None))[1] is None:
+            absent = None
+        return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
+
+    def _absent(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> int | None:
+        if isinstance(state, Verdict):
+            return None
+        ledger = self._ledger(pair, state)
+        if ledger is None or ledger.position is None:
+            return verdict.not_on_target
+        if isinstance(state, TargetOnly):
+            # What no run covers was looked at when the source answered last; what the target has lost since shows.
+            begin = max(offset, self._cache.source_start(*pair) or 0)
+            return ledger.below_target(begin, state.target.start, self._scans)
+        begin = max(offset, state.source.start)
+        if ledger.holds_all(begin, state.target.start):
+            absent: int | None = 0
+        else:
+            absent = self._by_ledger(ledger, pair, begin, state, verdict.not_on_target)
+        if absent is not None and state.target.start >= state.target.end:
+            absent += max(0, state.source.end - max(begin, ledger.position))
+        return absent
+
+    @property
+    def _scans(self) -> Mapping[OffsetRun, RunScan]:
+        return {} if self._by_runs is None else self._by_runs.scans
+
+    def _by_ledger(
+        self,
+        ledger: ConsistentRuns,
+        pair: PartitionPair,
+        begin: int,
+        state: BothSides,
+        by_records: int | None,
+    ) -> int | None:
+        """Returns how many records from `begin` on neither our runs nor another mirror have left on the target.
+        `by_records`: those before the first one there, where no run covers `begin`."""
+        absent = ledger.below_target(begin, state.target.start, self._scans)
+        known = self._cache.extents(*pair)
+        logs = _log_bounds(state.source), _log_bounds(state.target)
+        for origin, goal in _stretches(ledger, begin, *logs):
+            extent = known.get((origin, goal))
+            if absent is None or (extent is None and goal.start < goal.end):
+                return None
+            if extent is None or extent.begin >= extent.end:
+                absent += origin.end - max(begin, origin.start)
+            elif begin <= origin.start:
+                absent += extent.begin - origin.start + origin.end - extent.end
+            elif by_records is None:
+                return None
+            else:
+                tail = origin.end - max(extent.end, begin)
+                absent += min(origin.end - begin, by_records + max(0, tail))
+        return absent
+
+
+def _stretches(
+    ledger: ConsistentRuns, begin: int, source: LogBounds, target: LogBounds
+) -> Iterator[tuple[LogBounds, LogBounds]]:
+    """Yields what no run covers from `begin` on, cut to what the logs hold."""
+    for stretch in ledger.stretches:
+        start, end = max(stretch.begin, source.start), min(stretch.end, source.end)
+        if max(start, begin) < end:
+            low = min(max(stretch.downstream_begin, target.start), target.end)
+            yield LogBounds(start, end), LogBounds(low, max(low, min(stretch.downstream_end, target.end)))
+
+
+def _copy(pair: PartitionPair) -> CopyId:
+    return CopyId(pair[0], pair[1].topic)
 
 
 def _offsets(committed: GroupOffsets) -> dict[PartitionPair, set[int]]:

@@ -95,6 +95,7 @@ class FakeCluster:
         self.logs: dict[TopicPartition, Log] = {}
         self.ids: dict[str, str] = {}
         self.append_time: set[str] = set()
+        self.compacted_topics: set[str] = set()
         self.listed: dict[str, GroupListing] = {}
         self.offsets: dict[str, dict[TopicPartition, Committed]] = {}
         self.states: dict[str, GroupState] = {}
@@ -184,7 +185,13 @@ class FakeCluster:
             elif name not in self.ids:
                 collected[name] = KafkaFailure(KafkaFault.UNKNOWN_TOPIC, f"no topic {name}")
             else:
-                collected[name] = TopicInfo(name, self.ids[name], partitions, name in self.append_time)
+                collected[name] = TopicInfo(
+                    name,
+                    self.ids[name],
+                    partitions,
+                    name in self.append_time,
+                    compacted=name in self.compacted_topics,
+                )
         return collected
 
     async def bounds(

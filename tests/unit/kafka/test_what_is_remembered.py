@@ -143,9 +143,10 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
         asked.extend(topics)
         yield {
             name: {
+                "cleanup.policy": ConfigEntry("delete", ConfigSource.DEFAULT),
                 "message.timestamp.type": ConfigEntry(
                     "LogAppendTime" if name == "stays" else "CreateTime", ConfigSource.DEFAULT
-                )
+                ),
             }
             for name in topics
         }
@@ -183,7 +184,12 @@ def test_configs_that_come_too_late_are_left_out_and_asked_for_again(
 
     async def configs(_: object, topics: list[str]) -> AsyncIterator[dict[str, dict[str, ConfigEntry]]]:
         asked.append(list(topics))
-        yield {topics[0]: {"message.timestamp.type": ConfigEntry("LogAppendTime", ConfigSource.DEFAULT)}}
+        yield {
+            topics[0]: {
+                "message.timestamp.type": ConfigEntry("LogAppendTime", ConfigSource.DEFAULT),
+                "cleanup.policy": ConfigEntry("delete", ConfigSource.DEFAULT),
+            }
+        }
         await asyncio.Event().wait()
 
     monkeypatch.setattr("bridge.kafka.cluster.configs_in_parts", configs)

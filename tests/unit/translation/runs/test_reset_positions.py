@@ -18,7 +18,7 @@ from bridge.translation.runs.reset_positions import (
     destination,
     plan,
 )
-from bridge.translation.runs.run_evidence import ConsistentRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns, Stretch
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 from connectors.source.altering import destinations, of_group
@@ -203,12 +203,14 @@ def test_a_second_reset_counts_as_the_first() -> None:
     ]
 
 
-def test_what_is_skipped_leaves_the_runs_as_they_are() -> None:
+def test_no_run_covers_what_an_operator_has_skipped() -> None:
     topic = copied(1000)
     apply(topic, 1500, 1010)
     assert (topic.owner.position, ConsistentRuns(topic.read()).target_from(1500)) == (1500, 0)
     topic.commit([Segment(1500, 1500, 1010, 10)], 1510)
-    assert [answer(topic, offset, 1500) for offset in (999, 1200, 1505)] == [1008, 1010, 1015]
+    assert [answer(topic, offset, 1500) for offset in (999, 1200, 1505)] == [1008, 1009, 1015]
+    known = ConsistentRuns(topic.read())
+    assert known.stretches == [Stretch(1000, 1500, 1009, 1010)]
 
 
 def test_there_is_nothing_to_do_where_copying_is_there_or_never_was() -> None:

@@ -38,11 +38,11 @@ def one_read_each(offset: int, closed: list[int] | None = None) -> Steps:
             closed.append(offset)
 
 
-def run(jobs: dict[int, Job], source: FakeCluster, target: FakeCluster) -> dict[int, Verdict]:
+def run(jobs: dict[int, Job[Verdict]], source: FakeCluster, target: FakeCluster) -> dict[int, Verdict]:
     return asyncio.run(translate_all(jobs, source, target, source_committed_only=False))
 
 
-def job(offset: int, steps: Steps, partition: int = 0) -> Job:
+def job(offset: int, steps: Steps, partition: int = 0) -> Job[Verdict]:
     return Job(TopicPartition("orders", partition), TopicPartition("A.orders", partition), offset, steps)
 
 

@@ -96,15 +96,15 @@ def test_the_plain_rule_stays_the_plain_rule() -> None:
     assert RUNS not in {topic for topic, _ in target.isolation}, "offset runs are not read"
 
 
-def test_a_partition_of_the_source_that_does_not_answer_is_translated_by_runs() -> None:
+def test_a_partition_of_the_source_that_does_not_answer_is_committed_by_runs_and_is_no_yes() -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK, 20))
     source.bounds_trouble[ORIGINAL] = KafkaFailure(KafkaFault.UNREACHABLE, "no leader")
     assert verdict(played(source, target)) == {
-        "verdict": "exact",
+        "verdict": "pending",
         "evidence": "run",
         "written": 5 + JUNK,
-        "reason": None,
+        "reason": "copies_unknown",
     }
     other, there = clusters(5)
     other.bounds_trouble[ORIGINAL] = KafkaFailure(KafkaFault.UNREACHABLE, "no leader")

@@ -61,6 +61,9 @@ class Otherwise:
         yield from ()
         return self.says
 
+    def reached(self, place: TopicPartition, source_end: int, target_end: int) -> int | None:
+        return None
+
 
 class Headers:
     """The target, and the source, read for their markers, `each` places of 10 bytes at a time."""

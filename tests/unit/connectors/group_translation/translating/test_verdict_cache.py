@@ -24,7 +24,7 @@ HERE = (Bounds(10, 100), Bounds(0, 90))
 
 
 def exact(offset: int, **detail: int) -> Verdict:
-    return Verdict(Judgement.EXACT, offset, 0, Evidence.VERIFIED, detail=dict(detail))
+    return Verdict(Judgement.EXACT, offset, 0, Evidence.VERIFIED, detail=dict(detail), not_on_target=0)
 
 
 BRACKETED = exact(40, pred_copy=39, next_copy=40)
