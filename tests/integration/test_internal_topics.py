@@ -413,11 +413,15 @@ def test_a_compacted_topic(target: Cluster, replication_factor: int) -> None:
     async def work(cluster: KafkaCluster) -> None:
         assert await cluster.create_compacted_topic(name, replication_factor) is None
         assert await cluster.create_compacted_topic(name, replication_factor) is None
-        assert name in await cluster.topic_names()
 
     using(target.bootstrap, work)
-    metadata = admin(target.bootstrap).list_topics(name, timeout=60).topics[name]
-    assert [len(each.replicas) for each in metadata.partitions.values()] == [1]
+
+    def replicas() -> list[int]:
+        metadata = admin(target.bootstrap).list_topics(name, timeout=60).topics[name]
+        return [len(partition.replicas) for partition in metadata.partitions.values()]
+
+    # The list of a broker lags behind the controller's answer that the topic is made.
+    eventually(lambda: replicas() == [1], WAIT, what=f"{name} is listed, one partition of one replica")
     assert own_configs(target.bootstrap, name) == {"cleanup.policy": "compact"}
 
 

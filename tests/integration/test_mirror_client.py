@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
 
 from bridge import client
 from bridge.client import MirrorClient
@@ -24,7 +23,7 @@ from bridge.mm2.java_regex import compile_java
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.service.wiring import mirror_queries
-from tests.support import Record, admin, create_topic, delete_topic, produce
+from tests.support import Record, create_topic, delete_topic, produce
 from tests.support.forms import mostly_long
 from tests.support.java import RECORDED_OR_LIVE, Ask, Field, Oracle, asking
 from tests.support.messages import message_pattern
@@ -77,9 +76,8 @@ POLICIES: list[Mapping[str, str]] = [
 def broker(stack: LocalStack) -> Broker:
     """With these topics only."""
     running = stack.broker("client")
-    made = admin(running.bootstrap)
-    for future in made.create_topics([NewTopic(topic, 1, 1) for topic in TOPICS]).values():
-        future.result(60)
+    for topic in TOPICS:
+        create_topic(running.bootstrap, topic)
     return running
 
 
