@@ -18,6 +18,7 @@ from bridge.model.values import (
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
+_UNPROVEN = (Reason.RECORDS_NOT_ON_TARGET, Reason.COPIES_UNKNOWN)
 _WEAKEST = ("pending", "bounded", "exact")
 
 
@@ -81,6 +82,11 @@ def _stands(row: GroupRow) -> bool:
     return row.verdict != Judgement.PENDING and row.standing == row.target_offset
 
 
+def _unproven(row: GroupRow) -> bool:
+    """Whether the offset is right and stands on the target, and is pending for what is missing behind it."""
+    return row.reason in _UNPROVEN and row.standing is not None and row.standing == row.target_offset
+
+
 def _partition(row: GroupRow) -> PartitionReport:
     return PartitionReport(
         topic=row.topic,
@@ -110,19 +116,23 @@ def written_of(record: GroupRecord) -> Mapping[TopicPartition, OwnCommit]:
     return {
         TopicPartition(row.target_topic, row.partition): OwnCommit(row.offset, verdict)
         for row in record.rows
-        if _stands(row) and (verdict := _verdict(row)) is not None
+        if (_stands(row) or _unproven(row)) and (verdict := _verdict(row)) is not None
     }
 
 
 def _verdict(row: GroupRow) -> Verdict | None:
-    """Returns a row's verdict; None where it has values of a later version that this one does not know."""
+    """Returns a row's verdict on its offset; None where it has values of a later version that this one does not
+    know."""
+    judgement, reason = row.verdict, row.reason
+    if reason in _UNPROVEN:
+        judgement, reason = Judgement.EXACT if row.bound == 0 else Judgement.BOUNDED, None
     try:
         return Verdict(
-            Judgement(row.verdict),
+            Judgement(judgement),
             row.target_offset,
             row.bound,
             None if row.evidence is None else Evidence(row.evidence),
-            None if row.reason is None else Reason(row.reason),
+            None if reason is None else Reason(reason),
             tuple(map(Flag, row.flags)),
             detail=dict(row.detail),
         )

@@ -23,6 +23,7 @@ from dataclasses import replace
 from bridge.model.values import Evidence, Flag, Judgement, Reason, Side, Verdict
 from bridge.translation.records import aligned, duplicates, originals, rank
 from bridge.translation.records.copies import Copies
+from bridge.translation.records.extent import extent_of
 from bridge.translation.records.log_window import (
     Budget,
     CapReached,
@@ -213,8 +214,9 @@ class _Bracket:
             ) is not None:
                 detail["alike"] = first.offset
             upper = yield from self._first_unprocessed(answer, source_log, target_log)
-            absent = self._passed
-            if upper is not None:
+            if upper is None:
+                absent = yield from self._absent_behind(answer)
+            else:
                 absent = yield from self._absent_before(upper.upstream, source_log)
         except CapReached:
             upper = absent = None
@@ -230,6 +232,16 @@ class _Bracket:
         """How many records at or after the offset the mirror has come past, where the target holds none of them: they
         are gone. The rest is yet to be copied."""
         return max(0, self.memory.reached - max(self.offset, self.source.start))
+
+    def _absent_behind(self, answer: int) -> Steps[int | None]:
+        """Returns how many of the records at or after the offset that the mirror has come past are not at `answer` or
+        behind it, where it is not known which record each copy there is of; None where that is not known."""
+        begin = max(self.offset, self.source.start)
+        if self.memory.reached <= begin:
+            return 0
+        source, target = LogBounds(begin, self.memory.reached), LogBounds(answer, self.target.end)
+        held = yield from extent_of(source, target, compacted=self._compacted)
+        return None if held is None else held.begin - source.start + source.end - held.end
 
     def _absent_before(self, upstream: int, source_log: LogSection) -> Steps[int | None]:
         """Returns how many records of the source at or after the offset, at most, precede `upstream`, the first that

@@ -36,8 +36,11 @@ def copied_to(
 
     That is the position of the mirror's newest run, unless another mirror goes on behind it; else the source's end,
     where its last record was found on the target: records before that show how far a group has come, not the mirror.
+    Where the target was never written to, it is the source's start.
     """
     if last is None or last.handed_back:
+        if target.end == 0:
+            return source.start  # nothing was ever written there
         seen = memory.tail_seen == (source.end, target.end)
         return memory.reached if memory.reached >= source.end or seen else None
     ids = (last.source_topic_id, identity.source_id), (last.target_topic_id, identity.target_id)

@@ -298,9 +298,12 @@ class GroupVerdicts:
         not known up to where the partition is copied. `behind`: None while the source as a whole does not answer."""
         if verdict.offset is None:
             return verdict
-        absent = self._absent(state, pair, offset, verdict)
-        if behind is not None and behind.get(pair[0], (0, None))[1] is None:
-            absent = None
+        if isinstance(state, BothSides) and offset >= state.source.end:
+            absent: int | None = 0  # the source has no such record
+        else:
+            absent = self._absent(state, pair, offset, verdict)
+            if behind is not None and behind.get(pair[0], (0, None))[1] is None and not _empty(state):
+                absent = None
         return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
 
     def _absent(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> int | None:
@@ -353,6 +356,11 @@ class GroupVerdicts:
                 tail = origin.end - max(extent.end, begin)
                 absent += min(origin.end - begin, by_records + max(0, tail))
         return absent
+
+
+def _empty(state: PairState) -> bool:
+    """Whether the target holds no record: none of the source's is there then, however far the mirror has come."""
+    return not isinstance(state, Verdict) and state.target.start >= state.target.end
 
 
 def _stretches(

@@ -148,10 +148,21 @@ def test_nothing_at_or_above_the_last_stable_offset_is_an_answer() -> None:
     assert plain(partition, 1).reason is Reason.NOT_MIRRORED_YET
 
 
-def test_it_costs_one_fetch_and_one_time_search() -> None:
+def test_it_costs_a_fetch_of_either_side_and_one_time_search() -> None:
     partition = logs(*(Row(0, number, None, b"v") for number in range(6)))
     plain(partition, 3)
-    assert (partition.reads, partition.times) == (1, 1)
+    assert (partition.reads, partition.times) == (2, 1)
+
+
+def test_only_a_copy_of_the_record_itself_proves_that_what_follows_is_there() -> None:
+    partition = logs(*(Row(0, number, None, b"v%d" % number) for number in range(6)))
+    assert plain(partition, 3).not_on_target == 0
+    partition.target.retain_from(4)
+    assert (plain(partition, 3).offset, plain(partition, 3).not_on_target) == (4, None)
+    alike = logs(*(Row(0, 10, None, b"v%d" % number) for number in range(6)))
+    assert [plain(alike, offset).not_on_target for offset in (0, 5)] == [0, 0]
+    alike.target.retain_from(4)
+    assert [plain(alike, offset).not_on_target for offset in (3, 4)] == [None, 0]
 
 
 def test_it_skips_where_timestamps_fall_and_verified_mode_does_not() -> None:
