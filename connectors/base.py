@@ -43,7 +43,10 @@ class Summary:
     pending: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     last_success_ms: int | None = None
-    last_success_monotonic_ms: int | None = None
+    """When the last round without an error ended."""
+    copying_ms: int | None = None
+    """When the copy was last at work: an error of one topic, or of another duty, does not end that."""
+    copying_monotonic_ms: int | None = None
     """The same by the monotonic clock."""
     last_round_seconds: float | None = None
     usual_round_seconds: float = 0.0

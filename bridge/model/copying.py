@@ -181,6 +181,8 @@ class PipelineStatus:
     """The address of Spark's UI, "" where there is none."""
     away: Sequence[Side] = ()
     """The clusters that do not answer the driver as a whole."""
+    slices_running: bool = False
+    """Whether the slices of a layout run, and how far they are is known: an error of one topic does not end that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,8 @@ class SourceInstance:
         self._duties: list[Duty] = []
         self._rounds = 0
         self._last_success_ms: int | None = None
-        self._last_success_monotonic_ms: int | None = None
+        self._copying: tuple[int, int] | tuple[None, None] = (None, None)
+        """When the pipeline was seen to copy last, by the wall clock and the monotonic one (ms)."""
         self._last_summary: Summary | None = None
         self._away: dict[str, int] = {}
         self._reporter = Reporter(options.source_alias, options.target_alias)
@@ -266,7 +267,8 @@ class SourceInstance:
 
     def _summary(self, status: PipelineStatus | None) -> Summary:
         failures = [(str(each), each.fault.value) for duty in self._duties if (each := duty.failures.failure)]
-        errors = [text for duty in self._duties for text in duty.failures.lasting]
+        errors = list(status.errors) if status is not None else []
+        errors += [text for duty in self._duties for text in duty.failures.lasting]
         errors += self._discovered.remarks
         now_ms = int(time.time() * 1000)
         gaps: Sequence[str] = ()
@@ -275,14 +277,15 @@ class SourceInstance:
             unreadable = status.unreadable
             if status.failure is not None:
                 failures.insert(0, (status.failure, status.failure_code))
-            errors += status.errors
             gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < _GAPS_SHOWN_MS])
-        if self._loaded.is_set() and not errors and (status is None or status.state in _WELL):
-            self._last_success_ms = now_ms
-            self._last_success_monotonic_ms = int(time.monotonic() * 1000)
+        if self._loaded.is_set() and (status is None or status.state in _WELL or status.slices_running):
+            self._copying = now_ms, int(time.monotonic() * 1000)
+            if not errors:
+                self._last_success_ms = now_ms
         return Summary(
             last_success_ms=self._last_success_ms,
-            last_success_monotonic_ms=self._last_success_monotonic_ms,
+            copying_ms=self._copying[0],
+            copying_monotonic_ms=self._copying[1],
             rounds=self._rounds,
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
             unreadable_records=unreadable,

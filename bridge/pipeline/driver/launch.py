@@ -111,11 +111,20 @@ class DriverPipeline:
         longest = SILENT_SECONDS if self._heard else SILENT_START_SECONDS
         if self.pid is None and self._spark is not None and self._spark.problem:
             error, state = self._spark.problem, PipelineState.RETRYING
-            return replace(self._status, state=state, errors=[error], restarts=restarts, away=())
+            return replace(
+                self._status, state=state, errors=[error], restarts=restarts, away=(), slices_running=False
+            )
         if self.pid is None or silence <= longest or self._status.state not in _REPORTING:
             return replace(self._status, restarts=restarts)
         error = f"no report of the driver (process {self.pid}) for {silence:.0f} s: whether it copies is not known"
-        return replace(self._status, state=PipelineState.SILENT, errors=[error], restarts=restarts, away=())
+        return replace(
+            self._status,
+            state=PipelineState.SILENT,
+            errors=[error],
+            restarts=restarts,
+            away=(),
+            slices_running=False,
+        )
 
     def drain_samples(self) -> Sequence[CopySample]:
         samples, self._samples = self._samples, {}
@@ -148,7 +157,9 @@ class DriverPipeline:
         if problem is None:
             return True
         state = PipelineState.FAILED
-        self._status = replace(self._status, state=state, failure=problem, failure_code=NO_JAVA)
+        self._status = replace(
+            self._status, state=state, failure=problem, failure_code=NO_JAVA, slices_running=False
+        )
         log.error("copying cannot start: %s", problem, extra={"connector": self._spec.name})
         return False
 
@@ -178,7 +189,9 @@ class DriverPipeline:
         self._restarts += 1
         error = f"the driver ended ({how}) and is restarted, {self._restarts} time(s) so far; see the log"
         self._last_error = error
-        self._status = replace(self._status, state=PipelineState.RETRYING, errors=[error], away=())
+        self._status = replace(
+            self._status, state=PipelineState.RETRYING, errors=[error], away=(), slices_running=False
+        )
         log.error("%s; next start in %.0f s", error, pause, extra={"connector": self._spec.name})
         return True
 

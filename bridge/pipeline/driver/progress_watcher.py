@@ -59,7 +59,7 @@ class Watcher:
         self._unanswered: set[str] = set()
         """Looks that failed because a cluster as a whole did not answer."""
         self._of_partition: KafkaFailure | None = None
-        """Why the source's log ends are known in part only: its other partitions answer."""
+        """Why the end of one partition is not known, or no end that its position can have: the others answer."""
         self.rights = Rights(spec, source)
         self._copies = ProgressTable(int(time.time() * 1000))
         self.progress: dict[TopicPartition, Progress] = {}
@@ -97,6 +97,11 @@ class Watcher:
     def errors(self) -> list[str]:
         slices = [each.error for _, each in sorted(self._slice_reports.items()) if each.error]
         return list(dict.fromkeys([*slices, *self._own_errors.values()]))
+
+    @property
+    def blind(self) -> bool:
+        """Whether it is not known how far the copy is; one partition that can't be asked is no reason."""
+        return any(what != "ends" or self._of_partition is None for what in self._own_errors)
 
     @property
     def away(self) -> list[Side]:
@@ -243,6 +248,7 @@ class Watcher:
                 return
 
     async def _ask_ends(self) -> None:
+        self._of_partition = None
         # A new layout may come while the cluster is asked; its partitions are asked for at the next look.
         partitions = self._partitions
         tps = [each.source for each in partitions]
@@ -265,8 +271,9 @@ class Watcher:
                 # Read before the end was asked for: the log was cut back and its slice is about to see that, or
                 # somebody else has written a run.
                 copied_to = f"offset runs say that {tp.topic}-{tp.partition} is copied up to {now.position}"
-                raise failure(
+                self._of_partition = failure(
                     KafkaFault.OUT_OF_RANGE,
                     "compare positions with the ends of the source's logs",
                     f"{copied_to}, and its log ends at {now.source_end}",
                 )
+                raise self._of_partition

@@ -101,6 +101,7 @@ class Supervisor:
             restarts=self._restarts,
             spark_ui=self._ui,
             away=tuple(watched.away) if watched else (),
+            slices_running=self._state is PipelineState.COPYING and watched is not None and not watched.blind,
         )
 
     def drain_samples(self) -> list[CopySample]:

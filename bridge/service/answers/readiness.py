@@ -343,15 +343,15 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         return _reason("copying_failed", f"connector {connector.name} has failed: {summary.failure}")
     if not connector.active():
         return _reason("copying_stopped", why_not_running(connector).detail)
-    if summary.last_success_ms is None:
+    if summary.copying_ms is None:
         return _reason("copying_stopped", f"connector {connector.name} has not copied anything yet")
     if summary.away_since_ms:
         return None  # the cause is told: a cluster does not answer
-    age = now.age_ms(summary.last_success_ms, summary.last_success_monotonic_ms)
-    if now.wall_ms - summary.last_success_ms < -_CLOCK_STEP_MS or age > COPY_SILENT_MS:
+    age = now.age_ms(summary.copying_ms, summary.copying_monotonic_ms)
+    if now.wall_ms - summary.copying_ms < -_CLOCK_STEP_MS or age > COPY_SILENT_MS:
         why = f": {summary.errors[0]}" if summary.errors else ""
         text = f"connector {connector.name} fails to copy{why}"
-        return _reason("copying_stopped", text, since_ms=summary.last_success_ms)
+        return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     return None
 
 

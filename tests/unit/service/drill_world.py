@@ -213,8 +213,8 @@ class World:
                 self._last_copy = self.now_ms(), int(self.now * 1000)
             summary = Summary(
                 rounds=1,
-                last_success_ms=self._last_copy[0],
-                last_success_monotonic_ms=self._last_copy[1],
+                copying_ms=self._last_copy[0],
+                copying_monotonic_ms=self._last_copy[1],
                 errors=() if well else ("it is stuck",),
             )
             self.snapshots.summary("s", known.generation, summary)

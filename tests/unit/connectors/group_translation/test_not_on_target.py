@@ -176,7 +176,7 @@ def test_nothing_is_copied_yet(flow: Flow) -> None:
     assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 50)
     flow.commit("g", 100)
     row = flow.answer("g")
-    assert (row.verdict, row.bound) == ("bounded", 100), "what comes is read twice, and nothing is skipped"
+    assert (row.verdict, row.bound) == ("bounded", 100), "read twice, never skipped"
 
 
 def test_copying_has_begun_and_copied_nothing() -> None:

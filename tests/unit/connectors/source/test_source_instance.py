@@ -19,6 +19,7 @@ from bridge.model.copying import (
 )
 from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 from bridge.model.values import Side, TopicPartition
+from connectors.base import Summary
 from connectors.source import discovery, duty_failures, take_over, task
 from connectors.source.task import SourceInstance
 from tests.support.messages import message, message_pattern
@@ -383,6 +384,28 @@ def test_a_cluster_that_does_not_answer_the_pipeline_is_away() -> None:
         assert summary.away_since_ms["source"] >= began_ms
         harness.pipeline.status = PipelineStatus(PipelineState.COPYING, 1)
         assert (await harness.until(lambda summary: not summary.errors)).away_since_ms == {}
+
+    harness.play(script)
+
+
+def test_copying_goes_on_while_one_topic_has_an_error() -> None:
+    """Records of the other topics arrive; the error lasts as long as its cause."""
+    harness = SourceHarness()
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+
+        async def published(*errors: str, running: bool) -> Summary:
+            harness.pipeline.status = PipelineStatus(
+                PipelineState.RETRYING, 1, errors=errors, slices_running=running
+            )
+            return await harness.until(lambda summary: summary.errors == list(errors))
+
+        first = await published("refused", running=True)
+        second = await harness.until(lambda summary: (summary.copying_ms or 0) > (first.copying_ms or 0))
+        assert second.last_success_ms == first.last_success_ms
+        stopped = await published("ended", running=False)
+        assert (await published("ended again", running=False)).copying_ms == stopped.copying_ms
 
     harness.play(script)
 

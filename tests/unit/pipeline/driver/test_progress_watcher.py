@@ -119,6 +119,7 @@ def test_a_source_is_away_where_none_of_its_partitions_can_be_asked(
     async def looked(first: Bounds | KafkaFailure, second: Bounds | KafkaFailure) -> tuple[list[Side], bool]:
         answers.update({0: first, 1: second})
         await watcher.look(ends=True)
+        assert watcher.blind == bool(watcher.away), "one partition hides no other"
         return watcher.away, bool(watcher.errors)
 
     async def watching() -> None:
@@ -127,6 +128,7 @@ def test_a_source_is_away_where_none_of_its_partitions_can_be_asked(
         assert await looked(well, well) == ([], False)
         assert await looked(GONE, GONE) == ([Side.SOURCE], True)
         assert await looked(well, GONE) == ([], True)
+        assert await looked(GONE, GONE) == ([Side.SOURCE], True)
         assert await looked(well, well) == ([], False)
 
     asyncio.run(watching())
@@ -148,7 +150,7 @@ def test_a_target_is_away_where_no_state_topic_can_be_read(
         made = spec(NOWHERE)
         gone.update({made.runs_topic, made.gaps_topic})
         await watcher.look()
-        assert watcher.away == []
+        assert (watcher.away, watcher.blind) == ([], True)
         gone.add(made.layout_topic)
         await watcher.look()
         assert watcher.away == [Side.TARGET]

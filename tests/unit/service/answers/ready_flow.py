@@ -44,7 +44,7 @@ class Flow:
 
     def copied(self, name: str = "s", topic: str = "orders", **changes: Any) -> None:
         seen = frozenset({"source", "target"})
-        summary = Summary(rounds=1, last_success_ms=int(time.time() * 1000), clusters_seen=seen)
+        summary = Summary(rounds=1, copying_ms=int(time.time() * 1000), clusters_seen=seen)
         self.snapshots.summary(name, 1, replace(summary, **changes))
         row = Progress(topic, 0, f"A.{topic}", 9, 9, 9, 90)
         totals = CopyTotals(source="A", target="B", state="caught_up")

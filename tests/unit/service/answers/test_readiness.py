@@ -420,10 +420,10 @@ def test_a_clock_that_is_set_back_makes_nothing_young() -> None:
         readiness, reasons = await made.answers()
         assert (readiness, reasons[0][0]) == (both("cannot_tell"), "outdated")
         made.round(as_of_monotonic_ms=now_ms)
-        made.copied(last_success_monotonic_ms=now_ms - 31_000)
+        made.copied(copying_monotonic_ms=now_ms - 31_000)
         readiness, reasons = await made.answers()
         assert (readiness, reasons[0][0]) == (both("not_ready"), "copying_stopped")
-        made.copied(last_success_monotonic_ms=now_ms)
+        made.copied(copying_monotonic_ms=now_ms)
         assert await made.answers() == (both("ready"), [])
         _shared(made)
         made.round(tasks=(0,), other_tasks={1: (_ago(0), INTERVAL_MS, now_ms - 7_000)})
@@ -440,7 +440,7 @@ def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_la
         as_of_ms = int(time.time() * 1000) - 3_600_000
         away = {"as_of_ms": as_of_ms, "away_since_ms": {"source": as_of_ms + 60_000}, **made.target_answers()}
         made.round(**away)
-        made.copied(last_success_ms=as_of_ms)
+        made.copied(copying_ms=as_of_ms)
         readiness, reasons = await made.answers()
         assert readiness == both("ready_as_of")
         assert reasons[-1] == ("source_unreachable", "the source cluster does not answer")
@@ -464,7 +464,7 @@ def test_who_copies_knows_before_the_next_round_that_a_cluster_is_away(side: str
         made.round(interval_ms=60_000, as_of_ms=now_ms - 40_000, **made.target_answers(40))
         assert await made.answers() == (both("ready"), [])
         away: dict[str, Any] = {"away_since_ms": {side: now_ms - 35_000}, "errors": ["connection refused"]}
-        made.copied(last_success_ms=now_ms - 36_000, **away)
+        made.copied(copying_ms=now_ms - 36_000, **away)
         readiness, ((code, _),) = await made.answers()
         assert (readiness, code) == (both(answer), f"{side}_unreachable")
         (told,) = (await made.at.client.get("/v1/readiness")).json()["flows"][0]["reasons"]
@@ -494,10 +494,12 @@ def test_groups_are_not_ready_while_records_are_not_copied() -> None:
         await made.at.put("/v1/connectors/s/tasks/0", {**COPY, "session": session(2), "task_count": 1})
         made.copied()
         assert await made.answers() == (both("ready"), [])
-        made.copied(last_success_ms=int(time.time() * 1000) - 31_000, errors=["the target is away"])
+        made.copied(copying_ms=int(time.time() * 1000) - 31_000, errors=["the target is away"])
         readiness, ((code, text),) = await made.answers()
         said = message("health.not_copying", connector="s", why="the target is away")
         assert (readiness, code, text) == (both("not_ready"), "copying_stopped", said)
+        made.copied(last_success_ms=None, errors=["topic wrong can't be made"])
+        assert await made.answers() == (both("ready"), []), "an error of one topic holds up no other"
         made.copied(failure="not authorized")
         readiness, ((code, text),) = await made.answers()
         assert (readiness, code, text) == (
