@@ -117,6 +117,10 @@ def plan(
         show_json(planned.model_dump())
     else:
         sys.stdout.write(as_csv(planned.groups))
+        for left in planned.not_copied:
+            typer.echo(
+                printable(f"not copied: topic {left.topic}, read by {', '.join(left.groups)}"), err=True
+            )
 
 
 def _undo(

@@ -46,6 +46,7 @@ _FLOWS = (
     "missing",
 )
 _GROUPS = ("group", "connector", "readiness", "verdict", "bound", "missing", "why")
+_NOT_COPIED = "not copied"
 
 
 def readiness(
@@ -154,10 +155,12 @@ def _show_groups(listed: Sequence[GroupSummary]) -> None:
             "bound": each.bound,
             "missing": each.missing_records,
             "why": ", ".join(reason.reason for reason in each.reasons),
+            _NOT_COPIED: ", ".join(each.not_copied),
         }
         for each in listed
     ]
-    show_table(rows, _GROUPS, right=("bound", "missing"))
+    more = (_NOT_COPIED,) if any(each.not_copied for each in listed) else ()
+    show_table(rows, (*_GROUPS, *more), right=("bound", "missing"))
 
 
 def _word(readiness: str) -> str:

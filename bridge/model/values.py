@@ -188,6 +188,8 @@ class Reason(StrEnum):
     TOPIC_NOT_SELECTED = "topic_not_selected"
     RECORDS_NOT_ON_TARGET = "records_not_on_target"
     COPIES_UNKNOWN = "copies_unknown"
+    TOPIC_LEFT_OUT = "topic_left_out"
+    TOPIC_NOT_COPIED = "topic_not_copied"
 
 
 class Flag(StrEnum):

@@ -60,6 +60,15 @@ class MovedGroup(Message):
     partitions: list[PlannedOffset]
 
 
+class TopicNotCopied(Message):
+    """A topic that groups of the request read and the flow does not copy. `key`: what leaves it out; "" for an internal
+    topic."""
+
+    topic: str
+    key: str
+    groups: list[str]
+
+
 class Failover(Message):
     """Every group of the request is moved (or, with `dry_run`, could be). `missing_records`: at most so many of the
     source's records, of the partitions that these groups read, were not on the target; null for not known. `next`: what
@@ -72,6 +81,7 @@ class Failover(Message):
     groups: list[MovedGroup]
     missing_records: int | None = None
     missing_since_ms: int | None = None
+    not_copied: list[TopicNotCopied] = []
     next: list[str] = []
 
 
@@ -81,6 +91,7 @@ class FailoverPlan(Message):
     flow: str
     as_of_ms: int | None
     groups: list[MovedGroup]
+    not_copied: list[TopicNotCopied] = []
 
 
 class LeftOffset(Message):

@@ -34,6 +34,7 @@ from bridge.protocol.failover import (
     PlannedOffset,
     Refreshed,
     RolledBack,
+    TopicNotCopied,
 )
 from bridge.protocol.mirror import Names, RemoteGroup, RemoteOffset, RemoteOffsets, ReplicationHops
 from bridge.protocol.operators import (
@@ -53,6 +54,7 @@ from bridge.protocol.operators import (
     GroupSummary,
     Health,
     IgnoredSetting,
+    LeftOutTopic,
     Live,
     PartitionReport,
     ReadinessReason,
@@ -105,6 +107,7 @@ __all__ = [
     "IdleTask",
     "IgnoredSetting",
     "LeftOffset",
+    "LeftOutTopic",
     "Live",
     "Measured",
     "MeasuredLatencies",
@@ -140,6 +143,7 @@ __all__ = [
     "StopTask",
     "StoredOffset",
     "TaskStatus",
+    "TopicNotCopied",
     "ValidateRequest",
     "ValidateResponse",
     "ValidationError",

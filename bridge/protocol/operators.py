@@ -133,6 +133,14 @@ class ReadinessReason(Message):
     since_ms: int | None = None
 
 
+class LeftOutTopic(Message):
+    """A topic that a group has committed offsets in and the flow does not copy. `key`: what leaves it out, "" for an
+    internal topic."""
+
+    topic: str
+    key: str
+
+
 class GroupReport(Message):
     """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and committed on the target,
     and what this depends on holds now), `ready_as_of` (so it was when the source last answered), `not_ready`,
@@ -142,7 +150,7 @@ class GroupReport(Message):
     `synced_at_ms`: since when the report is unchanged. `checkpoint_latency_ms`: null where no checkpoint was written.
     `moved_at_ms`: when the group was failed over; its partitions are as they were then. `rounds`: so many rounds,
     which both clusters answered, have ended since the connector started; after two more the report counts in what was
-    committed before."""
+    committed before. `not_copied`: topics that it reads and the flow does not copy."""
 
     group: str
     connector: str
@@ -164,6 +172,7 @@ class GroupReport(Message):
     reasons: list[ReadinessReason] = []
     moved_at_ms: int | None = None
     rounds: int = 0
+    not_copied: list[LeftOutTopic] = []
 
 
 class GroupSummary(Message):
@@ -180,6 +189,7 @@ class GroupSummary(Message):
     missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
     moved_at_ms: int | None = None
+    not_copied: list[str] = []
 
 
 class FlowReadiness(Message):

@@ -51,12 +51,20 @@ class PartitionPlan(NamedTuple):
     write: Committed | None
 
 
+class NotCopied(NamedTuple):
+    """A topic that a group reads and the flow does not copy, and what key leaves it out: "" for an internal one."""
+
+    topic: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     group: str
     rows: tuple[PartitionPlan, ...]
     reason: Reason | None = None
     """Why nothing is written for the whole group."""
+    not_copied: tuple[NotCopied, ...] = ()
 
     @property
     def writes(self) -> dict[TopicPartition, Committed]:

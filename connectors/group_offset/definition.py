@@ -12,6 +12,7 @@ from connectors.group_translation.keys import (
     GROUP_FILTER_CLASS,
     GROUPS,
     GROUPS_EXCLUDE,
+    LEFT_OUT,
     POLL_TIMEOUT,
     REFRESH,
     TOPIC_FILTER_CLASS,
@@ -42,6 +43,7 @@ DEFINITION = ConfigDef(
             *REFRESH,
             TOPIC_FILTER_CLASS,
             *TOPICS,
+            *LEFT_OUT,
             ASSIGNED_GROUPS,
             sync_interval(_SYNC),
             flag(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge.errors import ConfigError
-from bridge.mm2.filters import GroupFilter, TopicFilter
+from bridge.mm2.filters import GroupFilter, PatternList, TopicFilter
 from bridge.mm2.replication_policy import ReplicationPolicy
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
@@ -19,7 +19,13 @@ from connectors.config.plugins import (
     sound,
 )
 from connectors.config.token_functions import token_function_errors
-from connectors.group_translation.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REWIND
+from connectors.group_translation.keys import (
+    EMIT_READINESS,
+    LEFT_BEHIND,
+    NOT_COPIED,
+    READINESS_REPLICATION_FACTOR,
+    REWIND,
+)
 from connectors.group_translation.options import Rewind
 from connectors.ports import ClientCheck
 
@@ -45,6 +51,10 @@ class GroupOptions:
     assigned_groups: tuple[str, ...] | None
     rewind: Rewind
     dry_run: bool
+    needs_all_topics: bool
+    """Whether a group with offsets in a topic that is not copied is not ready."""
+    left_behind: PatternList
+    """Topics that were copied, and that groups may leave behind."""
     lease_ms: int
     readiness_enabled: bool
     """Whether the state of groups is written to the readiness topic."""
@@ -80,6 +90,8 @@ class Checked:
             "assigned_groups": config.items("task.assigned.groups"),
             "rewind": Rewind(config.text(REWIND)),
             "dry_run": config.flag("dry.run"),
+            "needs_all_topics": config.text(NOT_COPIED) == "not_ready",
+            "left_behind": PatternList(config.items(LEFT_BEHIND) or (), LEFT_BEHIND),
             "lease_ms": config.number("bridge.task.lease.ms"),
             "readiness_enabled": config.flag(EMIT_READINESS) and not config.flag("dry.run"),
             "readiness_replication_factor": config.number(READINESS_REPLICATION_FACTOR),

@@ -80,6 +80,28 @@ TOPICS = (
         "Excluded topics. Supports comma-separated topic names and regexes. Excludes take precedence over includes.",
     ),
 )
+NOT_COPIED = "bridge.topics.not.copied"
+LEFT_BEHIND = "bridge.topics.left.behind"
+LEFT_OUT = (
+    Key(
+        NOT_COPIED,
+        Type.STRING,
+        "report",
+        _LOW,
+        "What follows for a group from committed offsets in topics that the flow does not copy. report: they are named "
+        "with the group. not_ready: the group is not ready to fail over either.",
+        SELECTION,
+        validator=In(("report", "not_ready")),
+        recommended=("report", "not_ready"),
+    ),
+    patterns(
+        LEFT_BEHIND,
+        "",
+        "Topics that were copied and are left out of topics now, and that groups may leave behind when they fail over. "
+        "A group with offsets in another such topic is not ready until all of it is on the target, or the copy is "
+        "deleted. Supports comma-separated topic names and regexes.",
+    ),
+)
 ASSIGNED_GROUPS = Key(
     "task.assigned.groups",
     Type.LIST,

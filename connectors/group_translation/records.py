@@ -15,7 +15,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.protocol.messages import GroupReport, LeftOutTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
 _UNPROVEN = (Reason.RECORDS_NOT_ON_TARGET, Reason.COPIES_UNKNOWN)
@@ -25,7 +25,7 @@ _WEAKEST = ("pending", "bounded", "exact")
 def record_of(plan: GroupPlan, as_of_ms: int, task: int, task_count: int, state: str) -> GroupRecord:
     reason = None if plan.reason is None else plan.reason.value
     rows = tuple(map(_row, sorted(plan.rows, key=attrgetter("source"))))
-    return GroupRecord(as_of_ms, task, task_count, state, reason, rows)
+    return GroupRecord(as_of_ms, task, task_count, state, reason, rows, plan.not_copied)
 
 
 def _row(row: PartitionPlan) -> GroupRow:
@@ -56,11 +56,14 @@ def report_of(
     target: str,
     task: int,
     reason: Reason | None,
+    needs_all_topics: bool = False,
 ) -> GroupReport:
     """Returns the report that the record was written with. `reason`: why the group was not read since."""
     bounds = [row.bound for row in record.rows]
     known_bounds = [bound for bound in bounds if bound is not None]
+    lacks_topics = needs_all_topics and bool(record.not_copied)
     reasons = [row.reason for row in record.rows if row.reason]
+    reasons += [Reason.TOPIC_NOT_COPIED] if lacks_topics else []
     verdicts = {row.verdict for row in record.rows}
     return GroupReport(
         group=group,
@@ -68,13 +71,14 @@ def report_of(
         source=source,
         target=target,
         task=task,
-        ready=record.reason is None and all(map(_stands, record.rows)),
+        ready=record.reason is None and not lacks_topics and all(map(_stands, record.rows)),
         verdict=next((each for each in _WEAKEST if each in verdicts), "pending"),
         bound=sum(known_bounds) if known_bounds and len(known_bounds) == len(bounds) else None,
         target_state=record.state,
         synced_at_ms=record.as_of_ms,
         reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
         partitions=[_partition(row) for row in sorted(record.rows, key=attrgetter("topic", "partition"))],
+        not_copied=[LeftOutTopic(topic=topic, key=key) for topic, key in record.not_copied],
     )
 
 

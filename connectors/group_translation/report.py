@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from bridge.model.values import Judgement, Reason
-from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.protocol.messages import GroupReport, LeftOutTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, PartitionPlan
 from connectors.base import Summary
 from connectors.group_translation.round import RoundOutcome
@@ -26,13 +26,16 @@ def report(
     task: int,
     state: str,
     synced_at_ms: int | None,
+    needs_all_topics: bool = False,
 ) -> GroupReport:
     """Returns the report on one group, its partitions by topic and number. Ready: every partition has a translated
-    offset, and it is committed on the target."""
+    offset, and it is committed on the target; with `needs_all_topics` the group reads no topic that is not copied."""
     rows = [_row(row) for row in sorted(plan.rows, key=attrgetter("source"))]
     judgements = [row.verdict.judgement for row in plan.rows]
-    ready = plan.reason is None and all(_stands(row) for row in plan.rows)
+    lacks_topics = needs_all_topics and bool(plan.not_copied)
+    ready = plan.reason is None and not lacks_topics and all(_stands(row) for row in plan.rows)
     reasons = [row.verdict.reason for row in plan.rows if row.verdict.reason]
+    reasons += [Reason.TOPIC_NOT_COPIED] if lacks_topics else []
     reason: Reason | None = plan.reason or (reasons[0] if reasons else None)
     bounds = [row.verdict.bound for row in plan.rows]
     known_bounds = [bound for bound in bounds if bound is not None]
@@ -49,6 +52,7 @@ def report(
         synced_at_ms=synced_at_ms,
         reason=reason.value if reason else None,
         partitions=rows,
+        not_copied=[LeftOutTopic(topic=topic, key=key) for topic, key in plan.not_copied],
     )
 
 
@@ -109,7 +113,7 @@ def fingerprint(plan: GroupPlan) -> int:
         for row in plan.rows
         for v in (row.verdict,)
     )
-    return hash((plan.reason, *rows))
+    return hash((plan.reason, plan.not_copied, *rows))
 
 
 def pack(group_report: GroupReport) -> bytes:

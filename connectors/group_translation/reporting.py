@@ -135,6 +135,7 @@ class Reports:
             target=aliases[1],
             task=self.task(name),
             reason=reason,
+            needs_all_topics=self._options.needs_all_topics,
         )
 
     def forget_marks(self) -> None:
@@ -153,6 +154,7 @@ class Reports:
             task=self.task(plan.group),
             state=state,
             synced_at_ms=now_ms,
+            needs_all_topics=options.needs_all_topics,
         )
         return (
             group_report.model_copy(update={"reason": reason.value})

@@ -7,7 +7,7 @@ group, topic or partition stays with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import (
@@ -23,6 +23,7 @@ from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
+from connectors.group_translation.left_out import LeftOutTopics
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.last_commits import LastCommits
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
@@ -59,8 +60,9 @@ class GroupRounds:
     ) -> None:
         """`reverse`: see PartitionPairs. `reverse_flow`: the flow whose groups come back by this one."""
         self._options, self._source, self._target = options, source, target
-        self._pairs = PartitionPairs(options, reverse=reverse)
         self._verdicts = GroupVerdicts(options, source, target, strategy)
+        self._left_out = LeftOutTopics(options, self._verdicts.has_runs)
+        self._pairs = PartitionPairs(options, reverse=reverse, was_copied=self._left_out.was_copied)
         self._commits, self._reverse_flow = Commits(options, target), reverse_flow
         self.furthest: FurthestOffsets | None = None
         """Where offsets are noted before they are committed."""
@@ -107,6 +109,7 @@ class GroupRounds:
 
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)
+        self._left_out.forget(group)
         self._last.forget(group)
         self._before.forget(group)
 
@@ -143,7 +146,12 @@ class GroupRounds:
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
-        translated = _translated(committed, verdicts)
+        behind = None if self.source_failure is not None else verdicts.behind
+        translated = {
+            group: kept
+            for group, rows in _translated(committed, verdicts).items()
+            if (kept := self._left_out.guarded(group, rows, behind))
+        }
         if self._reverse_flow is None:
             return translated
         return {
@@ -182,6 +190,9 @@ class GroupRounds:
         if commit:
             outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
+        for group in translated.keys() & outcome.plans.keys():
+            if not_copied := self._left_out.not_copied(group):
+                outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome
@@ -196,6 +207,8 @@ class GroupRounds:
                     self._last.forget(group)  # the source does not tell any more where it is
                 continue
             committed[group] = self._pairs.paired(offsets)
+            if len(committed[group]) < len(offsets):
+                self._left_out.note(group, offsets, [source for source, _ in committed[group]])
         hidden = await self._hidden(committed)
         for group, paired in committed.items():
             if group in hidden:

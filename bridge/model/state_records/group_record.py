@@ -134,11 +134,16 @@ class GroupRecord(Value):
     reason: str | None
     """Why the group as a whole is not synced."""
     rows: tuple[GroupRow, ...]
+    not_copied: tuple[tuple[str, str], ...] = ()
+    """Topics that the group reads and the flow does not copy, and the keys of the configuration that leave them out."""
 
     @property
     def meaning(self) -> int:
         return hash(
-            (self.task, self.task_count, self.state, self.reason, *(row.meaning for row in self.rows))
+            (
+                *(self.task, self.task_count, self.state, self.reason, self.not_copied),
+                *(row.meaning for row in self.rows),
+            )
         )
 
     def fields(self) -> dict[str, Any]:
@@ -150,6 +155,7 @@ class GroupRecord(Value):
             "state": self.state,
             **reason,
             "partitions": [row.fields() for row in self.rows],
+            **({"notCopied": dict(self.not_copied)} if self.not_copied else {}),
         }
 
     @classmethod
@@ -162,6 +168,7 @@ class GroupRecord(Value):
             state=text(obj, "state"),
             reason=text_or_none(obj, "reason"),
             rows=tuple(GroupRow.read(each) for each in objects(obj, "partitions")),
+            not_copied=tuple((topic, str(key)) for topic, key in simple_values(obj, "notCopied").items()),
         )
 
     @classmethod
@@ -173,4 +180,5 @@ class GroupRecord(Value):
             obj["state"],
             obj.get("reason"),
             tuple(map(GroupRow.trusted, obj["partitions"])),
+            tuple((obj.get("notCopied") or {}).items()),
         )

@@ -55,6 +55,8 @@ def _group(report: GroupReport) -> Iterator[str]:
         yield f"{state}; unchanged since {_iso_time(report.synced_at_ms)}."
     for partition in report.partitions:
         yield from _partition(partition)
+    for left in report.not_copied:
+        yield f"{left.topic}: not copied, {left_out_by(left.key)}; nothing of it is on {report.target}."
 
 
 def _partition(part: PartitionReport) -> Iterator[str]:
@@ -76,6 +78,11 @@ def _partition(part: PartitionReport) -> Iterator[str]:
         yield f"  Flags: {', '.join(part.flags)}."
     if part.detail:
         yield "  Details: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
+
+
+def left_out_by(key: str) -> str:
+    """Returns what leaves a topic out, in words."""
+    return f"left out by {key}" if key else "an internal topic"
 
 
 def _why(reason: str | None) -> str:

@@ -111,5 +111,6 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows
         as_of_ms=answer.as_of_ms,
         reasons=list(answer.reasons),
         moved_at_ms=group.moved_ms,
+        not_copied=list(group.not_copied),
         **of_group(partitions_of(group.blob), rows, group.not_on_target),
     )

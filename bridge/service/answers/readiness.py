@@ -160,7 +160,7 @@ class Answers:
             return counts
         return Counter(
             self._of(task, committed, reason, topics, name).readiness if moved_ms is None else Readiness.MOVED
-            for name, task, committed, _, _, reason, _, moved_ms, topics, _, _ in self._snapshot.groups.values()
+            for name, task, committed, _, _, reason, _, moved_ms, topics, *_ in self._snapshot.groups.values()
         )
 
     def _of(

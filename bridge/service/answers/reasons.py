@@ -17,6 +17,10 @@ REASONS = {
     "them: a consumer would skip them there; copy them again (mirror-bridge reset), or let the group pass them first",
     "copies_unknown": "it is not known up to where the partition is copied, or whether all records after the committed "
     "offset are on the target",
+    "topic_left_out": "the topic was copied, is left out of topics now, and has records that are on the source "
+    "alone: copy them, delete the copy, or name the topic in bridge.topics.left.behind",
+    "topic_not_copied": "the group has offsets in topics that the flow does not copy, and bridge.topics.not.copied is "
+    "not_ready",
     "moved_by_mirror": "the offset is not past where the opposite flow has put it, so no consumer has moved it",
     "target_ahead": "the group's committed offset on the target is higher; only an operator can move it back",
     "group_active_on_target": "the group has members on the target",

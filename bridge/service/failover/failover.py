@@ -19,6 +19,7 @@ from bridge.protocol.messages import (
     MoveGroups,
     PlannedOffset,
     RolledBack,
+    TopicNotCopied,
 )
 from bridge.protocol.readiness import Readiness
 from bridge.protocol.times import iso_time
@@ -80,6 +81,20 @@ def select(
     return by_group
 
 
+def topics_not_copied(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[TopicNotCopied]:
+    """Returns the topics that these groups read and their flow does not copy, each with its groups. What another
+    connector of the flow copies is no such topic."""
+    readers: dict[tuple[str, str], list[str]] = {}
+    for group, reports in sorted(selected.items()):
+        copied = {part.topic for one in reports for part in one.report.partitions}
+        for topic, key in sorted(
+            {(left.topic, left.key) for one in reports for left in one.report.not_copied}
+        ):
+            if topic not in copied:
+                readers.setdefault((topic, key), []).append(group)
+    return [TopicNotCopied(topic=topic, key=key, groups=groups) for (topic, key), groups in readers.items()]
+
+
 async def fail_over(service: Service, request: MoveGroups) -> Failover:
     """Moves groups to the target. Raises GroupsRefused, and what `operate` raises."""
     connectors = connectors_of(service, request.flow)
@@ -123,6 +138,7 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         groups=groups,
         missing_records=missing,
         missing_since_ms=min(known_since) if missing and known_since else None,
+        not_copied=topics_not_copied(selected),
     )
     return answer.model_copy(update={"next": after_move(answer)})
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bridge.protocol.messages import Failover, MovedGroup, RolledBack
 from bridge.protocol.times import iso_time
+from bridge.service.answers.explain import left_out_by
 
 _SHOWN = 5
 """Names that a sentence lists."""
@@ -17,13 +18,14 @@ def after_move(moved: Failover) -> list[str]:
     source, target = moved.source, moved.target
     if moved.dry_run:
         can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
-        return [can, _missing(moved)]
+        return [can, _missing(moved), *_not_copied(moved)]
     topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
     return [
         f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
         f"Keep the consumers stopped on {source}: what they commit there now does not reach {target}.",
         f"Start the consumers on {target}, on {listed(topics)}: they resume at the committed offsets.",
         _missing(moved),
+        *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
     ]
 
@@ -82,6 +84,16 @@ def _missing(moved: Failover) -> str:
     if any(each.source_away for each in moved.groups):
         counted += f" {source} did not answer any more: what was produced there later is not counted."
     return counted
+
+
+def _not_copied(moved: Failover) -> list[str]:
+    lines = [
+        f"Topic {left.topic} is not copied ({left_out_by(left.key)}), and {listed(left.groups)} read it: nothing of it "
+        f"is on {moved.target}."
+        for left in moved.not_copied[:_SHOWN]
+    ]
+    more = len(moved.not_copied) - _SHOWN
+    return lines if more <= 0 else [*lines, f"{more} more topics that these groups read are not copied."]
 
 
 def _oldest(groups: Sequence[MovedGroup]) -> int:

@@ -13,6 +13,7 @@ from bridge.service.failover.failover import (
     as_of_remedy,
     connectors_of,
     select,
+    topics_not_copied,
 )
 from bridge.service.service import Service
 
@@ -32,6 +33,7 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
         flow=flow,
         as_of_ms=min(known) if known else None,
         groups=[_planned(one) for one in first.values()],
+        not_copied=topics_not_copied(selected),
     )
 
 

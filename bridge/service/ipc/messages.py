@@ -56,6 +56,8 @@ class PackedGroup(NamedTuple):
     """Topics of the source that it has committed offsets for."""
     not_on_target: int | None
     """The sum over its partitions; None where one is not known."""
+    not_copied: tuple[str, ...]
+    """Topics that it reads and the flow does not copy."""
     blob: bytes | None
 
 
@@ -220,7 +222,7 @@ _ADDED: Mapping[str, IncEx | bool] = {
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
-        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None, None)
+        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None, (), None)
     compressor = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
     blob = compressor.compress(report.model_dump_json(exclude=_ADDED).encode()) + compressor.flush()
     return PackedGroup(
@@ -234,6 +236,7 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         report.moved_at_ms,
         tuple(sorted({each.topic for each in report.partitions})),
         not_on_target(report.partitions),
+        tuple(topic.topic for topic in report.not_copied),
         blob,
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from bridge.mm2.replication_policy import counterpart
-from bridge.model.values import Committed, TopicPartition
+from bridge.model.values import Committed, CopyId, TopicPartition
 from connectors.group_translation.checks import GroupOptions
 
 PartitionPair = tuple[TopicPartition, TopicPartition]
@@ -15,9 +15,16 @@ PartitionPair = tuple[TopicPartition, TopicPartition]
 class PartitionPairs:
     """The pairs of one connector. Returns the same objects each time, for there are many groups to a partition."""
 
-    def __init__(self, options: GroupOptions, *, reverse: bool) -> None:
-        """`reverse`: copies of the target's own topics are paired with those (failback)."""
-        self._options, self._reverse = options, reverse
+    def __init__(
+        self,
+        options: GroupOptions,
+        *,
+        reverse: bool,
+        was_copied: Callable[[CopyId], bool] = lambda _: False,
+    ) -> None:
+        """`reverse`: copies of the target's own topics are paired with those (failback). `was_copied`: whether a topic
+        that the filter leaves out is paired all the same."""
+        self._options, self._reverse, self._was_copied = options, reverse, was_copied
         self._pairs: dict[TopicPartition, PartitionPair | None] = {}
         self._older: dict[TopicPartition, PartitionPair | None] = {}
         """Those that were asked for in the last whole round."""
@@ -42,8 +49,9 @@ class PartitionPairs:
         options = self._options
         if options.policy.is_internal_topic(tp.topic):
             return None
-        if not options.topic_filter.should_replicate_topic(tp.topic):
-            return None
+        chosen = options.topic_filter.should_replicate_topic(tp.topic)
         aliases = options.source_alias, options.target_alias
         topic = counterpart(options.policy, tp.topic, *aliases, reverse=self._reverse)
-        return None if topic is None else (tp, TopicPartition(topic, tp.partition))
+        if topic is None or not (chosen or self._was_copied(CopyId(tp, topic))):
+            return None
+        return tp, TopicPartition(topic, tp.partition)

@@ -71,6 +71,10 @@ class GroupVerdicts:
         """Pairs of partitions that it knows anything of."""
         return len(self._cache)
 
+    def has_runs(self, copy: CopyId) -> bool:
+        """Whether our own mirror has made the copy."""
+        return self._by_runs is not None and self._by_runs.ledger(copy).newest is not None
+
     @property
     def unfinished(self) -> bool:
         """Whether some verdicts get closer in the next round, by more of the target than this one has read."""

@@ -60,9 +60,9 @@ class Flow:
     def copies(self) -> Log:
         return self.b.logs[COPY]
 
-    def begin_service(self) -> None:
-        """Begins with a service that remembers nothing."""
-        chosen = options()
+    def begin_service(self, **given: str) -> None:
+        """Begins with a service that remembers nothing. `given`: keys of its configuration."""
+        chosen = options(**given)
         self.followed = FollowedRuns(chosen, self.b)
         self.kept = GroupRounds(chosen, self.a, self.b, strategy_of(chosen, self.followed))
 
@@ -135,8 +135,15 @@ class Flow:
 
     def answer(self, group: str) -> PartitionReport:
         plan = self.plan(group)
-        names = {"connector": "c", "source": "A", "target": "B"}
-        made = report(plan, task=0, state=GroupState.EMPTY.value, synced_at_ms=0, **names)
+        made = report(
+            plan,
+            connector="c",
+            source="A",
+            target="B",
+            task=0,
+            state=GroupState.EMPTY.value,
+            synced_at_ms=0,
+        )
         (row,) = made.partitions
         return row
 
