@@ -71,6 +71,8 @@ class Summary:
     other_tasks: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     """Tasks that other services run: the time of their last round, their interval (ms), and when this instance has seen
     that time first, by the monotonic clock."""
+    waits_for: str = ""
+    """What it has found nothing of to work on, though all that it asked has answered."""
     interval_ms: int = 0
     """Between the rounds of groups."""
     away_since_ms: Mapping[str, int] = field(default_factory=dict)

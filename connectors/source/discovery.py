@@ -7,11 +7,13 @@ nothing at all when its first look fails (B27). Here a round is tried again unti
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.mm2.replication_policy import misread
+from bridge.mm2.filters import key_against
+from bridge.mm2.replication_policy import is_cycle, misread
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side, TopicInfo
@@ -22,6 +24,8 @@ from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
 from connectors.source.options import SourceOptions
 from connectors.source.topics import copied, missing, plan_topics
 
+log = logging.getLogger(__name__)
+
 LOOK_AGAIN_SECONDS = 0.2
 """Seconds between two checks whether topics are there."""
 
@@ -29,12 +33,13 @@ LOOK_AGAIN_SECONDS = 0.2
 @dataclass(frozen=True, slots=True)
 class DiscoveredTopics:
     """The result of a round. `names`: remote names of the topics that are there on both sides. `failures` are of single
-    topics; `remarks`: problems that trying again does not change."""
+    topics; `remarks`: problems that trying again does not change; `waits_for`: what to copy, where nothing is."""
 
     copied: Sequence[Copied] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     failures: Sequence[KafkaFailure] = ()
     remarks: Sequence[str] = ()
+    waits_for: str = ""
 
 
 class Discovery:
@@ -44,6 +49,7 @@ class Discovery:
         """`spec` names the internal topics."""
         self._options, self._sides, self._spec = options, sides, spec
         self._last: Sequence[Copied] = ()
+        self._absent: list[str] = []
 
     async def round(self) -> DiscoveredTopics:
         """Finds topics and creates their remote topics. Raises ClusterAway; copying goes on meanwhile."""
@@ -66,7 +72,28 @@ class Discovery:
         kept = [each for each in self._last if each.source.topic in unsure or _targets(each) & unknown.keys()]
         self._last = [*copied(sources, remotes, names, self._options.transforms_of, also), *kept]
         there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
-        return DiscoveredTopics(self._last, there, failures, [*_overwriting(remotes), *self._misread(there)])
+        remarks = [*_overwriting(remotes), *self._misread(there), *never_copied(self._options)]
+        self._tell_absent(described)
+        heartbeats = self._options.policy.is_heartbeats_topic
+        copies = any(not heartbeats(partition.source.topic) for partition in self._last)
+        waits_for = "" if copies or failures else self._waits_for(chosen)
+        return DiscoveredTopics(self._last, there, failures, remarks, waits_for)
+
+    def _waits_for(self, chosen: Sequence[str]) -> str:
+        topics = [topic for topic in chosen if not self._options.policy.is_heartbeats_topic(topic)]
+        return (
+            f"topic(s) {', '.join(topics)} on the source"
+            if topics
+            else "a topic of the source that topics chooses"
+        )
+
+    def _tell_absent(self, described: Mapping[str, TopicInfo | None]) -> None:
+        """Logs names of `topics` that the source does not have: one of them may be a typing error."""
+        absent = sorted(topic for topic in self._options.named_topics if described.get(topic, self) is None)
+        if absent != self._absent:
+            self._absent = absent
+            if absent:
+                log.warning("%s of topics not on the source; copied once they are there", ", ".join(absent))
 
     def _misread(self, names: Mapping[str, str]) -> list[str]:
         """Names copies that are read as copies of other topics, by the aliases that contain the separator."""
@@ -143,6 +170,25 @@ class Discovery:
             if not absent or loop.time() + LOOK_AGAIN_SECONDS > end:
                 return now, [] if failing else [_not_there_yet(name) for name in absent]
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+def never_copied(options: SourceOptions) -> list[str]:
+    """Names what `topics` names and no topic is copied of, whatever the source has."""
+    return [
+        f"{Side.SOURCE} cluster: topic {topic} is named in topics and never copied: {why}"
+        for topic in options.named_topics
+        if (why := _why_never_copied(options, topic))
+    ]
+
+
+def _why_never_copied(options: SourceOptions, topic: str) -> str:
+    if options.replicates(topic):
+        return ""
+    if options.policy.is_internal_topic(topic):
+        return "its name is one of an internal topic"
+    if is_cycle(options.policy, topic, options.target_alias):
+        return f"its name is that of a copy from {options.target_alias}, which would go back there"
+    return f"{key_against(options.topic_filter, topic)} leaves it out"
 
 
 def _targets(copied: Copied) -> set[str]:

@@ -289,6 +289,7 @@ class SourceInstance:
             rounds=self._rounds,
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
             unreadable_records=unreadable,
+            waits_for=self._discovered.waits_for,
             errors=errors,
             gaps=gaps,
             away_since_ms=self._away_since_ms(now_ms, status),

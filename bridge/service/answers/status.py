@@ -97,7 +97,9 @@ def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: Round
     if rounds is not RoundsState.RUNNING:
         return ["rounds process"]
     unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
-    return unseen or ([] if snapshot.summary.rounds > 0 else ["its first round"])
+    if unseen or snapshot.summary.rounds == 0:
+        return unseen or ["its first round"]
+    return [snapshot.summary.waits_for] if snapshot.summary.waits_for else []
 
 
 def _state(

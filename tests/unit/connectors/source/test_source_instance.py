@@ -439,6 +439,24 @@ def test_progress_is_told_when_it_changes_and_for_the_last_time_when_copying_sto
     assert (last.state, last.records, last.lag) == ("stopped", 2, 0)
 
 
+def test_topics_that_nothing_is_copied_of_are_said() -> None:
+    harness = SourceHarness(topics="invoices.*,__audit,B.there", topics_exclude="x")
+    harness.often()
+
+    async def script(instance: SourceInstance) -> None:
+        summary = await harness.begin(instance)
+        assert "topics" in summary.waits_for
+        assert [name for error in summary.errors for name in ("__audit", "B.there") if name in error] == [
+            "__audit",
+            "B.there",
+        ]
+        harness.source.topic("invoices-1", Log())
+        await harness.until(lambda summary: not summary.waits_for)
+        assert harness.assigned == [(TopicPartition("invoices-1", 0), "A.invoices-1")]
+
+    harness.play(script)
+
+
 def test_b25_a_remote_topic_that_overwrites_timestamps_is_named() -> None:
     harness = SourceHarness()
     harness.target.topic("A.orders", Log(), Log())
