@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from bridge.mm2.filters import split_list
+from bridge.model.copying import MERGE_WITH
 from bridge.protocol.operators import ReadinessReason
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
@@ -44,6 +46,9 @@ _UNKNOWN = {
 """Reasons of verdicts which mean that a cluster could not be queried about the group."""
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
+_WORST = (Readiness.MOVED, Readiness.READY, Readiness.READY_AS_OF, Readiness.CANNOT_TELL, Readiness.NOT_READY)
+Flow = tuple[str | None, str | None]
+"""The aliases of source and target cluster."""
 GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
 """Kinds of connector that follow groups."""
 
@@ -80,6 +85,8 @@ class ConnectorView:
     """Tasks whose groups were checked at that time."""
     times: Mapping[int, int] = field(default_factory=dict)
     """By task that runs on another service: when that service last checked its groups."""
+    merged: Mapping[str, tuple[ConnectorView, ConnectorSnapshot]] = field(default_factory=dict)
+    """Connectors of groups whose flow's copies go to the same topics as this one's (bridge.merge.with)."""
 
     def answer(
         self,
@@ -142,25 +149,31 @@ class Answers:
 
     def __init__(self, view: ConnectorView, snapshot: ConnectorSnapshot) -> None:
         self._view, self._snapshot = view, snapshot
+        self._merged = [(name, other, Answers(one, other)) for name, (one, other) in view.merged.items()]
         self._made: dict[tuple[int, bool, str | None, tuple[str, ...], bool], GroupAnswer] = {}
 
     def of(self, group: PackedGroup) -> GroupAnswer:
         if group.moved_ms is not None:
             return moved(group.moved_ms, self._view.as_of_ms)
-        return self._of(group.task, group.ready, group.reason, group.topics, group.group)
+        answer = self._of(group.task, group.ready, group.reason, group.topics, group.group)
+        for name, snapshot, answers in self._merged:
+            report = snapshot.groups.get(group.group)
+            other = None if report is None else PackedGroup._make(report)
+            if other is not None and not set(group.topics).isdisjoint(other.topics):
+                answer = _with_merged(answer, name, answers.of(other))
+        return answer
 
     def all(self) -> Counter[Readiness]:
         """Counts the groups by readiness. Uses the snapshot's counts where they decide the answer: 10,000 groups one by
         one take 10 ms."""
-        if not self._view.not_copied and not self._snapshot.outdated:
+        if not self._view.not_copied and not self._snapshot.outdated and not self._merged:
             counts: Counter[Readiness] = Counter()
             for (task, committed, reason, failed_over), count in self._snapshot.answer_counts.items():
                 one = Readiness.MOVED if failed_over else self._of(task, committed, reason, (), "").readiness
                 counts[one] += count
             return counts
         return Counter(
-            self._of(task, committed, reason, topics, name).readiness if moved_ms is None else Readiness.MOVED
-            for name, task, committed, _, _, reason, _, moved_ms, topics, *_ in self._snapshot.groups.values()
+            self.of(PackedGroup._make(group)).readiness for group in self._snapshot.groups.values()
         )
 
     def _of(
@@ -178,6 +191,44 @@ class Answers:
         return made
 
 
+def _with_merged(answer: GroupAnswer, connector: str, other: GroupAnswer) -> GroupAnswer:
+    """Returns the answer for a group that another flow brings into the same topics: its offset there lies behind
+    records of both sources, so both have to be ready."""
+    if other.readiness in (Readiness.READY, Readiness.MOVED):
+        return answer
+    worse = max(answer.readiness, other.readiness, key=_WORST.index)
+    reasons = [
+        reason.model_copy(update={"detail": f"connector {connector}, same group and topics: {reason.detail}"})
+        for reason in other.reasons
+    ]
+    times = [at_ms for at_ms in (answer.as_of_ms, other.as_of_ms) if at_ms is not None]
+    return GroupAnswer(worse, min(times, default=None), [*answer.reasons, *reasons])
+
+
+def _with_merged_flows(
+    table: TaskTable, snapshots: Snapshots, views: Mapping[str, ConnectorView]
+) -> dict[str, ConnectorView]:
+    """Returns the views of connectors of groups whose flows share target topics (bridge.merge.with), each with those
+    of the others."""
+    merged: set[tuple[Flow, Flow]] = set()
+    for connector in table:
+        for name in split_list(connector.config.get(MERGE_WITH) or ""):
+            if (other := table.get(name)) is not None:
+                merged |= {(flow(connector), flow(other)), (flow(other), flow(connector))}
+    groups = [connector for connector in table if connector.kind in GROUP_KINDS] if merged else []
+    return {
+        connector.name: replace(
+            views[connector.name],
+            merged={
+                other.name: (views[other.name], snapshots.connector(other.name))
+                for other in groups
+                if (flow(connector), flow(other)) in merged
+            },
+        )
+        for connector in groups
+    }
+
+
 def moved(since_ms: int, as_of_ms: int | None) -> GroupAnswer:
     """The answer for a group that was failed over: its connector no longer commits it, whether it runs or not."""
     return GroupAnswer(Readiness.MOVED, as_of_ms, [_reason("moved", since_ms=since_ms)])
@@ -190,12 +241,13 @@ def connector_views(
     now = _Now(now_ms, table.now_ms)
     there = [(each, snapshots.connector(each.name)) for each in table]
     copying = [(each, snapshot) for each, snapshot in there if each.kind in COPYING_KINDS]
-    return {
+    views = {
         each.name: _view(
             each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now, table
         )
         for each, snapshot in there
     }
+    return views | _with_merged_flows(table, snapshots, views)
 
 
 def _view(
@@ -355,8 +407,7 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
     return None
 
 
-def flow(connector: Connector) -> tuple[str | None, str | None]:
-    """The aliases of source and target cluster."""
+def flow(connector: Connector) -> Flow:
     return connector.config.get("source.cluster.alias"), connector.config.get(
         "target.cluster.alias"
     ) or "target"

@@ -304,10 +304,11 @@ def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
     at = LONG.size + length
     name, generation, lines = json.loads(payload[LONG.size : at])
     groups: list[PackedGroup] = []
-    for *fields, topics, not_on_target, size in lines:
+    for *fields, topics, not_on_target, not_copied, size in lines:
         blob = None if size < 0 else payload[at : at + size]
         at += max(size, 0)
-        groups.append(PackedGroup._make([*fields, tuple(map(sys.intern, topics)), not_on_target, blob]))
+        names = (tuple(map(sys.intern, topics)), not_on_target, tuple(map(sys.intern, not_copied)))
+        groups.append(PackedGroup._make([*fields, *names, blob]))
     return name, generation, groups
 
 

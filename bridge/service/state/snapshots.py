@@ -20,7 +20,18 @@ from connectors.base import CopyReport, Summary
 
 MOST_FORGOTTEN = 1_000
 GroupTuple = tuple[
-    str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], int | None, bytes | None
+    str,
+    int,
+    bool,
+    str,
+    int | None,
+    str | None,
+    int,
+    int | None,
+    tuple[str, ...],
+    int | None,
+    tuple[str, ...],
+    bytes | None,
 ]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking plain tuples, but never a NamedTuple, and
 100,000 tracked objects make a collection, and so a poll, several ms slower."""
@@ -32,7 +43,7 @@ over."""
 
 
 def answer_key(group: GroupTuple) -> AnswerKey:
-    _, task, committed, _, _, reason, _, moved_ms, _, _, _ = group
+    _, task, committed, _, _, reason, _, moved_ms, *_ = group
     return task, committed, reason, moved_ms is not None
 
 
@@ -163,6 +174,7 @@ class Snapshots:
                     group.moved_ms,
                     group.topics,
                     group.not_on_target,
+                    group.not_copied,
                     group.blob,
                 )
             )

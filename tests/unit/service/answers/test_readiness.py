@@ -14,7 +14,7 @@ from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
 from bridge.service.state.rounds_state import RoundsState
-from connectors.base import Missing
+from connectors.base import Missing, Summary
 from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, INTERVAL_MS, Flow
 from tests.unit.service.service_fakes import FakeEngine, report, session
@@ -477,6 +477,38 @@ def test_who_copies_knows_before_the_next_round_that_a_cluster_is_away(side: str
         made.table.stop_task("s", 0, session(1))
         readiness, ((code, _),) = await made.answers()
         assert (readiness, code) == (both("not_ready"), "copying_stopped")
+
+    flow(test)
+
+
+# -- several flows ----------------------------------------------------------------------------------------------------
+
+
+def test_a_group_of_two_sources_whose_copies_share_topics_needs_both() -> None:
+    """Its offset there lies behind records of both: what it has not read of the other one it would miss."""
+
+    async def test(made: Flow) -> None:
+        other = FLOW | {"source.cluster.alias": "C"}
+        made.table.start_task("s2", 0, session(3), "source", 1, other | {"bridge.merge.with": "s"})
+        made.table.start_task("h", 0, session(3), "group_offset", 1, other)
+        made.copied("s2")
+        now_ms = int(time.time() * 1000)
+        made.snapshots.summary(
+            "h", 1, Summary(rounds=1, as_of_ms=now_ms, tasks=(0,), interval_ms=INTERVAL_MS)
+        )
+        made.at.reports(report("zero", "h", ready=False, reason="target_ahead"), connector="h")
+        assert await by_group(made) == {"zero": ("not_ready", ["target_ahead"]), "one": ("ready", [])}
+        (whole, _) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert (whole["connector"], whole["not_ready"], whole["readiness"]) == ("g", 1, "not_ready")
+        made.at.reports(report("zero", "h"), connector="h")
+        assert await by_group(made) == {"zero": ("ready", []), "one": ("ready", [])}
+
+    async def by_group(made: Flow) -> dict[str, tuple[str, list[str]]]:
+        page = (await made.at.client.get("/v1/groups?connector=g")).json()
+        return {
+            group["group"]: (group["readiness"], [reason["reason"] for reason in group["reasons"]])
+            for group in page["groups"]
+        }
 
     flow(test)
 
