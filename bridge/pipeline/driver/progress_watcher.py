@@ -36,6 +36,8 @@ QUIET = 1.0
 _AWAY = Changes(log, "does not answer", "answers again")
 ENDS_EVERY = 2.0
 """Seconds between questions for the source's log ends."""
+HANGS = 3.0
+"""Seconds without an answer after which a cluster counts as away: some less than any request takes to time out."""
 
 
 class Watcher:
@@ -58,6 +60,8 @@ class Watcher:
         self._own_errors: dict[str, str] = {}
         self._unanswered: set[str] = set()
         """Looks that failed because a cluster as a whole did not answer."""
+        self._asking: tuple[Side, float] | None = None
+        """The cluster whose answer a look waits for, and since when (monotonic seconds)."""
         self._of_partition: KafkaFailure | None = None
         """Why the end of one partition is not known, or no end that its position can have: the others answer."""
         self.rights = Rights(spec, source)
@@ -106,9 +110,12 @@ class Watcher:
     @property
     def away(self) -> list[Side]:
         """Returns the clusters that do not answer as a whole. Each state topic may have a leader of its own, so the
-        target is away where none of them can be read."""
+        target is away where none of them can be read. One that keeps its connections and answers nothing is away before
+        the request times out: until then nobody would know."""
         looks = {Side.SOURCE: {"ends"}, Side.TARGET: {"runs", "gaps", "reports"}}
-        return [side for side, names in looks.items() if names <= self._unanswered]
+        hangs = self._asking is not None and time.monotonic() - self._asking[1] > HANGS
+        hanging = {self._asking[0]} if hangs and self._asking is not None else set()
+        return [side for side, names in looks.items() if names <= self._unanswered or side in hanging]
 
     @property
     def failure(self) -> str:
@@ -178,6 +185,7 @@ class Watcher:
 
     async def _try(self, what: str, side: Side, doing: Coroutine[None, None, None]) -> None:
         cluster = cluster_name(side, self._spec.props)
+        self._asking = side, time.monotonic()
         try:
             await doing
         except KafkaFailure as error:
@@ -188,6 +196,8 @@ class Watcher:
             else:
                 self._unanswered.discard(what)
             return
+        finally:
+            self._asking = None
         self._own_errors.pop(what, None)
         self._unanswered.discard(what)
         _AWAY.succeeded(cluster, what)
@@ -234,6 +244,7 @@ class Watcher:
         """Reads to the end of the log as it is now. `restarted`: all of it comes again."""
         while True:
             part = await tail.read()
+            self._asking = Side.TARGET, time.monotonic()
             if part.restarted:
                 self._unreadable.restarted(tail.topic)
                 restarted()

@@ -134,6 +134,42 @@ def test_a_source_is_away_where_none_of_its_partitions_can_be_asked(
     asyncio.run(watching())
 
 
+@pytest.mark.parametrize("side", Side)
+def test_a_cluster_that_keeps_its_connections_and_answers_nothing_is_away(
+    side: Side, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the request times out, which takes 40 s by default."""
+    monkeypatch.setattr(progress_watcher, "HANGS", 0.01)
+    answering = asyncio.Event()
+
+    async def bounds(
+        client: NetworkClient, tps: Sequence[TopicPartition], *, committed_only: bool
+    ) -> dict[TopicPartition, Bounds | KafkaFailure]:
+        await answering.wait()
+        return dict.fromkeys(tps, Bounds(0, 10, 0))
+
+    async def read(tail: EmptyTail) -> TailPart:
+        await answering.wait()
+        return TailPart([], restarted=False, at_end=True)
+
+    if side is Side.SOURCE:
+        monkeypatch.setattr(progress_watcher, "bounds", bounds)
+    else:
+        monkeypatch.setattr(EmptyTail, "read", read)
+
+    async def watching() -> None:
+        watcher.new_layout(1, [copied(0)], set())
+        looking = asyncio.create_task(watcher.look(ends=True))
+        await until(lambda: watcher.away == [side])
+        answering.set()
+        monkeypatch.setattr(progress_watcher, "HANGS", 60)
+        await until(lambda: not watcher.away)
+        looking.cancel()
+        await asyncio.wait({looking})
+
+    asyncio.run(watching())
+
+
 def test_a_target_is_away_where_no_state_topic_can_be_read(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
