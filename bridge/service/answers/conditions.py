@@ -93,8 +93,8 @@ def _tasks(
             "task_stopped" if task.stopped else "task_paused" if task.idle else "task_lapsed",
             lapsed(connector, task, age_ms(task)),
         )
-        for task in connector.tasks.values()
-        if task.index < connector.task_count and not task.active and task.index not in other_tasks
+        for task in connector.current_tasks
+        if not task.active and task.index not in other_tasks
     ]
     if missing := [task for task in missing_tasks(connector) if task not in other_tasks]:
         listed = ", ".join(map(str, missing))

@@ -94,7 +94,8 @@ class ConnectorView:
         `reason`: why not. `outdated`: an earlier instance has reported the group, and the current one has not yet."""
         unknown = list(self.unknown)
         if not unknown and task not in self.running:
-            unknown.append(self.tasks.get(task) or _reason("task_lapsed", f"task {task} is not running"))
+            # A task beyond the count that the connector has now: the next round finds the one that has the group.
+            unknown.append(self.tasks.get(task) or _reason("not_looked_at_yet"))
         if not unknown and (outdated or task not in self.checked):
             unknown.append(_reason("not_looked_at_yet"))
         missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
@@ -217,7 +218,7 @@ def _view(
     on_others = others(connector, summary, *now, source_away=source_away is not None)
     lapsed_here = {
         task.index: _reason("task_lapsed", lapsed(connector, task, table.age_ms(task)))
-        for task in connector.tasks.values()
+        for task in connector.current_tasks
         if task.index not in running and task.index not in on_others.as_of_ms
     }
     return ConnectorView(

@@ -57,8 +57,7 @@ def connector_status(
                 state="active" if task.active else "stopped" if task.stopped else "lapsed",
                 last_poll_age_ms=age_ms(task),
             )
-            for task in sorted(connector.tasks.values(), key=lambda task: task.index)
-            if task.index < connector.task_count
+            for task in sorted(connector.current_tasks, key=lambda task: task.index)
         ],
         task_count=connector.task_count,
         groups=summary.groups,

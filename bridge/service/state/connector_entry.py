@@ -59,10 +59,13 @@ class Connector:
     def lease_ms(self) -> int:
         return lease_of(self.config)
 
+    @property
+    def current_tasks(self) -> list[Task]:
+        """Its tasks below `task_count`: the others stay in `tasks` only to be fenced."""
+        return [task for task in self.tasks.values() if task.index < self.task_count]
+
     def active(self) -> frozenset[int]:
-        return frozenset(
-            task.index for task in self.tasks.values() if task.active and task.index < self.task_count
-        )
+        return frozenset(task.index for task in self.current_tasks if task.active)
 
 
 @dataclass(frozen=True, slots=True)

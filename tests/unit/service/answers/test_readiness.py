@@ -142,6 +142,45 @@ def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metri
     flow(test)
 
 
+def test_tasks_beyond_the_count_that_the_connector_has_now_hold_up_nothing() -> None:
+    """`tasks.max` was lowered from 2 to 1: Connect stops both tasks, and starts one."""
+
+    async def test(made: Flow) -> None:
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        made.table.start_task("g", 0, session(2), "group_offset", 1, FLOW)
+        for task in made.table.connector("g").tasks.values():
+            task.active_since -= 1_000
+        readiness, _ = await made.answers()
+        assert readiness == {"zero": "ready", "one": "cannot_tell"}
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert [each["reason"] for each in one["reasons"]] == ["not_looked_at_yet"]
+        made.round(tasks=(0,), clusters_seen=frozenset({"source", "target"}))
+        made.snapshots.groups("g", 1, [pack_report("one", report("one", "g"))])
+        assert await made.answers() == (both("ready"), [])
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["reasons"]) == ("ready", [])
+        assert await _health(made.at) == "ok"
+        made.table.stop_connector("g", session(3))
+        made.table.stop_task("g", 0, session(2))
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.stopped", connector="g"))
+
+    flow(test)
+
+
+def test_a_task_that_lapsed_before_the_count_was_lowered_does_not_make_a_stopped_connector_paused() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_task("g", 0, session(1))
+        made.table.start_task("g", 0, session(2), "group_offset", 1, FLOW)
+        made.table.stop_connector("g", session(3))
+        made.table.stop_task("g", 0, session(2))
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.stopped", connector="g"))
+
+    flow(test)
+
+
 # -- tasks that run beside other services ------------------------------------------------------------------------------
 
 
