@@ -23,6 +23,8 @@ from connectors.ports import ClientCheck, Clusters, Pipelines
 
 COPYING_KINDS = frozenset({"source", "sink"})
 """Kinds of connector that copy records."""
+GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
+"""Kinds of connector that follow groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,17 @@ class MovedGroup(Message):
     partitions: list[PlannedOffset]
 
 
+class LeftOut(Message):
+    """A group that only a connector reports which Connect has stopped or deleted long ago."""
+
+    group: str
+    connector: str
+
+
 class Failover(Message):
     """Every group of the request is moved (or, with `dry_run`, could be). `missing_records`: at most so many of the
-    source's records, of the partitions that these groups read, were not on the target; null for not known. `next`: what
-    to do now."""
+    source's records, of the partitions that these groups read, were not on the target; null for not known. `left_out`:
+    groups that `all` does not move, because nothing commits them any more. `next`: what to do now."""
 
     flow: str
     source: str
@@ -72,15 +79,18 @@ class Failover(Message):
     groups: list[MovedGroup]
     missing_records: int | None = None
     missing_since_ms: int | None = None
+    left_out: list[LeftOut] = []
     next: list[str] = []
 
 
 class FailoverPlan(Message):
-    """GET /v1/failover/plan: where the groups would resume on the target. `as_of_ms` is the oldest of the flow."""
+    """GET /v1/failover/plan: where the groups would resume on the target. `as_of_ms` is the oldest of the flow;
+    `left_out`: as in a failover."""
 
     flow: str
     as_of_ms: int | None
     groups: list[MovedGroup]
+    left_out: list[LeftOut] = []
 
 
 class LeftOffset(Message):

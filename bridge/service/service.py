@@ -24,6 +24,7 @@ from bridge.protocol.messages import (
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
+from bridge.service.answers.superseded import superseded
 from bridge.service.checks.altered_offsets import log_and_pack
 from bridge.service.checks.config_sizes import check_room, check_tasks
 from bridge.service.checks.context import AlterOffsets as Altering
@@ -114,6 +115,15 @@ class Service:
                 )
             else:
                 tasks[lapsed.name].append(lapsed.task)
+        for gone in [each for each in self.table if each.gone]:
+            if superseded(gone, self.table, self.snapshots):
+                self.table.forget(gone.name)
+                self._forget(gone.name)
+                log.info(
+                    "connector forgotten: Connect has stopped or deleted it, and other connectors report all of its "
+                    "groups",
+                    extra={"connector": gone.name},
+                )
         for name, indices in tasks.items():
             if (connector := self.table.get(name)) is not None and not connector.stopped:
                 log.warning(
@@ -165,7 +175,7 @@ class Service:
         Raises NotFound and OperationRefused."""
         self.table.forget(name)
         self._forget(name)
-        log.info("connector forgotten: DELETE /v1/connectors/%s", name, extra={"connector": name})
+        log.info("connector forgotten: by request", extra={"connector": name})
         self._send_desired()
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:

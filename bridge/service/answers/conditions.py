@@ -19,6 +19,8 @@ from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
 
 STARTING = "starting"
+GONE = "gone"
+"""The name in why_not_running: an operator has stopped or deleted it, and others work. Degrades nothing."""
 STARTING_MS = 60_000
 """A connector that was started or restarted may need this long before it works, without an alarm."""
 LONG_MS = 120_000

@@ -44,8 +44,6 @@ _UNKNOWN = {
 """Reasons of verdicts which mean that a cluster could not be queried about the group."""
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
-GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
-"""Kinds of connector that follow groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,7 @@ def connector_views(
     copying = [(each, snapshot) for each, snapshot in there if each.kind in COPYING_KINDS]
     return {
         each.name: _view(
-            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now, table
+            each, snapshot, [one for one in copying if one[0].flow == each.flow], rounds, now, table
         )
         for each, snapshot in there
     }
@@ -354,13 +352,6 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.last_success_ms)
     return None
-
-
-def flow(connector: Connector) -> tuple[str | None, str | None]:
-    """The aliases of source and target cluster."""
-    return connector.config.get("source.cluster.alias"), connector.config.get(
-        "target.cluster.alias"
-    ) or "target"
 
 
 def _reason(code: str, detail: str = "", *, since_ms: int | None = None) -> ReadinessReason:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bridge.protocol.messages import ConnectorStatus, FlowStatus, Ready, TaskStatus
-from bridge.service.answers.conditions import STARTING, conditions
+from bridge.service.answers.conditions import GONE, STARTING, conditions
 from bridge.service.state.delivery import Traffic
 from bridge.service.state.not_running import waits_for_start
 from bridge.service.state.other_services import others
@@ -20,8 +20,8 @@ from bridge.service.state.task_table import Connector, Task
 CLUSTERS = ("source", "target")
 RUNNING, ELSEWHERE, WAITING = "running", "elsewhere", "waiting"
 """The states of a flow: this node runs it; another one; none that is known."""
-_NO_ERRORS = (STARTING, "rounds_process_down")
-"""Conditions that are not in `errors`: the first is no error, the second is one of the service."""
+_NO_ERRORS = (STARTING, GONE, "rounds_process_down")
+"""Conditions that are not in `errors`: the first two are none, the third is one of the service."""
 _NOT_RUNNING = {
     RoundsState.STARTING: "the rounds process is starting",
     RoundsState.RESTARTING: "the rounds process has ended and is restarting",
@@ -142,6 +142,6 @@ def overall(
             named.add(each.state)
         elif each.state == WAITING:
             named.add(STARTING)
-    if named - {STARTING}:
+    if named - {STARTING, GONE}:
         return "degraded"
-    return STARTING if named or rounds is RoundsState.STARTING else "ok"
+    return STARTING if STARTING in named or rounds is RoundsState.STARTING else "ok"

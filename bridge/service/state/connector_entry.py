@@ -48,6 +48,8 @@ class Connector:
     """The characters of `config`."""
     dedicated: bool = False
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
+    gone: bool = False
+    """Connect has stopped or deleted it long ago, while another connector follows groups of the same flow."""
 
     def __post_init__(self) -> None:
         self.configure(self.kind, self.config)
@@ -58,6 +60,16 @@ class Connector:
     @property
     def lease_ms(self) -> int:
         return lease_of(self.config)
+
+    @property
+    def flow(self) -> tuple[str | None, str]:
+        """The aliases of source and target cluster."""
+        return self.config.get("source.cluster.alias"), self.config.get("target.cluster.alias") or "target"
+
+    @property
+    def stopped_whole(self) -> bool:
+        """Whether Connect has stopped it and each of its tasks: so it does when it stops, deletes or moves it."""
+        return self.stopped and all(task.stopped for task in self.current_tasks)
 
     @property
     def current_tasks(self) -> list[Task]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bridge.service.state.task_table import Connector, Task
+from bridge.service.state.task_table import GONE_MS, Connector, Task
 
 _PAUSED = "Connect has paused it, or is still writing its records; check its status in Connect"
 
@@ -27,13 +27,19 @@ def why_not_running(connector: Connector) -> NotRunning:
         return NotRunning(
             "paused", f"connector {connector.name} is alive, but Connect does not poll its tasks: {_PAUSED}"
         )
-    if connector.stopped and not all(task.stopped for task in tasks):
+    if connector.gone:
+        return NotRunning(
+            "gone",
+            f"Connect stopped or deleted connector {connector.name} more than {GONE_MS // 60_000} minutes ago: start "
+            f"it in Connect, or, if it was deleted, mirror-bridge forget {connector.name}",
+        )
+    if connector.stopped and not connector.stopped_whole:
         return NotRunning("paused", f"connector {connector.name} is paused: resume it in Connect")
     if connector.stopped:
         return NotRunning(
             "stopped",
             f"connector {connector.name} is stopped or deleted: start it in Connect, or, if it was deleted, "
-            f"remove it here with DELETE /v1/connectors/{connector.name}",
+            f"mirror-bridge forget {connector.name}",
         )
     if tasks:
         return NotRunning(

@@ -149,8 +149,7 @@ def test_tasks_beyond_the_count_that_the_connector_has_now_hold_up_nothing() -> 
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
         made.table.start_task("g", 0, session(2), "group_offset", 1, FLOW)
-        for task in made.table.connector("g").tasks.values():
-            task.active_since -= 1_000
+        made.table.connector("g").tasks[0].active_since -= 1_000
         readiness, _ = await made.answers()
         assert readiness == {"zero": "ready", "one": "cannot_tell"}
         (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
