@@ -37,6 +37,7 @@ from bridge.service.shim_versions import accepted, check_protocol
 from bridge.service.state.delivery import Deliveries
 from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.not_running import check_polls
+from bridge.service.state.other_services import others
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
@@ -105,6 +106,7 @@ class Service:
 
     def expire(self) -> None:
         """Ends the leases that have run out, and forgets connectors that were idle for a day."""
+        self._note_elsewhere()
         tasks: defaultdict[str, list[int]] = defaultdict(list)
         for lapsed in self.table.expire():
             if lapsed.task is None:
@@ -134,6 +136,18 @@ class Service:
                     extra={"connector": name},
                 )
         self._send_desired()
+
+    def _note_elsewhere(self) -> None:
+        """Notes connectors without a task here which other services have reported to run tasks of."""
+        now_ms, monotonic_ms = int(time.time() * 1000), self.table.now_ms
+        for connector in self.table:
+            summary = self.snapshots.connector(connector.name).summary
+            if connector.active() or not (summary.other_tasks or connector.elsewhere):
+                continue
+            connector.elsewhere = False
+            away = "source" in summary.away_since_ms
+            if others(connector, summary, now_ms, monotonic_ms, source_away=away).as_of_ms:
+                self.table.note_elsewhere(connector, summary.task_count)
 
     def _forget(self, name: str) -> None:
         """Drops what is kept of a connector beside the table."""

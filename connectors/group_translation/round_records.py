@@ -96,6 +96,12 @@ class RoundRecords:
             for task, (record, seen_ms) in self._others.items()
         }
 
+    def task_count(self) -> int:
+        """Returns how many tasks there are by the newest record of one, 0 where there is none."""
+        records = (record for _, record in self.store.all(TaskRecord))
+        newest = max(records, key=lambda record: record.as_of_ms, default=None)
+        return 0 if newest is None else newest.task_count
+
     def missing(self, own: Collection[TopicPartition]) -> dict[TopicPartition, Missing]:
         """Returns the missing records of source partitions that this instance does not look at."""
         return {

@@ -85,7 +85,7 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
 def _tasks(
     connector: Connector, young: bool, age_ms: Callable[[Task], int], other_tasks: Collection[int]
 ) -> list[Condition]:
-    if not connector.active():
+    if not connector.active() and not connector.elsewhere:
         why = why_not_running(connector)
         if young and why.condition in ("no_task", "not_polled"):
             return [_condition(STARTING, f"connector {connector.name} has no task yet")]

@@ -261,7 +261,7 @@ def _does_not_run(
         return [
             _reason("connector_failed", f"connector {connector.name} has failed: {snapshot.summary.failure}")
         ]
-    if not connector.active():
+    if not connector.active() and not connector.elsewhere:
         return [_reason("connector_stopped", why_not_running(connector).detail)]
     if rounds is not RoundsState.RUNNING:
         return [

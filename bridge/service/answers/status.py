@@ -19,7 +19,8 @@ from bridge.service.state.task_table import Connector, Task
 
 CLUSTERS = ("source", "target")
 RUNNING, ELSEWHERE, WAITING = "running", "elsewhere", "waiting"
-"""The states of a flow: this node runs it; another one; none that is known."""
+"""The states of a flow: this node runs it; another one; none that is known. ELSEWHERE is one of connectors too: other
+services run its tasks."""
 _NO_ERRORS = (STARTING, GONE, "rounds_process_down")
 """Conditions that are not in `errors`: the first two are none, the third is one of the service."""
 _NOT_RUNNING = {
@@ -91,6 +92,8 @@ def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: Round
     more."""
     if snapshot.summary.failure is not None:
         return []
+    if connector.elsewhere:
+        return []
     if not connector.active():
         return [waits_for_start(connector)]
     if rounds is not RoundsState.RUNNING:
@@ -105,7 +108,7 @@ def _state(
     if snapshot.summary.failure is not None:
         return "failed"
     if not connector.active():
-        return "idle"
+        return ELSEWHERE if connector.elsewhere else "idle"
     if rounds is not RoundsState.RUNNING:
         return rounds.value
     if snapshot.instance is not None and snapshot.instance.error is not None:

@@ -15,7 +15,7 @@ def superseded(connector: Connector, connectors: Iterable[Connector], snapshots:
     running = [
         snapshots.connector(each.name).groups
         for each in connectors
-        if each.kind in GROUP_KINDS and each.flow == connector.flow and each.active()
+        if each.kind in GROUP_KINDS and each.flow == connector.flow and (each.active() or each.elsewhere)
     ]
     return all(
         moved_ms is None and any(group in groups for groups in running)

@@ -48,6 +48,8 @@ class Connector:
     """The characters of `config`."""
     dedicated: bool = False
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
+    elsewhere: bool = False
+    """No task runs here, and another service has reported some that it runs."""
     gone: bool = False
     """Connect has stopped or deleted it long ago, while another connector follows groups of the same flow."""
 

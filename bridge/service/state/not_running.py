@@ -23,6 +23,11 @@ def why_not_running(connector: Connector) -> NotRunning:
     if connector.dedicated:
         return _not_running_here(connector)
     tasks = connector.current_tasks
+    if connector.elsewhere:
+        return NotRunning(
+            "elsewhere",
+            f"the tasks of connector {connector.name} run on another service: send the request to that one",
+        )
     if any(task.idle for task in tasks) and not connector.stopped:
         return NotRunning(
             "paused", f"connector {connector.name} is alive, but Connect does not poll its tasks: {_PAUSED}"

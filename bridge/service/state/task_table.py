@@ -203,6 +203,17 @@ class TaskTable:
         del self._connectors[name]
         self.version += 1
 
+    def note_elsewhere(self, connector: Connector, task_count: int) -> None:
+        """Notes that tasks of a connector without one here run on other services; `task_count`: how many it has, 0 for
+        not known. It does not count as idle then: its instance goes on following them."""
+        now = self._clock()
+        if connector.idle_since is not None and now - connector.idle_since >= IDLE_CLOSE_MS:
+            self.version += 1
+        connector.elsewhere, connector.idle_since = True, now
+        if task_count and task_count != connector.task_count:
+            connector.task_count = task_count
+            self.version += 1
+
     def renew(self, name: str) -> None:
         """Restarts the instance, after an operator has restarted a task that had failed."""
         self._next_generation(self.connector(name))
@@ -296,7 +307,7 @@ class TaskTable:
     def _note_gone(self, now: float) -> None:
         """Only where another connector of groups of the flow runs: else Connect's workers may all have ended."""
         groups = [each for each in self._connectors.values() if each.kind in GROUP_KINDS]
-        followed = {each.flow for each in groups if each.active()}
+        followed = {each.flow for each in groups if each.active() or each.elsewhere}
         for connector in groups:
             since = connector.idle_since
             connector.gone = (
@@ -309,7 +320,7 @@ class TaskTable:
 
     def _note_idleness(self, connector: Connector) -> None:
         if connector.active():
-            connector.gone = False
+            connector.gone = connector.elsewhere = False
             if connector.idle_since is not None:
                 connector.idle_since = None
                 self.version += 1

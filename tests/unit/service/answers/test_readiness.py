@@ -286,6 +286,67 @@ def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
     flow(test)
 
 
+def _moved_away(made: Flow, *tasks: int) -> dict[str, Any]:
+    """Workers were rolled: Connect has stopped the connector here, and runs these tasks beside another service. The
+    fields of a round then."""
+    made.table.stop_connector("g", session(1))
+    for task in (0, 1):
+        made.table.stop_task("g", task, session(1))
+    others = {task: (_ago(1), INTERVAL_MS, made.table.now_ms) for task in tasks}
+    return {"tasks": (), "other_tasks": others, "clusters_seen": frozenset({"source", "target"})}
+
+
+def test_a_connector_whose_tasks_have_all_moved_to_another_service_is_as_that_one_reports_it() -> None:
+    async def test(made: Flow) -> None:
+        made.round(**_moved_away(made, 0, 1))
+        made.at.service.expire()
+        assert await made.answers() == (both("ready"), [])
+        assert await _health(made.at) == "ok"
+        status = (await made.at.client.get("/v1/connectors/g/status")).json()
+        assert (status["state"], status["conditions"], status["waiting_for"]) == ("elsewhere", [], [])
+        refused = await made.at.client.post("/v1/failover", json={"flow": "A-to-B", "all": True})
+        assert refused.status_code == 409
+        assert "another service" in refused.json()["message"]
+
+    flow(test)
+
+
+def test_the_count_of_tasks_is_that_of_the_service_that_runs_them() -> None:
+    """`tasks.max` was lowered when none of the tasks was here any more."""
+
+    async def test(made: Flow) -> None:
+        made.round(**_moved_away(made, 0), task_count=1)
+        made.at.service.expire()
+        assert made.table.connector("g").task_count == 1
+        made.snapshots.groups("g", 1, [pack_report("one", report("one", "g"))])
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_one_task_that_nobody_reports_is_unknown_also_where_all_have_left() -> None:
+    async def test(made: Flow) -> None:
+        made.round(**_moved_away(made, 0))
+        made.at.service.expire()
+        readiness, _ = await made.answers()
+        assert readiness == {"zero": "ready", "one": "cannot_tell"}
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert [each["reason"] for each in one["reasons"]] == ["task_lapsed"]
+
+    flow(test)
+
+
+def test_a_connector_that_moved_away_and_is_reported_no_more_is_stopped() -> None:
+    async def test(made: Flow) -> None:
+        fields = _moved_away(made, 0, 1)
+        made.round(**fields | {"other_tasks": {0: (_ago(60), INTERVAL_MS, made.table.now_ms)}})
+        made.at.service.expire()
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.stopped", connector="g"))
+
+    flow(test)
+
+
 # -- started while the source is away ----------------------------------------------------------------------------------
 
 
