@@ -70,6 +70,8 @@ class Summary:
     other_tasks: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     """Tasks that other services run: the time of their last round, their interval (ms), and when this instance has seen
     that time first, by the monotonic clock."""
+    other_connectors: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """The same of other connectors that run on other services: of each the newest record of a task."""
     task_count: int = 0
     """While no task runs here: how many there are by the newest record of a task, 0 for not known."""
     interval_ms: int = 0

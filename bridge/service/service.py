@@ -37,13 +37,13 @@ from bridge.service.shim_versions import accepted, check_protocol
 from bridge.service.state.delivery import Deliveries
 from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.not_running import check_polls
-from bridge.service.state.other_services import others
+from bridge.service.state.other_services import others, run_elsewhere
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import Connector, TaskTable, comparable
-from connectors.base import COPYING_KINDS
+from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.configdef import given
 
 log = logging.getLogger(__name__)
@@ -139,14 +139,21 @@ class Service:
 
     def _note_elsewhere(self) -> None:
         """Notes connectors without a task here which other services have reported to run tasks of."""
-        now_ms, monotonic_ms = int(time.time() * 1000), self.table.now_ms
+        now = int(time.time() * 1000), self.table.now_ms
         for connector in self.table:
-            summary = self.snapshots.connector(connector.name).summary
-            if connector.active() or not (summary.other_tasks or connector.elsewhere):
+            if connector.active():
                 continue
             connector.elsewhere = False
-            away = "source" in summary.away_since_ms
-            if others(connector, summary, now_ms, monotonic_ms, source_away=away).as_of_ms:
+            summary = self.snapshots.connector(connector.name).summary
+            if connector.kind in COPYING_KINDS:
+                followers = [
+                    self.snapshots.connector(each.name).summary
+                    for each in self.table
+                    if each.kind in GROUP_KINDS and each.flow == connector.flow
+                ]
+                if any(connector.name in run_elsewhere(each, *now) for each in followers):
+                    self.table.note_elsewhere(connector, 0)
+            elif others(connector, summary, *now, source_away="source" in summary.away_since_ms).as_of_ms:
                 self.table.note_elsewhere(connector, summary.task_count)
 
     def _forget(self, name: str) -> None:

@@ -75,7 +75,12 @@ class ReadinessTopic:
         self._others.show(assignment)
         whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
         self._others.show_missing(self._backlog.missing.keys(), others=not whole)
-        return replace(summary, other_tasks=self._records.other_tasks(assignment), task_count=count)
+        return replace(
+            summary,
+            other_tasks=self._records.other_tasks(assignment),
+            other_connectors=self._records.other_connectors(),
+            task_count=count,
+        )
 
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
         """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""

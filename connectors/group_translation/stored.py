@@ -12,7 +12,13 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.furthest import FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.state_records.readiness_records import RecordKey, decode_key, decode_value, encode
+from bridge.model.state_records.readiness_records import (
+    RecordKey,
+    TaskRecord,
+    decode_key,
+    decode_value,
+    encode,
+)
 from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Side
 from connectors.cluster_away import ClusterAway, ask
@@ -51,6 +57,8 @@ class StoredState:
         self._kept: dict[StoredKey, _Stored] = {}
         self._others: dict[str, dict[bytes, int]] = {}
         """Keys of other connectors, with the time (ms) of their newest record."""
+        self.running: dict[str, TaskRecord] = {}
+        """The newest record of a task of each other connector."""
         self._changed: set[str] = set()
         self._made = False
         self.lost = 0
@@ -191,6 +199,12 @@ class StoredState:
             keys.pop(record.key, None)
         else:
             keys[record.key] = record.timestamp
+        record_key = decode_key(record.key)
+        if record_key.kind == TaskRecord.kind:
+            self.running.pop(connector, None)
+            value = None if record.value is None else decode_value(record_key, record.value)
+            if isinstance(value, TaskRecord):
+                self.running[connector] = value
 
     def _keep(self, key: StoredKey, value: Value | None, encoded: bytes | None) -> None:
         if value is None or encoded is None:
@@ -203,6 +217,7 @@ class StoredState:
         self._changed.update(self.names(GroupRecord))
         self._kept.clear()
         self._others.clear()
+        self.running.clear()
         self._made, self.whole = False, False
 
 

@@ -17,6 +17,7 @@ from bridge.service.state.not_running import (
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
+from connectors.base import COPYING_KINDS
 
 STARTING = "starting"
 GONE = "gone"
@@ -85,6 +86,8 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
 def _tasks(
     connector: Connector, young: bool, age_ms: Callable[[Task], int], other_tasks: Collection[int]
 ) -> list[Condition]:
+    if connector.elsewhere and connector.kind in COPYING_KINDS:
+        return []  # its one task
     if not connector.active() and not connector.elsewhere:
         why = why_not_running(connector)
         if young and why.condition in ("no_task", "not_polled"):

@@ -340,6 +340,8 @@ def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
 def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> ReadinessReason | None:
     if summary.failure is not None:
         return _reason("copying_failed", f"connector {connector.name} has failed: {summary.failure}")
+    if connector.elsewhere:
+        return None
     if not connector.active():
         return _reason("copying_stopped", why_not_running(connector).detail)
     if summary.last_success_ms is None:

@@ -16,11 +16,13 @@ from bridge.model.assignment import task_of
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, decode_key, encode
 from bridge.model.values import Committed, TopicPartition
+from bridge.service.ipc.messages import pack_summary, unpack_summary
 from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import listed_groups, round_records
+from connectors.writer import PROCESS
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.copied_orders import COPY, ORIGINAL, RUNS, put_runs
@@ -622,6 +624,25 @@ def test_an_instance_without_tasks_follows_the_one_that_has_them() -> None:
         assert len(writers) == 1, "it writes nothing itself"
 
     pair.play(script)
+
+
+def test_a_connector_that_copies_on_another_service_is_told_until_it_is_told_no_more() -> None:
+    source, target = clusters()
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await written(target, ("task", "0"))
+        at_ms = int(time.time() * 1000)
+        for connector, writer in (("copy", "another"), ("own", PROCESS)):
+            key = RecordKey(connector, "task", "0").encode()
+            await target.append(TOPIC, [(key, encode(TaskRecord(at_ms, 1, 5_000, writer)))])
+        await until(lambda: "copy" in harness.published.summaries[-1].other_connectors)
+        summary = harness.published.summaries[-1]
+        assert set(summary.other_connectors) == {"copy"}
+        assert summary.other_connectors["copy"][:2] == (at_ms, 5_000)
+        assert unpack_summary(pack_summary("c", 1, summary))[2].other_connectors == summary.other_connectors
+
+    play(harness, script)
 
 
 def test_an_instance_that_is_paused_alone_asks_the_source_nothing() -> None:

@@ -311,6 +311,28 @@ def test_a_connector_whose_tasks_have_all_moved_to_another_service_is_as_that_on
     flow(test)
 
 
+def test_a_copy_that_has_moved_to_another_service_is_not_stopped() -> None:
+    """The source task runs beside the other service, the group's task here, and nothing is produced meanwhile."""
+
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        made.at.service.expire()
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
+        seen = {"clusters_seen": frozenset({"source", "target"})}
+        made.round(**seen, other_connectors={"s": (_ago(3), 5_000, made.table.now_ms)})
+        made.at.service.expire()
+        assert await made.answers() == (both("ready"), [])
+        assert await _health(made.at) == "ok"
+        made.round(**seen, other_connectors={"s": (_ago(16), 5_000, made.table.now_ms)})
+        made.at.service.expire()
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped"), "it has stopped there too"
+
+    flow(test)
+
+
 def test_the_count_of_tasks_is_that_of_the_service_that_runs_them() -> None:
     """`tasks.max` was lowered when none of the tasks was here any more."""
 
