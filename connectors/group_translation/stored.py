@@ -182,7 +182,7 @@ class StoredState:
         record_key = decode_key(record.key)
         if record_key.connector != self._connector:
             if record_key.kind not in _NEVER_SILENT:
-                self._apply_other(record_key.connector, record)
+                self._apply_other(record_key, record)
             return
         key = record_key.kind, record_key.name
         if record_key.kind == GroupRecord.kind:
@@ -192,14 +192,15 @@ class StoredState:
         if record.value is not None:
             self._keep(key, decode_value(record_key, record.value), record.value)
 
-    def _apply_other(self, connector: str, record: LogRecord) -> None:
+    def _apply_other(self, record_key: RecordKey, record: LogRecord) -> None:
+        """Raises SchemaError."""
         assert record.key is not None, "it was decoded"
+        connector = record_key.connector
         keys = self._others.setdefault(connector, {})
         if record.value is None:
             keys.pop(record.key, None)
         else:
             keys[record.key] = record.timestamp
-        record_key = decode_key(record.key)
         if record_key.kind == TaskRecord.kind:
             self.running.pop(connector, None)
             value = None if record.value is None else decode_value(record_key, record.value)
