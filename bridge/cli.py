@@ -14,6 +14,7 @@ from bridge.commands import (
     client,
     doctor,
     failover,
+    forget,
     hand_back,
     index,
     legacy,
@@ -70,6 +71,7 @@ app.command()(readiness.readiness)
 app.command()(readiness.groups)
 app.command()(readiness.explain)
 app.command()(refresh.refresh)
+app.command()(forget.forget)
 app.command()(doctor.doctor)
 app.command()(failover.failover)
 app.command()(failover.rollback)

@@ -23,6 +23,8 @@ from connectors.ports import ClientCheck, Clusters, Pipelines
 
 COPYING_KINDS = frozenset({"source", "sink"})
 """Kinds of connector that copy records."""
+GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
+"""Kinds of connector that follow groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,10 @@ class Summary:
     that time first, by the monotonic clock."""
     waits_for: str = ""
     """What it has found nothing of to work on, though all that it asked has answered."""
+    other_connectors: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """The same of other connectors that run on other services: of each the newest record of a task."""
+    task_count: int = 0
+    """While no task runs here: how many there are by the newest record of a task, 0 for not known."""
     interval_ms: int = 0
     """Between the rounds of groups."""
     away_since_ms: Mapping[str, int] = field(default_factory=dict)

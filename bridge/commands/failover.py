@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.commands.exit_status import BAD_SETTINGS, end
+from bridge.commands.exit_status import BAD_SETTINGS, end, note
 from bridge.commands.readiness import CANNOT_TELL, NOT_READY
 from bridge.commands.refresh import SECONDS, TimeoutOption
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
@@ -118,8 +118,12 @@ def plan(
     else:
         sys.stdout.write(as_csv(planned.groups))
         for left in planned.not_copied:
-            typer.echo(
-                printable(f"not copied: topic {left.topic}, read by {', '.join(left.groups)}"), err=True
+            note(printable(f"not copied: topic {left.topic}, read by {', '.join(left.groups)}"))
+        for connector in sorted({each.connector for each in planned.left_out}):
+            note(
+                printable(
+                    f"without the groups of connector {connector}, which Connect has stopped or deleted"
+                )
             )
 
 

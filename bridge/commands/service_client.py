@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
@@ -77,8 +77,14 @@ class ServiceClient:
     ) -> Answer:
         return self._read(self._request("POST", path, query, body), message)
 
+    def delete(self, path: str) -> None:
+        """Raises typer.Exit where it is refused, after a line that says why."""
+        response = self._request("DELETE", path)
+        if response.status_code != 204:
+            self._refuse(response)
+
     def _request(
-        self, method: str, path: str, query: Query | None, body: Message | None = None
+        self, method: str, path: str, query: Query | None = None, body: Message | None = None
     ) -> httpx.Response:
         import httpx
 
@@ -105,23 +111,31 @@ class ServiceClient:
     def _read(self, response: httpx.Response, message: type[Answer]) -> Answer:
         from pydantic import ValidationError
 
+        if response.status_code != 200:
+            self._refuse(response)
+        try:
+            return message.model_validate_json(response.content)
+        except ValidationError:
+            self._not_ours(response)
+
+    def _refuse(self, response: httpx.Response) -> NoReturn:
+        from pydantic import ValidationError
+
         from bridge.protocol.base import ErrorBody
 
         try:
-            if response.status_code != 200:
-                error = ErrorBody.model_validate_json(response.content)
-                note(printable(error.message))
-                if error.error_code in _BY_GROUP:
-                    for line in grouped((each.key, each.message) for each in error.validation_errors):
-                        note(printable(line))
-                raise typer.Exit(self._statuses.get(error.error_code, self._failed))
-            return message.model_validate_json(response.content)
+            error = ErrorBody.model_validate_json(response.content)
         except ValidationError:
-            status = response.status_code
-            end(
-                f"{self._url} returned HTTP {status}, but no Mirror Bridge response: check --url",
-                self._failed,
-            )
+            self._not_ours(response)
+        note(printable(error.message))
+        if error.error_code in _BY_GROUP:
+            for line in grouped((each.key, each.message) for each in error.validation_errors):
+                note(printable(line))
+        raise typer.Exit(self._statuses.get(error.error_code, self._failed))
+
+    def _not_ours(self, response: httpx.Response) -> NoReturn:
+        status = response.status_code
+        end(f"{self._url} returned HTTP {status}, but no Mirror Bridge response: check --url", self._failed)
 
 
 def grouped(errors: Iterable[tuple[str, str]]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from bridge.protocol.base import Message
+from bridge.protocol.operators import NotCopiedTopic
 
 
 class Refreshed(Message):
@@ -60,19 +61,17 @@ class MovedGroup(Message):
     partitions: list[PlannedOffset]
 
 
-class TopicNotCopied(Message):
-    """A topic that groups of the request read and the flow does not copy. `key`: what leaves it out; "" for an internal
-    topic."""
+class LeftOut(Message):
+    """A group that only a connector reports which Connect has stopped or deleted long ago."""
 
-    topic: str
-    key: str
-    groups: list[str]
+    group: str
+    connector: str
 
 
 class Failover(Message):
     """Every group of the request is moved (or, with `dry_run`, could be). `missing_records`: at most so many of the
-    source's records, of the partitions that these groups read, were not on the target; null for not known. `next`: what
-    to do now."""
+    source's records, of the partitions that these groups read, were not on the target; null for not known. `left_out`:
+    groups that `all` does not move, because nothing commits them any more. `next`: what to do now."""
 
     flow: str
     source: str
@@ -81,17 +80,20 @@ class Failover(Message):
     groups: list[MovedGroup]
     missing_records: int | None = None
     missing_since_ms: int | None = None
-    not_copied: list[TopicNotCopied] = []
+    not_copied: list[NotCopiedTopic] = []
+    left_out: list[LeftOut] = []
     next: list[str] = []
 
 
 class FailoverPlan(Message):
-    """GET /v1/failover/plan: where the groups would resume on the target. `as_of_ms` is the oldest of the flow."""
+    """GET /v1/failover/plan: where the groups would resume on the target. `as_of_ms` is the oldest of the flow;
+    `left_out`: as in a failover."""
 
     flow: str
     as_of_ms: int | None
     groups: list[MovedGroup]
-    not_copied: list[TopicNotCopied] = []
+    not_copied: list[NotCopiedTopic] = []
+    left_out: list[LeftOut] = []
 
 
 class LeftOffset(Message):

@@ -133,12 +133,13 @@ class ReadinessReason(Message):
     since_ms: int | None = None
 
 
-class LeftOutTopic(Message):
+class NotCopiedTopic(Message):
     """A topic that a group has committed offsets in and the flow does not copy. `key`: what leaves it out, "" for an
-    internal topic."""
+    internal topic. `groups`: where it is told of several groups, those that read it."""
 
     topic: str
     key: str
+    groups: list[str] = []
 
 
 class GroupReport(Message):
@@ -172,7 +173,7 @@ class GroupReport(Message):
     reasons: list[ReadinessReason] = []
     moved_at_ms: int | None = None
     rounds: int = 0
-    not_copied: list[LeftOutTopic] = []
+    not_copied: list[NotCopiedTopic] = []
 
 
 class GroupSummary(Message):

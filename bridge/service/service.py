@@ -24,6 +24,7 @@ from bridge.protocol.messages import (
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
+from bridge.service.answers.superseded import superseded
 from bridge.service.checks.altered_offsets import log_and_pack
 from bridge.service.checks.config_sizes import check_room, check_tasks
 from bridge.service.checks.context import AlterOffsets as Altering
@@ -36,12 +37,13 @@ from bridge.service.shim_versions import accepted, check_protocol
 from bridge.service.state.delivery import Deliveries
 from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.not_running import check_polls
+from bridge.service.state.other_services import others, run_elsewhere
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import Connector, TaskTable, comparable
-from connectors.base import COPYING_KINDS
+from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.configdef import given
 
 log = logging.getLogger(__name__)
@@ -104,6 +106,7 @@ class Service:
 
     def expire(self) -> None:
         """Ends the leases that have run out, and forgets connectors that were idle for a day."""
+        self._note_elsewhere()
         tasks: defaultdict[str, list[int]] = defaultdict(list)
         for lapsed in self.table.expire():
             if lapsed.task is None:
@@ -114,6 +117,15 @@ class Service:
                 )
             else:
                 tasks[lapsed.name].append(lapsed.task)
+        for gone in [each for each in self.table if each.gone]:
+            if superseded(gone, self.table, self.snapshots):
+                self.table.forget(gone.name)
+                self._forget(gone.name)
+                log.info(
+                    "connector forgotten: Connect has stopped or deleted it, and other connectors report all of its "
+                    "groups",
+                    extra={"connector": gone.name},
+                )
         for name, indices in tasks.items():
             if (connector := self.table.get(name)) is not None and not connector.stopped:
                 log.warning(
@@ -124,6 +136,25 @@ class Service:
                     extra={"connector": name},
                 )
         self._send_desired()
+
+    def _note_elsewhere(self) -> None:
+        """Notes connectors without a task here which other services have reported to run tasks of."""
+        now = int(time.time() * 1000), self.table.now_ms
+        for connector in self.table:
+            if connector.active():
+                continue
+            connector.elsewhere = False
+            summary = self.snapshots.connector(connector.name).summary
+            if connector.kind in COPYING_KINDS:
+                followers = [
+                    self.snapshots.connector(each.name).summary
+                    for each in self.table
+                    if each.kind in GROUP_KINDS and each.flow == connector.flow
+                ]
+                if any(connector.name in run_elsewhere(each, *now) for each in followers):
+                    self.table.note_elsewhere(connector, 0)
+            elif others(connector, summary, *now, source_away="source" in summary.away_since_ms).as_of_ms:
+                self.table.note_elsewhere(connector, summary.task_count)
 
     def _forget(self, name: str) -> None:
         """Drops what is kept of a connector beside the table."""
@@ -165,7 +196,7 @@ class Service:
         Raises NotFound and OperationRefused."""
         self.table.forget(name)
         self._forget(name)
-        log.info("connector forgotten: DELETE /v1/connectors/%s", name, extra={"connector": name})
+        log.info("connector forgotten: by request", extra={"connector": name})
         self._send_desired()
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:

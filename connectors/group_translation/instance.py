@@ -137,7 +137,31 @@ class GroupsInstance(Generic[Options]):
                 self._requested.end(away)
             else:
                 self._requested.refuse(does_not_run(self._name))
+                if self._follows_others:
+                    await self._follow_others(began)
             await self._pause(began)
+
+    @property
+    def _follows_others(self) -> bool:
+        return self._readiness_topic is not None and self._options.enabled
+
+    async def _follow_others(self, began: float) -> None:
+        """Runs a round without a group while other services run the tasks: their groups are shown as they report them,
+        and whether both clusters answer is known here. While nobody does, the source is asked nothing."""
+        assert self._readiness_topic is not None
+        async with self._operations.between_rounds:
+            before = self._summary
+            try:
+                self._summary = await self._readiness_topic.follow(self._assignment, before)
+            except ClusterAway as away:
+                if before.other_tasks:
+                    self._failed(away)
+                return
+            if self._summary.other_tasks:
+                self._groups_due = True  # without groups of its own a round asks the source nothing else
+                await self._round(began)
+            elif before.other_tasks:
+                self._publisher.summary(self._summary)
 
     # -- what kinds of connectors override -------------------------------------------------------------------------
 
@@ -183,7 +207,8 @@ class GroupsInstance(Generic[Options]):
         due = soon if self._failures else self._due(began)
         try:
             left = max(0.0, due - time.monotonic())
-            await asyncio.wait_for(self._changed.wait(), left if self._assignment.active else None)
+            runs = self._assignment.active or self._follows_others
+            await asyncio.wait_for(self._changed.wait(), left if runs else None)
         except TimeoutError:
             return
 
@@ -223,7 +248,7 @@ class GroupsInstance(Generic[Options]):
         self._source_away = None
         self._outages.well()
         self._finish(tally, assignment, began, began_ms)
-        if self._readiness_topic is not None:
+        if self._readiness_topic is not None and assignment.active:
             await self._readiness_topic.ended(assignment, tally.seen, began_ms)
         return None
 

@@ -24,7 +24,7 @@ from connectors.group_translation.translating.backlog import Behind
 _COPY_GONE = (Reason.TARGET_TOPIC_MISSING, Reason.TARGET_PARTITION_MISSING, Reason.SOURCE_TOPIC_MISSING)
 
 
-class LeftOutTopics:
+class NotCopiedTopics:
     """The topics that one connector's configuration leaves out, by the groups that read them."""
 
     def __init__(self, options: GroupOptions, has_runs: Callable[[CopyId], bool]) -> None:

@@ -66,11 +66,21 @@ class ReadinessTopic:
         await self._records.store.follow()
         if self._records.lost():
             self._reports.forget_marks()
+        count = 0 if assignment.active else self._records.task_count()
+        if count:
+            # Connect tells only who runs tasks how many there are.
+            assignment = replace(assignment, task_count=count)
+            self._reports.task_count = count
         self._recalled[1].intersection_update(assignment.active)
         self._others.show(assignment)
         whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
         self._others.show_missing(self._backlog.missing.keys(), others=not whole)
-        return replace(summary, other_tasks=self._records.other_tasks(assignment))
+        return replace(
+            summary,
+            other_tasks=self._records.other_tasks(assignment),
+            other_connectors=self._records.other_connectors(),
+            task_count=count,
+        )
 
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
         """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""

@@ -15,7 +15,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.protocol.messages import GroupReport, LeftOutTopic, PartitionReport
+from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
 _UNPROVEN = (Reason.RECORDS_NOT_ON_TARGET, Reason.COPIES_UNKNOWN)
@@ -78,7 +78,7 @@ def report_of(
         synced_at_ms=record.as_of_ms,
         reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
         partitions=[_partition(row) for row in sorted(record.rows, key=attrgetter("topic", "partition"))],
-        not_copied=[LeftOutTopic(topic=topic, key=key) for topic, key in record.not_copied],
+        not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in record.not_copied],
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from bridge.model.values import Judgement, Reason
-from bridge.protocol.messages import GroupReport, LeftOutTopic, PartitionReport
+from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, PartitionPlan
 from connectors.base import Summary
 from connectors.group_translation.round import RoundOutcome
@@ -52,7 +52,7 @@ def report(
         synced_at_ms=synced_at_ms,
         reason=reason.value if reason else None,
         partitions=rows,
-        not_copied=[LeftOutTopic(topic=topic, key=key) for topic, key in plan.not_copied],
+        not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in plan.not_copied],
     )
 
 

@@ -23,7 +23,7 @@ from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
-from connectors.group_translation.left_out import LeftOutTopics
+from connectors.group_translation.left_out import NotCopiedTopics
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.last_commits import LastCommits
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
@@ -61,7 +61,7 @@ class GroupRounds:
         """`reverse`: see PartitionPairs. `reverse_flow`: the flow whose groups come back by this one."""
         self._options, self._source, self._target = options, source, target
         self._verdicts = GroupVerdicts(options, source, target, strategy)
-        self._left_out = LeftOutTopics(options, self._verdicts.has_runs)
+        self._left_out = NotCopiedTopics(options, self._verdicts.has_runs)
         self._pairs = PartitionPairs(options, reverse=reverse, was_copied=self._left_out.was_copied)
         self._commits, self._reverse_flow = Commits(options, target), reverse_flow
         self.furthest: FurthestOffsets | None = None

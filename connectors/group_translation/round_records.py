@@ -21,6 +21,7 @@ from connectors.cluster_away import ClusterAway
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.stored import StoredKey, StoredState
 from connectors.ports import Cluster
+from connectors.writer import PROCESS
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,9 @@ class RoundRecords:
         self._lost = 0
         self._others: dict[int, tuple[TaskRecord, int]] = {}
         """Records of tasks that other services run, and when each was seen first (monotonic ms)."""
+
+        self._connectors: dict[str, tuple[TaskRecord, int]] = {}
+        """The same of other connectors."""
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -95,6 +99,25 @@ class RoundRecords:
             task: (record.as_of_ms, record.interval_ms, seen_ms)
             for task, (record, seen_ms) in self._others.items()
         }
+
+    def other_connectors(self) -> dict[str, tuple[int, int, int]]:
+        """Returns, as `other_tasks`, of each other connector the newest record that another process has written."""
+        now_ms, before = int(time.monotonic() * 1000), self._connectors
+        self._connectors = {
+            name: (record, before[name][1] if before.get(name, (None, 0))[0] == record else now_ms)
+            for name, record in self.store.running.items()
+            if record.writer != PROCESS
+        }
+        return {
+            name: (record.as_of_ms, record.interval_ms, seen_ms)
+            for name, (record, seen_ms) in self._connectors.items()
+        }
+
+    def task_count(self) -> int:
+        """Returns how many tasks there are by the newest record of one, 0 where there is none."""
+        records = (record for _, record in self.store.all(TaskRecord))
+        newest = max(records, key=lambda record: record.as_of_ms, default=None)
+        return 0 if newest is None else newest.task_count
 
     def missing(self, own: Collection[TopicPartition]) -> dict[TopicPartition, Missing]:
         """Returns the missing records of source partitions that this instance does not look at."""

@@ -12,7 +12,13 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.furthest import FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.state_records.readiness_records import RecordKey, decode_key, decode_value, encode
+from bridge.model.state_records.readiness_records import (
+    RecordKey,
+    TaskRecord,
+    decode_key,
+    decode_value,
+    encode,
+)
 from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Side
 from connectors.cluster_away import ClusterAway, ask
@@ -51,6 +57,8 @@ class StoredState:
         self._kept: dict[StoredKey, _Stored] = {}
         self._others: dict[str, dict[bytes, int]] = {}
         """Keys of other connectors, with the time (ms) of their newest record."""
+        self.running: dict[str, TaskRecord] = {}
+        """The newest record of a task of each other connector."""
         self._changed: set[str] = set()
         self._made = False
         self.lost = 0
@@ -174,7 +182,7 @@ class StoredState:
         record_key = decode_key(record.key)
         if record_key.connector != self._connector:
             if record_key.kind not in _NEVER_SILENT:
-                self._apply_other(record_key.connector, record)
+                self._apply_other(record_key, record)
             return
         key = record_key.kind, record_key.name
         if record_key.kind == GroupRecord.kind:
@@ -184,13 +192,20 @@ class StoredState:
         if record.value is not None:
             self._keep(key, decode_value(record_key, record.value), record.value)
 
-    def _apply_other(self, connector: str, record: LogRecord) -> None:
+    def _apply_other(self, record_key: RecordKey, record: LogRecord) -> None:
+        """Raises SchemaError."""
         assert record.key is not None, "it was decoded"
+        connector = record_key.connector
         keys = self._others.setdefault(connector, {})
         if record.value is None:
             keys.pop(record.key, None)
         else:
             keys[record.key] = record.timestamp
+        if record_key.kind == TaskRecord.kind:
+            self.running.pop(connector, None)
+            value = None if record.value is None else decode_value(record_key, record.value)
+            if isinstance(value, TaskRecord):
+                self.running[connector] = value
 
     def _keep(self, key: StoredKey, value: Value | None, encoded: bytes | None) -> None:
         if value is None or encoded is None:
@@ -203,6 +218,7 @@ class StoredState:
         self._changed.update(self.names(GroupRecord))
         self._kept.clear()
         self._others.clear()
+        self.running.clear()
         self._made, self.whole = False, False
 
 

@@ -27,6 +27,7 @@ from connectors.source.discovery import DiscoveredTopics, Discovery
 from connectors.source.duty_failures import DutyFailures
 from connectors.source.options import SourceOptions
 from connectors.source.progress import Reporter
+from connectors.source.running_record import RunningRecord
 from connectors.source.syncing import AclSync, ConfigSync
 from connectors.source.take_over import TakeOver
 
@@ -96,6 +97,8 @@ class SourceInstance:
         self._last_summary: Summary | None = None
         self._away: dict[str, int] = {}
         self._reporter = Reporter(options.source_alias, options.target_alias)
+        topic = options.policy.readiness_topic(options.source_alias)
+        self._running_record = RunningRecord(name, topic, self._sides, self._copies)
 
     def assign(self, assignment: Assignment) -> None:
         if assignment.active:
@@ -138,6 +141,7 @@ class SourceInstance:
         self._begin()
         tasks = [asyncio.create_task(self._repeat(duty), name=duty.what) for duty in self._duties]
         tasks.append(asyncio.create_task(self._watch(), name="watch"))
+        tasks.append(asyncio.create_task(self._running_record.repeat(), name="running record"))
         ended = asyncio.create_task(self._ended.wait(), name="ended")
         try:
             done, _ = await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -243,6 +247,12 @@ class SourceInstance:
             elif self._loaded.is_set():
                 self._publish_progress(PipelineStatus())
             await asyncio.sleep(WATCH_SECONDS)
+
+    def _copies(self) -> bool:
+        """Whether it copies, or waits for a cluster that is away."""
+        if self._away:
+            return True
+        return self._pipeline is not None and self._pipeline.status.state in _WELL
 
     # -- reports -----------------------------------------------------------------------------------------------------
 

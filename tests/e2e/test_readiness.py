@@ -226,7 +226,7 @@ def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(mirrored_flow: 
     with mirrored_flow.group_offsets(group) as name:
         eventually(lambda: flow.service.report(group, name)["ready"], WAIT, what="both say yes")
     eventually(
-        lambda: f"DELETE /v1/connectors/{name}" in _not_ready(flow, group, name)["reasons"][0]["detail"],
+        lambda: f"mirror-bridge forget {name}" in _not_ready(flow, group, name)["reasons"][0]["detail"],
         PROMISED,
         what=f"the service says how to forget {name}",
     )

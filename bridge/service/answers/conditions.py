@@ -17,8 +17,11 @@ from bridge.service.state.not_running import (
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
+from connectors.base import COPYING_KINDS
 
 STARTING = "starting"
+GONE = "gone"
+"""The name in why_not_running: an operator has stopped or deleted it, and others work. Degrades nothing."""
 STARTING_MS = 60_000
 """A connector that was started or restarted may need this long before it works, without an alarm."""
 LONG_MS = 120_000
@@ -83,7 +86,9 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
 def _tasks(
     connector: Connector, young: bool, age_ms: Callable[[Task], int], other_tasks: Collection[int]
 ) -> list[Condition]:
-    if not connector.active():
+    if connector.elsewhere and connector.kind in COPYING_KINDS:
+        return []  # its one task
+    if not connector.active() and not connector.elsewhere:
         why = why_not_running(connector)
         if young and why.condition in ("no_task", "not_polled"):
             return [_condition(STARTING, f"connector {connector.name} has no task yet")]
@@ -93,8 +98,8 @@ def _tasks(
             "task_stopped" if task.stopped else "task_paused" if task.idle else "task_lapsed",
             lapsed(connector, task, age_ms(task)),
         )
-        for task in connector.tasks.values()
-        if task.index < connector.task_count and not task.active and task.index not in other_tasks
+        for task in connector.current_tasks
+        if not task.active and task.index not in other_tasks
     ]
     if missing := [task for task in missing_tasks(connector) if task not in other_tasks]:
         listed = ", ".join(map(str, missing))

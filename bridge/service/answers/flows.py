@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from bridge.protocol.operators import FlowReadiness, FlowStatus, ReadinessReason, ReadinessReport
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import summed
-from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView, flow
+from bridge.service.answers.readiness import Answers, ConnectorView
 from bridge.service.answers.reasons import REASONS
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
+from connectors.base import GROUP_KINDS
 
 _WEAKEST = (
     Readiness.NOT_READY,
@@ -35,7 +36,7 @@ def readiness_report(
         for connector in known
         if connector.kind in GROUP_KINDS
     ]
-    here = {flow(connector) for connector in known if connector.kind in GROUP_KINDS}
+    here = {connector.flow for connector in known if connector.kind in GROUP_KINDS}
     flows += [_elsewhere(each) for each in others if (each.source, each.target) not in here]
     times = [each.as_of_ms for each in flows]
     known_times = [at for at in times if at is not None]
@@ -47,7 +48,7 @@ def readiness_report(
 
 
 def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
-    counts, (source, target) = Answers(view, snapshot).all(), flow(connector)
+    counts, (source, target) = Answers(view, snapshot).all(), connector.flow
     away = [] if view.source_away is None else [view.source_away]
     reasons = [*view.unknown, *view.tasks.values(), *view.copying_reasons(view.not_copied), *away]
     if not counts and not view.unknown:

@@ -29,7 +29,7 @@ from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, ot
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
-from connectors.base import COPYING_KINDS, Summary
+from connectors.base import COPYING_KINDS, GROUP_KINDS, Summary
 
 COPY_SILENT_MS = 30_000
 """Copying without success for this long counts as stopped: a broker's failover takes less."""
@@ -47,10 +47,6 @@ _UNKNOWN = {
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
 _WORST = (Readiness.MOVED, Readiness.READY, Readiness.READY_AS_OF, Readiness.CANNOT_TELL, Readiness.NOT_READY)
-Flow = tuple[str | None, str | None]
-"""The aliases of source and target cluster."""
-GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
-"""Kinds of connector that follow groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,8 @@ class ConnectorView:
         `reason`: why not. `outdated`: an earlier instance has reported the group, and the current one has not yet."""
         unknown = list(self.unknown)
         if not unknown and task not in self.running:
-            unknown.append(self.tasks.get(task) or _reason("task_lapsed", f"task {task} is not running"))
+            # A task beyond the count that the connector has now: the next round finds the one that has the group.
+            unknown.append(self.tasks.get(task) or _reason("not_looked_at_yet"))
         if not unknown and (outdated or task not in self.checked):
             unknown.append(_reason("not_looked_at_yet"))
         missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
@@ -210,11 +207,11 @@ def _with_merged_flows(
 ) -> dict[str, ConnectorView]:
     """Returns the views of connectors of groups whose flows share target topics (bridge.merge.with), each with those
     of the others."""
-    merged: set[tuple[Flow, Flow]] = set()
+    merged: set[tuple[tuple[str | None, str], tuple[str | None, str]]] = set()
     for connector in table:
         for name in split_list(connector.config.get(MERGE_WITH) or ""):
             if (other := table.get(name)) is not None:
-                merged |= {(flow(connector), flow(other)), (flow(other), flow(connector))}
+                merged |= {(connector.flow, other.flow), (other.flow, connector.flow)}
     groups = [connector for connector in table if connector.kind in GROUP_KINDS] if merged else []
     return {
         connector.name: replace(
@@ -222,7 +219,7 @@ def _with_merged_flows(
             merged={
                 other.name: (views[other.name], snapshots.connector(other.name))
                 for other in groups
-                if (flow(connector), flow(other)) in merged
+                if (connector.flow, other.flow) in merged
             },
         )
         for connector in groups
@@ -243,7 +240,7 @@ def connector_views(
     copying = [(each, snapshot) for each, snapshot in there if each.kind in COPYING_KINDS]
     views = {
         each.name: _view(
-            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now, table
+            each, snapshot, [one for one in copying if one[0].flow == each.flow], rounds, now, table
         )
         for each, snapshot in there
     }
@@ -269,7 +266,7 @@ def _view(
     on_others = others(connector, summary, *now, source_away=source_away is not None)
     lapsed_here = {
         task.index: _reason("task_lapsed", lapsed(connector, task, table.age_ms(task)))
-        for task in connector.tasks.values()
+        for task in connector.current_tasks
         if task.index not in running and task.index not in on_others.as_of_ms
     }
     return ConnectorView(
@@ -314,7 +311,7 @@ def _does_not_run(
         return [
             _reason("connector_failed", f"connector {connector.name} has failed: {snapshot.summary.failure}")
         ]
-    if not connector.active():
+    if not connector.active() and not connector.elsewhere:
         return [_reason("connector_stopped", why_not_running(connector).detail)]
     if rounds is not RoundsState.RUNNING:
         return [
@@ -393,6 +390,8 @@ def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
 def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> ReadinessReason | None:
     if summary.failure is not None:
         return _reason("copying_failed", f"connector {connector.name} has failed: {summary.failure}")
+    if connector.elsewhere:
+        return None
     if not connector.active():
         return _reason("copying_stopped", why_not_running(connector).detail)
     if summary.copying_ms is None:
@@ -405,12 +404,6 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     return None
-
-
-def flow(connector: Connector) -> Flow:
-    return connector.config.get("source.cluster.alias"), connector.config.get(
-        "target.cluster.alias"
-    ) or "target"
 
 
 def _reason(code: str, detail: str = "", *, since_ms: int | None = None) -> ReadinessReason:

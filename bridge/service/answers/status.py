@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bridge.protocol.messages import ConnectorStatus, FlowStatus, Ready, TaskStatus
-from bridge.service.answers.conditions import STARTING, conditions
+from bridge.service.answers.conditions import GONE, STARTING, conditions
 from bridge.service.state.delivery import Traffic
 from bridge.service.state.not_running import waits_for_start
 from bridge.service.state.other_services import others
@@ -19,9 +19,10 @@ from bridge.service.state.task_table import Connector, Task
 
 CLUSTERS = ("source", "target")
 RUNNING, ELSEWHERE, WAITING = "running", "elsewhere", "waiting"
-"""The states of a flow: this node runs it; another one; none that is known."""
-_NO_ERRORS = (STARTING, "rounds_process_down")
-"""Conditions that are not in `errors`: the first is no error, the second is one of the service."""
+"""The states of a flow: this node runs it; another one; none that is known. ELSEWHERE is one of connectors too: other
+services run its tasks."""
+_NO_ERRORS = (STARTING, GONE, "rounds_process_down")
+"""Conditions that are not in `errors`: the first two are none, the third is one of the service."""
 _NOT_RUNNING = {
     RoundsState.STARTING: "the rounds process is starting",
     RoundsState.RESTARTING: "the rounds process has ended and is restarting",
@@ -57,8 +58,7 @@ def connector_status(
                 state="active" if task.active else "stopped" if task.stopped else "lapsed",
                 last_poll_age_ms=age_ms(task),
             )
-            for task in sorted(connector.tasks.values(), key=lambda task: task.index)
-            if task.index < connector.task_count
+            for task in sorted(connector.current_tasks, key=lambda task: task.index)
         ],
         task_count=connector.task_count,
         groups=summary.groups,
@@ -92,6 +92,8 @@ def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: Round
     more."""
     if snapshot.summary.failure is not None:
         return []
+    if connector.elsewhere:
+        return []
     if not connector.active():
         return [waits_for_start(connector)]
     if rounds is not RoundsState.RUNNING:
@@ -108,7 +110,7 @@ def _state(
     if snapshot.summary.failure is not None:
         return "failed"
     if not connector.active():
-        return "idle"
+        return ELSEWHERE if connector.elsewhere else "idle"
     if rounds is not RoundsState.RUNNING:
         return rounds.value
     if snapshot.instance is not None and snapshot.instance.error is not None:
@@ -145,6 +147,6 @@ def overall(
             named.add(each.state)
         elif each.state == WAITING:
             named.add(STARTING)
-    if named - {STARTING}:
+    if named - {STARTING, GONE}:
         return "degraded"
-    return STARTING if named or rounds is RoundsState.STARTING else "ok"
+    return STARTING if STARTING in named or rounds is RoundsState.STARTING else "ok"

@@ -9,7 +9,6 @@ from typing import Any
 from bridge.errors import ErrorCode, GroupsRefused, OperationRefused
 from bridge.protocol.messages import GroupReport, MoveGroups, RolledBack
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.readiness import GROUP_KINDS, flow
 from bridge.service.failover.failover import (
     GroupOfConnector,
     connectors_of,
@@ -24,7 +23,7 @@ from bridge.service.failover.next_steps import after_return
 from bridge.service.failover.operating import operate
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector
-from connectors.base import Operation
+from connectors.base import GROUP_KINDS, Operation
 
 _NEEDED: Mapping[str, Mapping[str, str]] = {
     "checkpoint": {"reverse.checkpointing.enabled": "true", "sync.group.offsets.enabled": "true"},
@@ -37,7 +36,7 @@ async def fail_back(service: Service, request: MoveGroups) -> RolledBack:
     """Fails moved groups back. Raises OperationRefused without a flow back, GroupsRefused, NotFound, and what `operate`
     raises."""
     connectors = connectors_of(service, request.flow)
-    source, target = flow(connectors[0])
+    source, target = connectors[0].flow
     returning = _flow_back(service, f"{target}-to-{source}")
     seconds = request.timeout_ms / 1000
     for connector in returning:
@@ -121,7 +120,7 @@ def _flow_back(service: Service, name: str) -> list[Connector]:
     there = [
         connector
         for connector in service.table
-        if connector.kind in GROUP_KINDS and flow_name(connector) == name
+        if connector.kind in GROUP_KINDS and flow_name(connector) == name and not connector.gone
     ]
     usable = [connector for connector in there if _set(connector.config, _NEEDED[connector.kind])]
     if not usable:

@@ -15,21 +15,22 @@ from bridge.protocol.messages import (
     Failover,
     GroupReport,
     LeftOffset,
+    LeftOut,
     MovedGroup,
     MoveGroups,
+    NotCopiedTopic,
     PlannedOffset,
     RolledBack,
-    TopicNotCopied,
 )
 from bridge.protocol.readiness import Readiness
 from bridge.protocol.times import iso_time
 from bridge.service.answers.missing_records import summed
-from bridge.service.answers.readiness import GROUP_KINDS, Answers, GroupAnswer, flow
+from bridge.service.answers.readiness import Answers, GroupAnswer
 from bridge.service.failover.next_steps import after_move, after_roll_back
 from bridge.service.failover.operating import operate
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector
-from connectors.base import Arguments, Operation
+from connectors.base import GROUP_KINDS, Arguments, Operation
 
 UNKNOWN_GROUP = "unknown_group"
 
@@ -57,7 +58,7 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
 
 
 def flow_name(connector: Connector) -> str:
-    source, target = flow(connector)
+    source, target = connector.flow
     return f"{source}-to-{target}"
 
 
@@ -81,7 +82,7 @@ def select(
     return by_group
 
 
-def topics_not_copied(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[TopicNotCopied]:
+def topics_not_copied(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[NotCopiedTopic]:
     """Returns the topics that these groups read and their flow does not copy, each with its groups. What another
     connector of the flow copies is no such topic."""
     readers: dict[tuple[str, str], list[str]] = {}
@@ -92,16 +93,35 @@ def topics_not_copied(selected: Mapping[str, Sequence[GroupOfConnector]]) -> lis
         ):
             if topic not in copied:
                 readers.setdefault((topic, key), []).append(group)
-    return [TopicNotCopied(topic=topic, key=key, groups=groups) for (topic, key), groups in readers.items()]
+    return [NotCopiedTopic(topic=topic, key=key, groups=groups) for (topic, key), groups in readers.items()]
+
+
+def select_present(
+    service: Service, connectors: Iterable[Connector], groups: Sequence[str]
+) -> tuple[dict[str, list[GroupOfConnector]], list[LeftOut]]:
+    """The reports of these groups, or of all, without those of connectors that are gone; and the groups of all that
+    only these report. A group that is asked for by name keeps such a report: it says why the group can't be moved."""
+    there = list(connectors)
+    gone = select(service, [connector for connector in there if connector.gone], groups)
+    selected = select(service, [connector for connector in there if not connector.gone], groups)
+    if groups:
+        return {group: some or gone[group] for group, some in selected.items()}, []
+    left = [
+        LeftOut(group=group, connector=some[0].connector)
+        for group, some in sorted(gone.items())
+        if group not in selected
+    ]
+    return selected, left
 
 
 async def fail_over(service: Service, request: MoveGroups) -> Failover:
     """Moves groups to the target. Raises GroupsRefused, and what `operate` raises."""
-    connectors = connectors_of(service, request.flow)
+    known = connectors_of(service, request.flow)
+    connectors = [connector for connector in known if not connector.gone]
     seconds = request.timeout_ms / 1000
     for connector in connectors:
         await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
-    selected = select(service, connectors, request.groups)
+    selected, left_out = select_present(service, known, request.groups)
     accepted = {Readiness.READY, Readiness.MOVED}
     if request.accept_as_of:
         accepted.add(Readiness.READY_AS_OF)
@@ -115,7 +135,7 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
     answers = await _moved(service, arguments, seconds, dry_run=True)
     if not request.dry_run:
         answers = await _moved(service, arguments, seconds, dry_run=False)
-    source, target = flow(connectors[0])
+    source, target = connectors[0].flow
     groups = [
         moved_group(group, connector, record, dry_run=request.dry_run)
         for connector, records in answers.items()
@@ -139,6 +159,7 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         missing_records=missing,
         missing_since_ms=min(known_since) if missing and known_since else None,
         not_copied=topics_not_copied(selected),
+        left_out=left_out,
     )
     return answer.model_copy(update={"next": after_move(answer)})
 
@@ -159,7 +180,7 @@ async def roll_back(service: Service, request: MoveGroups) -> RolledBack:
             for at in some
         ]
     done = rolled_back(connectors, selected, request).model_copy(update={"left": left})
-    return done.model_copy(update={"next": after_roll_back(done, *flow(connectors[0]))})
+    return done.model_copy(update={"next": after_roll_back(done, *connectors[0].flow)})
 
 
 def reported(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bridge.protocol.messages import Failover, MovedGroup, RolledBack
+from bridge.protocol.messages import Failover, LeftOut, MovedGroup, RolledBack
 from bridge.protocol.times import iso_time
 from bridge.service.answers.explain import left_out_by
 
@@ -18,7 +18,7 @@ def after_move(moved: Failover) -> list[str]:
     source, target = moved.source, moved.target
     if moved.dry_run:
         can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
-        return [can, _missing(moved), *_not_copied(moved)]
+        return [can, _missing(moved), *_not_copied(moved), *not_moved(moved.left_out)]
     topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
     return [
         f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
@@ -27,6 +27,19 @@ def after_move(moved: Failover) -> list[str]:
         _missing(moved),
         *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
+        *not_moved(moved.left_out),
+    ]
+
+
+def not_moved(left_out: Sequence[LeftOut]) -> list[str]:
+    """Says which groups a failover of all leaves where they are, and what to do about them."""
+    connectors: dict[str, list[str]] = {}
+    for each in left_out:
+        connectors.setdefault(each.connector, []).append(each.group)
+    return [
+        f"Not moved: {listed(groups)}. Only connector {connector} reports them, which Connect has stopped or deleted: "
+        f"start it in Connect, or, if it was deleted, mirror-bridge forget {connector}."
+        for connector, groups in connectors.items()
     ]
 
 

@@ -12,7 +12,7 @@ from bridge.service.failover.failover import (
     GroupOfConnector,
     as_of_remedy,
     connectors_of,
-    select,
+    select_present,
     topics_not_copied,
 )
 from bridge.service.service import Service
@@ -23,7 +23,7 @@ _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
 
 def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bool) -> FailoverPlan:
     """Plans these groups, or all. Raises GroupsRefused where a translation is missing: there is no partial plan."""
-    selected = select(service, connectors_of(service, flow), groups)
+    selected, left_out = select_present(service, connectors_of(service, flow), groups)
     current = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
     _refuse(selected, current, "" if accept_as_of else as_of_remedy(service, selected))
     first = {group: some[0] for group, some in sorted(selected.items())}
@@ -34,6 +34,7 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
         as_of_ms=min(known) if known else None,
         groups=[_planned(one) for one in first.values()],
         not_copied=topics_not_copied(selected),
+        left_out=left_out,
     )
 
 

@@ -148,6 +148,9 @@ def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     name, generation, fields = json.loads(payload)
     fields["clusters_seen"] = frozenset(fields["clusters_seen"])
     fields["other_tasks"] = {int(task): tuple(checked) for task, checked in fields["other_tasks"].items()}
+    fields["other_connectors"] = {
+        other: tuple(checked) for other, checked in fields["other_connectors"].items()
+    }
     for key in ("errors", "gaps", "tasks", "target_tasks"):
         fields[key] = tuple(fields[key])
     return name, generation, Summary(**fields)

@@ -16,7 +16,6 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from bridge.model.copying import GapKind, Progress
 from bridge.protocol.messages import CopyTotals
-from bridge.service.answers.readiness import flow
 from bridge.service.metrics.naming import PREFIX, family, totals
 from bridge.service.state.copy_progress import CopySnapshot
 from bridge.service.state.copy_samples import MOST_TOPICS
@@ -103,7 +102,7 @@ class CopyCollector:
         )
         for connector in self._table:
             if connector.kind in COPYING_KINDS:
-                source, target = flow(connector)
+                source, target = connector.flow
                 heartbeat = self._snapshots.connector(connector.name).copying.samples.heartbeat
                 known.add_metric([connector.name, source or "", target or ""], float(heartbeat is not None))
         return known

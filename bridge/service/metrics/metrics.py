@@ -18,13 +18,14 @@ from prometheus_client.registry import Collector
 
 from bridge import VERSION
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView
+from bridge.service.answers.readiness import Answers, ConnectorView
 from bridge.service.metrics.naming import PREFIX, counter, family, gauge, totals
 from bridge.service.pool import Pools
 from bridge.service.state.delivery import Deliveries
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
+from connectors.base import GROUP_KINDS
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 

@@ -48,6 +48,10 @@ class Connector:
     """The characters of `config`."""
     dedicated: bool = False
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
+    elsewhere: bool = False
+    """No task runs here, and another service has reported some that it runs."""
+    gone: bool = False
+    """Connect has stopped or deleted it long ago, while another connector follows groups of the same flow."""
 
     def __post_init__(self) -> None:
         self.configure(self.kind, self.config)
@@ -59,10 +63,23 @@ class Connector:
     def lease_ms(self) -> int:
         return lease_of(self.config)
 
+    @property
+    def flow(self) -> tuple[str | None, str]:
+        """The aliases of source and target cluster."""
+        return self.config.get("source.cluster.alias"), self.config.get("target.cluster.alias") or "target"
+
+    @property
+    def stopped_whole(self) -> bool:
+        """Whether Connect has stopped it and each of its tasks: so it does when it stops, deletes or moves it."""
+        return self.stopped and all(task.stopped for task in self.current_tasks)
+
+    @property
+    def current_tasks(self) -> list[Task]:
+        """Its tasks below `task_count`: the others stay in `tasks` only to be fenced."""
+        return [task for task in self.tasks.values() if task.index < self.task_count]
+
     def active(self) -> frozenset[int]:
-        return frozenset(
-            task.index for task in self.tasks.values() if task.active and task.index < self.task_count
-        )
+        return frozenset(task.index for task in self.current_tasks if task.active)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bridge.service.state.task_table import Connector, Task
+from bridge.service.state.task_table import GONE_MS, Connector, Task
 
 _PAUSED = "Connect has paused it, or is still writing its records; check its status in Connect"
 
@@ -22,20 +22,31 @@ def why_not_running(connector: Connector) -> NotRunning:
     """Why a connector has no running task."""
     if connector.dedicated:
         return _not_running_here(connector)
-    idle = [task for task in connector.tasks.values() if task.idle and task.index < connector.task_count]
-    if idle and not connector.stopped:
+    tasks = connector.current_tasks
+    if connector.elsewhere:
+        return NotRunning(
+            "elsewhere",
+            f"the tasks of connector {connector.name} run on another service: send the request to that one",
+        )
+    if any(task.idle for task in tasks) and not connector.stopped:
         return NotRunning(
             "paused", f"connector {connector.name} is alive, but Connect does not poll its tasks: {_PAUSED}"
         )
-    if connector.stopped and connector.tasks and not all(task.stopped for task in connector.tasks.values()):
+    if connector.gone:
+        return NotRunning(
+            "gone",
+            f"Connect stopped or deleted connector {connector.name} more than {GONE_MS // 60_000} minutes ago: start "
+            f"it in Connect, or, if it was deleted, mirror-bridge forget {connector.name}",
+        )
+    if connector.stopped and not connector.stopped_whole:
         return NotRunning("paused", f"connector {connector.name} is paused: resume it in Connect")
     if connector.stopped:
         return NotRunning(
             "stopped",
             f"connector {connector.name} is stopped or deleted: start it in Connect, or, if it was deleted, "
-            f"remove it here with DELETE /v1/connectors/{connector.name}",
+            f"mirror-bridge forget {connector.name}",
         )
-    if connector.tasks:
+    if tasks:
         return NotRunning(
             "not_polled",
             f"Connect does not poll connector {connector.name}: check the status of its tasks in Connect, "
@@ -52,7 +63,7 @@ def _not_running_here(connector: Connector) -> NotRunning:
         return NotRunning(
             "stopped", f"connector {name} is stopped: its flow goes to another node, or this node ends"
         )
-    if connector.tasks:
+    if connector.current_tasks:
         return NotRunning(
             "not_polled", f"this node does not poll connector {name}: check the log of this node"
         )
@@ -66,7 +77,7 @@ def waits_for_start(connector: Connector) -> str:
     runner = "this node" if connector.dedicated else "Connect"
     if connector.stopped:
         return f"a start: {runner} has stopped it"
-    return f"a task: {'the leases of all have expired' if connector.tasks else f'{runner} has started none'}"
+    return f"a task: {'the leases of all have expired' if connector.current_tasks else f'{runner} has started none'}"
 
 
 def lapsed(connector: Connector, task: Task, age_ms: int) -> str:

@@ -65,6 +65,18 @@ def others(
     return Others(as_of_ms, unknown)
 
 
+def run_elsewhere(summary: Summary, now_ms: int, monotonic_ms: int) -> set[str]:
+    """Returns other connectors of which another service has just reported that it runs them. `summary`: of a connector
+    of groups, whose rounds read that."""
+    return {
+        name
+        for name, (at_ms, interval_ms, seen_ms) in summary.other_connectors.items()
+        if now_ms - at_ms >= -_AHEAD_MS
+        and max(now_ms - at_ms, monotonic_ms - seen_ms)
+        <= max(LEAST_AGE_MS, MOST_INTERVALS * max(interval_ms, summary.interval_ms))
+    }
+
+
 def _not_reported(connector: Connector, task: int) -> str:
     if connector.dedicated:
         return not_started(connector, [task])

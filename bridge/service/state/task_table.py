@@ -20,7 +20,7 @@ from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, OperationRe
 from bridge.service.ipc.desired_state import Config, Desired
 from bridge.service.state.connector_entry import Connector, Lapsed, Task
 from bridge.service.state.leases import IDLE_SLACK_MS, PAUSED_MS
-from connectors.base import Assignment
+from connectors.base import GROUP_KINDS, Assignment
 
 __all__ = ["Connector", "Lapsed", "Task", "TaskTable", "comparable"]
 
@@ -28,6 +28,9 @@ IDLE_CLOSE_MS = 600_000
 """An instance without an active task keeps its caches this long: a pause or a worker's restart stays warm."""
 FORGET_MS = 86_400_000
 """A connector without an active task is forgotten after a day: for the shim, Connect deletes and pauses alike."""
+GONE_MS = 600_000
+"""A connector of groups that Connect has stopped whole is gone after this long, where another one of its flow runs:
+twice as long as Connect may wait, by default, for a worker that has left (scheduled.rebalance.max.delay.ms)."""
 MOST_CONNECTORS = 1_000
 
 PER_TASK_KEYS = frozenset({"task.class", "bridge.task.index", "bridge.task.count", "bridge.session"})
@@ -65,6 +68,7 @@ class TaskTable:
             self._configure(connector, session, kind, config)
         if session > connector.session:
             connector.session, connector.stopped, connector.begun = session, False, self._clock()
+            connector.gone = False
         return connector
 
     def stop_connector(self, name: str, session: str) -> Connector:
@@ -168,6 +172,7 @@ class TaskTable:
                 del self._connectors[connector.name]
                 self.version += 1
                 lapsed.append(Lapsed(connector.name, None))
+        self._note_gone(now)
         return lapsed
 
     def desired(self) -> tuple[Desired, ...]:
@@ -197,6 +202,17 @@ class TaskTable:
             raise OperationRefused(f"connector {name} has running tasks: {remedy}")
         del self._connectors[name]
         self.version += 1
+
+    def note_elsewhere(self, connector: Connector, task_count: int) -> None:
+        """Notes that tasks of a connector without one here run on other services; `task_count`: how many it has, 0 for
+        not known. It does not count as idle then: its instance goes on following them."""
+        now = self._clock()
+        if connector.idle_since is not None and now - connector.idle_since >= IDLE_CLOSE_MS:
+            self.version += 1
+        connector.elsewhere, connector.idle_since = True, now
+        if task_count and task_count != connector.task_count:
+            connector.task_count = task_count
+            self.version += 1
 
     def renew(self, name: str) -> None:
         """Restarts the instance, after an operator has restarted a task that had failed."""
@@ -288,8 +304,23 @@ class TaskTable:
             task.active, task.active_since = True, task.last_poll
             self.version += 1
 
+    def _note_gone(self, now: float) -> None:
+        """Only where another connector of groups of the flow runs: else Connect's workers may all have ended."""
+        groups = [each for each in self._connectors.values() if each.kind in GROUP_KINDS]
+        followed = {each.flow for each in groups if each.active() or each.elsewhere}
+        for connector in groups:
+            since = connector.idle_since
+            connector.gone = (
+                connector.stopped_whole
+                and not connector.dedicated
+                and since is not None
+                and now - since >= GONE_MS
+                and connector.flow in followed
+            )
+
     def _note_idleness(self, connector: Connector) -> None:
         if connector.active():
+            connector.gone = connector.elsewhere = False
             if connector.idle_since is not None:
                 connector.idle_since = None
                 self.version += 1

@@ -16,17 +16,19 @@ from bridge.model.assignment import task_of
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, decode_key, encode
 from bridge.model.values import Committed, TopicPartition
+from bridge.service.ipc.messages import pack_summary, unpack_summary
 from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import listed_groups, round_records
+from connectors.writer import PROCESS
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.copied_orders import COPY, ORIGINAL, RUNS, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
-from tests.unit.connectors.run_instance import ALONE
+from tests.unit.connectors.run_instance import ALONE, NOBODY
 
 TOPIC = "mm2-group-readiness.A.internal"
 PLACE = TopicPartition(TOPIC, 0)
@@ -594,6 +596,71 @@ def test_own_records_are_nobody_elses() -> None:
         assert one.published.reports.keys() == source.offsets.keys()
 
     pair.play(script, both=False)
+
+
+def test_an_instance_without_tasks_follows_the_one_that_has_them() -> None:
+    """After workers were rolled all tasks are on the other service, and fewer than this one has known."""
+    source, target = many()
+    pair = Pair(source, target)
+    one, _ = pair.stands
+
+    async def script(made: list[GroupOffsetInstance]) -> None:
+        made[0].assign(Assignment(3, frozenset()))
+        made[1].assign(Assignment(2, frozenset({0, 1})))
+        await until(
+            lambda: bool(one.published.summaries) and set(one.published.summaries[-1].other_tasks) == {0, 1}
+        )
+        await until(lambda: one.published.reports.keys() == source.offsets.keys())
+        await until(lambda: one.published.summaries[-1].rounds > 0)
+        summary = one.published.summaries[-1]
+        assert summary.task_count == 2
+        assert summary.tasks == []
+        assert {report.task for report in one.published.reports.values()} == {0, 1}
+        source.away = UNREACHABLE
+        await until(lambda: "source" in one.published.summaries[-1].away_since_ms)
+        source.away = None
+        await until(lambda: not one.published.summaries[-1].away_since_ms)
+        writers = {json.loads(value)["writer"] for key, value in newest(target).items() if key[1] == "task"}
+        assert len(writers) == 1, "it writes nothing itself"
+
+    pair.play(script)
+
+
+def test_a_connector_that_copies_on_another_service_is_told_until_it_is_told_no_more() -> None:
+    source, target = clusters()
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await written(target, ("task", "0"))
+        at_ms = int(time.time() * 1000)
+        for connector, writer in (("copy", "another"), ("own", PROCESS)):
+            key = RecordKey(connector, "task", "0").encode()
+            await target.append(TOPIC, [(key, encode(TaskRecord(at_ms, 1, 5_000, writer)))])
+        await until(lambda: "copy" in harness.published.summaries[-1].other_connectors)
+        summary = harness.published.summaries[-1]
+        assert set(summary.other_connectors) == {"copy"}
+        assert summary.other_connectors["copy"][:2] == (at_ms, 5_000)
+        assert unpack_summary(pack_summary("c", 1, summary))[2].other_connectors == summary.other_connectors
+
+    play(harness, script)
+
+
+def test_an_instance_that_is_paused_alone_asks_the_source_nothing() -> None:
+    source, target = clusters()
+    first_life(source, target)
+    target.offsets.clear()
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        instance.assign(NOBODY)
+        await asyncio.sleep(0.1)
+        before = dict(source.calls)
+        await asyncio.sleep(0.2)
+        assert dict(source.calls) == before
+        assert harness.published.summaries[-1].other_tasks == {}
+
+    play(harness, script)
 
 
 def test_a_task_that_moves_here_while_the_source_is_away_is_known() -> None:

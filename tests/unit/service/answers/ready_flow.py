@@ -16,6 +16,27 @@ FLOW = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
 INTERVAL_MS = 2_000
 _ANSWERS = {"ready", "ready_as_of", "not_ready", "cannot_tell"}
 
+ROW = {
+    "topic": "orders",
+    "partition": 0,
+    "offset": 1001,
+    "targetTopic": "A.orders",
+    "targetOffset": 400,
+    "verdict": "exact",
+    "bound": 0,
+    "missing": 12,
+}
+RECORD: dict[str, Any] = {
+    "state": "moved",
+    "atMs": 1_795_000_000_000,
+    "asOfMs": 1_794_999_999_000,
+    "sourceAway": False,
+    "missingSinceMs": 1_794_999_990_000,
+    "partitions": [ROW],
+    "snapshot": [],
+}
+"""A move record, as the rounds process answers it."""
+
 
 class Flow:
     """A connector of groups `g` and one that copies `s`, both at work; everything is ready."""

@@ -136,7 +136,7 @@ def test_a_pause_a_stop_and_a_worker_that_dies() -> None:
         at.service.table.stop_task("c", 0, session(1))
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "stopped")
-        assert "DELETE /v1/connectors/c" in text
+        assert "mirror-bridge forget c" in text
 
     working(test)
 

@@ -142,6 +142,44 @@ def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metri
     flow(test)
 
 
+def test_tasks_beyond_the_count_that_the_connector_has_now_hold_up_nothing() -> None:
+    """`tasks.max` was lowered from 2 to 1: Connect stops both tasks, and starts one."""
+
+    async def test(made: Flow) -> None:
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        made.table.start_task("g", 0, session(2), "group_offset", 1, FLOW)
+        made.table.connector("g").tasks[0].active_since -= 1_000
+        readiness, _ = await made.answers()
+        assert readiness == {"zero": "ready", "one": "cannot_tell"}
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert [each["reason"] for each in one["reasons"]] == ["not_looked_at_yet"]
+        made.round(tasks=(0,), clusters_seen=frozenset({"source", "target"}))
+        made.snapshots.groups("g", 1, [pack_report("one", report("one", "g"))])
+        assert await made.answers() == (both("ready"), [])
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["reasons"]) == ("ready", [])
+        assert await _health(made.at) == "ok"
+        made.table.stop_connector("g", session(3))
+        made.table.stop_task("g", 0, session(2))
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.stopped", connector="g"))
+
+    flow(test)
+
+
+def test_a_task_that_lapsed_before_the_count_was_lowered_does_not_make_a_stopped_connector_paused() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_task("g", 0, session(1))
+        made.table.start_task("g", 0, session(2), "group_offset", 1, FLOW)
+        made.table.stop_connector("g", session(3))
+        made.table.stop_task("g", 0, session(2))
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.stopped", connector="g"))
+
+    flow(test)
+
+
 # -- tasks that run beside other services ------------------------------------------------------------------------------
 
 
@@ -244,6 +282,89 @@ def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
         assert readiness == {"zero": "ready", "one": "cannot_tell"}
         made.round(tasks=(0,), other_tasks={1: (_ago(1), INTERVAL_MS, made.table.now_ms)})
         assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def _moved_away(made: Flow, *tasks: int) -> dict[str, Any]:
+    """Workers were rolled: Connect has stopped the connector here, and runs these tasks beside another service. The
+    fields of a round then."""
+    made.table.stop_connector("g", session(1))
+    for task in (0, 1):
+        made.table.stop_task("g", task, session(1))
+    others = {task: (_ago(1), INTERVAL_MS, made.table.now_ms) for task in tasks}
+    return {"tasks": (), "other_tasks": others, "clusters_seen": frozenset({"source", "target"})}
+
+
+def test_a_connector_whose_tasks_have_all_moved_to_another_service_is_as_that_one_reports_it() -> None:
+    async def test(made: Flow) -> None:
+        made.round(**_moved_away(made, 0, 1))
+        made.at.service.expire()
+        assert await made.answers() == (both("ready"), [])
+        assert await _health(made.at) == "ok"
+        status = (await made.at.client.get("/v1/connectors/g/status")).json()
+        assert (status["state"], status["conditions"], status["waiting_for"]) == ("elsewhere", [], [])
+        refused = await made.at.client.post("/v1/failover", json={"flow": "A-to-B", "all": True})
+        assert refused.status_code == 409
+        assert "another service" in refused.json()["message"]
+
+    flow(test)
+
+
+def test_a_copy_that_has_moved_to_another_service_is_not_stopped() -> None:
+    """The source task runs beside the other service, the group's task here, and nothing is produced meanwhile."""
+
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        made.at.service.expire()
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
+        seen = {"clusters_seen": frozenset({"source", "target"})}
+        made.round(**seen, other_connectors={"s": (_ago(3), 5_000, made.table.now_ms)})
+        made.at.service.expire()
+        assert await made.answers() == (both("ready"), [])
+        assert await _health(made.at) == "ok"
+        made.round(**seen, other_connectors={"s": (_ago(16), 5_000, made.table.now_ms)})
+        made.at.service.expire()
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped"), "it has stopped there too"
+
+    flow(test)
+
+
+def test_the_count_of_tasks_is_that_of_the_service_that_runs_them() -> None:
+    """`tasks.max` was lowered when none of the tasks was here any more."""
+
+    async def test(made: Flow) -> None:
+        made.round(**_moved_away(made, 0), task_count=1)
+        made.at.service.expire()
+        assert made.table.connector("g").task_count == 1
+        made.snapshots.groups("g", 1, [pack_report("one", report("one", "g"))])
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_one_task_that_nobody_reports_is_unknown_also_where_all_have_left() -> None:
+    async def test(made: Flow) -> None:
+        made.round(**_moved_away(made, 0))
+        made.at.service.expire()
+        readiness, _ = await made.answers()
+        assert readiness == {"zero": "ready", "one": "cannot_tell"}
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert [each["reason"] for each in one["reasons"]] == ["task_lapsed"]
+
+    flow(test)
+
+
+def test_a_connector_that_moved_away_and_is_reported_no_more_is_stopped() -> None:
+    async def test(made: Flow) -> None:
+        fields = _moved_away(made, 0, 1)
+        made.round(**fields | {"other_tasks": {0: (_ago(60), INTERVAL_MS, made.table.now_ms)}})
+        made.at.service.expire()
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.stopped", connector="g"))
 
     flow(test)
 

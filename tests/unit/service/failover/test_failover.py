@@ -14,29 +14,9 @@ from bridge.service.ipc.messages import pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Summary
 from tests.support.messages import message
-from tests.unit.service.answers.ready_flow import FLOW, Flow
+from tests.unit.service.answers.ready_flow import FLOW, RECORD, Flow
 from tests.unit.service.service_fakes import FakeEngine, partition, report, session
 from tests.unit.service.service_harness import ServiceHarness, error, run
-
-ROW = {
-    "topic": "orders",
-    "partition": 0,
-    "offset": 1001,
-    "targetTopic": "A.orders",
-    "targetOffset": 400,
-    "verdict": "exact",
-    "bound": 0,
-    "missing": 12,
-}
-RECORD = {
-    "state": "moved",
-    "atMs": 1_795_000_000_000,
-    "asOfMs": 1_794_999_999_000,
-    "sourceAway": False,
-    "missingSinceMs": 1_794_999_990_000,
-    "partitions": [ROW],
-    "snapshot": [],
-}
 
 
 class Made(Flow):

@@ -11,7 +11,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The session of one task at the service: asks for a session, registers, polls, and starts again when the service does not
- * know it; does nothing when fenced.
+ * know it; does nothing when fenced, and fails where Connect goes on polling it then.
  *
  * <p>No call of Connect's is held longer than {@link #HOLD_MS}: Connect can stop a task only between two polls. Calls
  * and delays that take longer are carried over from one poll to the next. Nothing but a rejected configuration, wrong
@@ -21,6 +21,11 @@ final class TaskSession {
     static final long HOLD_MS = 1_000;
     static final long COMMIT_MS = 400;
     static final long STOP_MS = 500;
+    /**
+     * Connect stops a task before it starts the same one elsewhere. One that it polls for so long after another has taken
+     * its place belongs to another Connect cluster, or to a worker that has lost its own: there its failure changes nothing.
+     */
+    static final long FENCED_MS = 10_000;
     /** Time for the network within a held poll. */
     private static final long WAY_MS = 100;
     /** A service that answers without records and does not hold the call is polled ten times a second, not a thousand. */
@@ -55,6 +60,9 @@ final class TaskSession {
     /** The service may know this session: a registration was sent, and not refused. */
     private volatile boolean known;
     private volatile boolean fenced;
+    private long fencedAt;
+    /** What the service has said then. */
+    private String fencedWords;
     private volatile boolean stopped;
     private volatile Call call;
     private volatile Call ack;
@@ -94,6 +102,7 @@ final class TaskSession {
             flush();
         }
         for (long left = end - pacer.nowMs(); left > 0 && !stopped; left = end - pacer.nowMs()) {
+            failIfReplaced();
             long delay = fenced ? HOLD_MS : notBefore - pacer.nowMs();
             if (delay > 0) {
                 pacer.pause(Math.min(delay, left));
@@ -109,6 +118,15 @@ final class TaskSession {
             }
         }
         return null;
+    }
+
+    private void failIfReplaced() {
+        if (fenced && pacer.nowMs() - fencedAt >= FENCED_MS) {
+            throw new ConnectException("Invalid value " + address.connector + " for configuration name: A connector of this "
+                + "name has started task " + address.index + " at the service " + settings + " since this one did ("
+                + fencedWords + "), and this one does nothing. Connect clusters that share a service need connectors of "
+                + "different names: give one of the two another, or another " + Settings.URL);
+        }
     }
 
     /** Sends acknowledgements while the service is available; what could not be sent stays queued. */
@@ -202,6 +220,8 @@ final class TaskSession {
                 throw new ConnectException(Validation.credentials(settings, answer));
             case FENCED:
                 fenced = true;
+                fencedAt = pacer.nowMs();
+                fencedWords = answer.words;
                 serving = false;
                 link.fenced();
                 return List.of();

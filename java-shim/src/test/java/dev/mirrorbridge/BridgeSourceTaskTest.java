@@ -239,15 +239,22 @@ class BridgeSourceTaskTest {
     }
 
     @Test
-    void aFencedTaskLogsOnceAndIdlesForEver() throws Exception {
+    void aFencedTaskLogsOnceAsksNothingMoreAndFailsWhereConnectGoesOnPollingIt() throws Exception {
         task.poll();
         service.polls(FakeService.error(409, "fenced", "a newer session"));
         try (LogLines log = new LogLines()) {
             assertNull(task.poll());
             int requests = service.requests.size();
-            for (int i = 0; i < 50; i++) {
+            for (int i = 0; i < 8; i++) {
                 assertNull(task.poll());
             }
+            ConnectException failure = assertThrows(ConnectException.class, () -> {
+                for (int i = 0; i < 5; i++) {
+                    assertNull(task.poll());
+                }
+            });
+            assertTrue(failure.getMessage().startsWith("Invalid value c for configuration name: "), failure.getMessage());
+            assertTrue(failure.getMessage().contains("a newer session"), failure.getMessage());
             task.commit();
             task.stop();
             assertEquals(requests, service.requests.size());
