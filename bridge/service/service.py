@@ -153,7 +153,12 @@ class Service:
                 ]
                 if any(connector.name in run_elsewhere(each, *now) for each in followers):
                     self.table.note_elsewhere(connector, 0)
-            elif others(connector, summary, *now, source_away="source" in summary.away_since_ms).as_of_ms:
+                continue
+            reported = others(
+                connector, summary, *now, source_away="source" in summary.away_since_ms
+            ).as_of_ms
+            # A task that is paused or has lapsed here has not moved: Connect would have stopped it.
+            if reported and all(task.stopped or task.index in reported for task in connector.current_tasks):
                 self.table.note_elsewhere(connector, summary.task_count)
 
     def _forget(self, name: str) -> None:

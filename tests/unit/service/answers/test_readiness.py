@@ -358,6 +358,20 @@ def test_one_task_that_nobody_reports_is_unknown_also_where_all_have_left() -> N
     flow(test)
 
 
+def test_a_pause_is_seen_although_another_service_has_just_reported_its_task() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        made.table.stop_connector("g", session(1))
+        made.at.clock.ms += 1_500
+        made.round(tasks=(), other_tasks={1: (_ago(1), INTERVAL_MS, made.table.now_ms)})
+        made.at.service.expire()
+        made.at.service.expire()
+        _, ((code, text),) = await made.answers()
+        assert (code, text) == ("connector_stopped", message("health.connector_paused", connector="g"))
+
+    flow(test)
+
+
 def test_a_connector_that_moved_away_and_is_reported_no_more_is_stopped() -> None:
     async def test(made: Flow) -> None:
         fields = _moved_away(made, 0, 1)
