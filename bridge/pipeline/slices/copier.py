@@ -171,6 +171,7 @@ class Copier:
             self._seen,
             from_latest=spec.from_latest,
             committed_only=spec.committed_only,
+            recopy=spec.recopy,
         )
         self._ends = opened.ends
         self._set_positions(opened)

@@ -49,6 +49,7 @@ async def open_joining(
         Seen(),
         from_latest=spec.from_latest,
         committed_only=spec.committed_only,
+        recopy=spec.recopy,
     )
     topics = sorted({each.target_topic for each in partitions})
     return Joined(partitions, runs, opened, await largest_batches(target, topics))
