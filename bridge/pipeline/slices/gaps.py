@@ -25,6 +25,8 @@ _KINDS = frozenset(GapKind)
 class Resume(NamedTuple):
     offset: int
     gaps: tuple[Gap, ...] = ()
+    again: bool = False
+    """What was copied before is copied again, because the target topic was deleted."""
 
 
 def resume(
@@ -98,16 +100,21 @@ def _again(
     begin = source.start
     if from_latest:
         begin = max(begin, min(first.covered_from, source.end))
-    detail = f"{copied.target_topic} was deleted and created again"
     since = -1 if filled and begin > source.start else begin
-    gaps = [_gap(copied, GapKind.TARGET_RECREATED, since, begin, now_ms, detail)]
+    gaps = [copied_again(copied, since, begin, now_ms)]
     began = 0 if filled else first.covered_from
     if began < source.start:
         gaps.append(truncated(copied, began, source.start, now_ms, "copied again"))
     come_to = copied.start if copied.start is not None and last.handed_back else last.position
     if come_to > source.end:
         gaps.append(cut_back(copied, come_to, source.end, now_ms))
-    return Resume(begin, tuple(gaps))
+    return Resume(begin, tuple(gaps), again=True)
+
+
+def copied_again(copied: Copied, since: int, begin: int, now_ms: int) -> Gap:
+    """The entry of a target topic that was deleted: what is not copied again lies from `since` to `begin`."""
+    detail = f"{copied.target_topic} was deleted and created again"
+    return _gap(copied, GapKind.TARGET_RECREATED, since, begin, now_ms, detail)
 
 
 def holds_none(copied: Copied, runs: Sequence[OffsetRun], target: Bounds) -> bool:

@@ -22,7 +22,7 @@ from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.coalescing import DataBatches
-from bridge.model.copying import Copied
+from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.slices.after_stock import copied_on
@@ -30,6 +30,7 @@ from bridge.pipeline.slices.gaps import (
     Resume,
     agreement,
     contradicted,
+    copied_again,
     copies_lost,
     holds_none,
     not_empty,
@@ -133,17 +134,14 @@ class Opened:
 async def open_partitions(
     source: NetworkClient,
     target: NetworkClient,
+    spec: PipelineSpec,
     partitions: Sequence[Copied],
     runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
-    *,
-    from_latest: bool,
-    committed_only: bool,
-    recopy: bool,
 ) -> Opened:
-    """Finds where to go on. `recopy`: what a target topic held that was deleted is copied again. Newest runs that can't
-    be true are passed over in `runs`. Raises KafkaFailure, and Moved where a topic has another id than its Copied
-    says."""
+    """Finds where to go on. Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved
+    where a topic has another id than its Copied says."""
+    committed_only = spec.committed_only
     await _same_topics(
         source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
     )
@@ -179,21 +177,23 @@ async def open_partitions(
             runs[each.id].runs,
             _ending(here[tp], agreed.get(tp)),
             ends[each.id],
-            from_latest=from_latest,
+            from_latest=spec.from_latest,
             now_ms=now_ms,
-            not_again=_not_again(each, runs, ends) if recopy else "",
+            not_again=_not_again(each, runs, ends) if spec.recopy else "",
         )
         gaps = list(start.gaps)
         for copy in each.copies[1:]:
-            if (last := runs[copy.id].last) is not None:
+            if (last := runs[copy.id].last) is not None and start.again and last.upstream_count:
+                gaps.append(copied_again(copy, start.offset, start.offset, now_ms))
+            elif last is not None:
                 gaps += copies_lost(copy, last, ends[copy.id], now_ms)
             elif each.copied_before and runs[each.id].last is None:
                 gaps += not_empty(
-                    copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
+                    copy, start.offset, ends[copy.id], spec.from_latest and each.start is None, now_ms
                 )
         if tp in ignored:
             gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
-        starts[tp] = Resume(start.offset, tuple(gaps))
+        starts[tp] = start._replace(gaps=tuple(gaps))
     return Opened(starts, {tp: each.end for tp, each in here.items()})
 
 
