@@ -57,9 +57,9 @@ def resume(
         if copied.start is None:
             begin = source.end if from_latest else source.start
             return Resume(begin, not_empty(copied, begin, target, from_latest, now_ms))
-        offset, taken = _taken_over(copied, copied.start, source, now_ms)
-        again = not_empty(copied, offset, target, False, now_ms) if copied.copied_before else ()
-        return Resume(offset, (*taken, *again))
+        taken = _taken_over(copied, copied.start, source, now_ms)
+        twice = not_empty(copied, taken.offset, target, False, now_ms) if copied.copied_before else ()
+        return Resume(taken.offset, (*taken.gaps, *twice))
     anew = _other(last.target_topic_id, copied.target_topic_id)
     if not_again is None and anew and last.upstream_count and last.source_topic_id == copied.source_topic_id:
         return _again(copied, runs, source, from_latest, now_ms)
@@ -80,15 +80,15 @@ def resume(
         )
     stock = copied.start if last.handed_back else None
     if stock is not None:
-        offset, more = _taken_over(copied, stock, source, now_ms)
+        goes_on = _taken_over(copied, stock, source, now_ms)
     elif _other(last.source_topic_id, copied.source_topic_id):
         return Resume(source.start, tuple(gaps))
     else:
         copied_to = reach(runs, source.end)
         if copied_to is None:
             copied_to = source.start if copied.start is None else copied.start
-        offset, more = _within(copied, last.position, source, now_ms, copied_to)
-    return Resume(offset, (*gaps, *more))
+        goes_on = _within(copied, last.position, source, now_ms, copied_to)
+    return Resume(goes_on.offset, (*gaps, *goes_on.gaps))
 
 
 def _again(
