@@ -132,9 +132,11 @@ class Flow:
         self.groups[group] = offset
         self.a.group(group, {("orders", 0): offset})
 
-    def answer(self, group: str) -> PartitionReport:
+    def answer(self, group: str, *, source_away: bool = False) -> PartitionReport:
+        self.a.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there") if source_away else None
+        self.kept.source_failure = self.a.away
         outcome = asyncio.run(self._round())
-        plan = proven(outcome.plans[group])
+        plan = proven(outcome.plans[group], source_away=source_away)
         names = {"connector": "c", "source": "A", "target": "B"}
         made = report(plan, task=0, state=GroupState.EMPTY.value, synced_at_ms=0, **names)
         (row,) = made.partitions
@@ -248,6 +250,8 @@ def test_a_copy_that_was_deleted_is_not_ready_until_it_is_whole_again() -> None:
         flow.copy(copied)
         row = flow.answer("g")
         assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", lost), copied
+    row = flow.answer("g", source_away=True)
+    assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 1)
     flow.begin_service()
     assert flow.answer("g").reason == "records_not_on_target", "after a restart too"
     flow.copy(1)
