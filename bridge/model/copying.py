@@ -74,7 +74,8 @@ class GapKind(StrEnum):
     SOURCE_RECREATED = "source_recreated"
     """The source topic was deleted and created again under its name."""
     TARGET_RECREATED = "target_recreated"
-    """The remote topic was deleted, created again, or truncated: copies are gone."""
+    """The remote topic was deleted, created again, or truncated: copies are gone. A range that ends where it begins:
+    copying begins again there."""
     SKIPPED = "skipped"
     """An operator moved the position past them (`mirror-bridge reset`, or Connect's source offsets)."""
     TARGET_NOT_EMPTY = "target_not_empty"
@@ -109,6 +110,8 @@ class Gap:
     def sentence(self) -> str:
         """Returns the gap as a sentence."""
         tp = f"{self.source.topic}-{self.source.partition}"
+        if 0 <= self.upstream_from == self.upstream_to:
+            return f"{tp} is copied again from upstream offset {self.upstream_from} on ({self.kind}): {self.detail}"
         since = "start" if self.upstream_from < 0 else self.upstream_from
         until = "end" if self.upstream_to < 0 else self.upstream_to
         detail = f": {self.detail}" if self.detail else ""
@@ -225,3 +228,5 @@ class PipelineSpec:
     transforms: tuple[Transform, ...] = ()
     transform_timeout: float = 5.0
     transform_memory: int = 256 * 1024 * 1024
+    recopy: bool = True
+    """Whether what a target topic held is copied again when it was deleted and made anew."""

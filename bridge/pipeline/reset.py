@@ -16,12 +16,12 @@ from bridge.errors import KafkaFailure, OperationRefused
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import all_bounds, offsets_at_times
 from bridge.kafka.network.client import NetworkClient
-from bridge.model.copying import Gap, GapKind, PipelineSpec
-from bridge.model.values import CopyId, Side, TopicPartition
+from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
+from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.layouts.fencing import driver, shut_out
 from bridge.pipeline.layouts.records import LayoutTopic
 from bridge.pipeline.positions import committed_runs, positions, sent_elsewhere, stopped, topic_ids
-from bridge.pipeline.slices.gaps import ledger_entry
+from bridge.pipeline.slices.gaps import holds_none, ledger_entry, resume
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.reset_positions import (
     Destination,
@@ -35,6 +35,8 @@ from bridge.translation.runs.reset_positions import (
 Remote = Callable[[str], str | None]
 Choose = Callable[[Mapping[TopicPartition, PartitionRuns]], Mapping[TopicPartition, Destination]]
 """Of the partitions that were copied those that change, and where they go on. May raise OperationRefused."""
+_NO_TOPIC = "none"
+"""The id of a topic that is gone: no topic has it."""
 
 
 async def reset(
@@ -65,13 +67,15 @@ async def reset(
         stack.push_async_callback(leader.close)
         await leader.start()
         await shut_out(spec, target, leader)
-        rows, runs, committed = await _planned(spec, remote, choose, source, target, layouts)
+        rows, runs, committed, again = await _planned(spec, remote, choose, source, target, layouts)
         changing = [row for row in rows if row.changes]
         elsewhere = sent_elsewhere(
             committed, spec, {row.source: runs[row.source] for row in changing}, layouts
         )
         topics = {row.target_topic for row in changing} | {copy.target_topic for copy in elsewhere}
-        gone = {topic for topic, meta in (await target.metadata(sorted(topics))).items() if meta.error}
+        gone = {
+            topic for topic, topic_id in (await topic_ids(target, sorted(topics))).items() if topic_id is None
+        }
         changed = {CopyId(row.source, row.target_topic): (row.to, runs[row.source]) for row in changing}
         to = {row.source: row.to for row in changing}
         changed |= {
@@ -79,12 +83,15 @@ async def reset(
         }
         # With what is not committed: our own aborted copies are part of the log too.
         logs = await all_bounds(
-            target, list(dict.fromkeys(copy.remote for copy in changed)), committed_only=False
+            target,
+            list(dict.fromkeys(copy.remote for copy in changed if copy.target_topic not in gone)),
+            committed_only=False,
         )
+        ends = {copy: logs[copy.remote].end if copy.remote in logs else 0 for copy in changed}
         changes = [
             change
             for copy, (offset, each) in changed.items()
-            for change in each.reset(offset, logs[copy.remote].end)
+            for change in each.reset(offset, ends[copy], recopy=copy.source in again)
         ]
         ledger = [
             ledger_entry(_skipped(row, runs[row.source]), spec.name)
@@ -103,11 +110,13 @@ async def reset(
 
 
 class _Planned(NamedTuple):
-    """What a reset would change. `runs`: of the connector's own copies; `committed`: of all in the runs topic."""
+    """What a reset would change. `runs`: of the connector's own copies; `committed`: of all in the runs topic; `again`:
+    where copying would begin again of itself, because the target topic was deleted since."""
 
     rows: list[PartitionReset]
     runs: Mapping[TopicPartition, PartitionRuns]
     committed: Mapping[CopyId, PartitionRuns]
+    again: Mapping[TopicPartition, int]
 
 
 async def _planned(
@@ -128,10 +137,59 @@ async def _planned(
     times = {tp: destinations[tp].value for tp in existing if destinations[tp].kind is ResetTo.TIMESTAMP}
     at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
     offsets = {tp: logs[tp].end if at is None else at for tp, at in at_time.items()}
+    existing_runs = {tp: runs[tp] for tp in existing}
+    elsewhere = sent_elsewhere(committed, spec, existing_runs, layouts)
+    again = await _again(spec, target, existing_runs, elsewhere, ids, logs)
     try:
-        return _Planned(plan(newest, destinations, ids, logs, offsets), runs, committed)
+        return _Planned(plan(newest, destinations, ids, logs, offsets, again), runs, committed, again)
     except OutOfRange as error:
         raise OperationRefused(str(error)) from None
+
+
+async def _again(
+    spec: PipelineSpec,
+    target: NetworkClient,
+    runs: Mapping[TopicPartition, PartitionRuns],
+    elsewhere: Mapping[CopyId, PartitionRuns],
+    source_ids: Mapping[str, str | None],
+    logs: Mapping[TopicPartition, Bounds],
+) -> dict[TopicPartition, int]:
+    """Where copying would begin again of itself, as `open_partitions` does it once a topic that is gone is there again.
+    Raises KafkaFailure."""
+    if not spec.recopy:
+        return {}
+    last = {tp: each.last for tp, each in runs.items() if each.last is not None}
+    copies = {CopyId(tp, run.target_topic): runs[tp] for tp, run in last.items()} | dict(elsewhere)
+    described = await topic_ids(target, sorted({copy.target_topic for copy in copies}))
+    ids = {topic: _NO_TOPIC if topic_id is None else topic_id for topic, topic_id in described.items()}
+    lost = {tp for tp, run in last.items() if ids[run.target_topic] != run.target_topic_id}
+    remote = [
+        copy.remote for copy in copies if copy.source in lost and described[copy.target_topic] is not None
+    ]
+    ends = await all_bounds(target, list(dict.fromkeys(remote)), committed_only=False)
+    holding = {
+        copy.source
+        for copy, each in copies.items()
+        if copy.source in lost
+        and not holds_none(_copied(copy, source_ids, ids), each.runs, ends.get(copy.remote) or Bounds(0, 0))
+    }
+    return {
+        tp: resume(
+            _copied(CopyId(tp, last[tp].target_topic), source_ids, ids),
+            runs[tp].runs,
+            logs[tp],
+            Bounds(0, 0),
+            from_latest=spec.from_latest,
+            now_ms=0,
+            not_again=None,
+        ).offset
+        for tp in lost - holding
+    }
+
+
+def _copied(copy: CopyId, source_ids: Mapping[str, str | None], target_ids: Mapping[str, str]) -> Copied:
+    source_id = source_ids[copy.source.topic] or ""
+    return Copied(copy.source, source_id, copy.target_topic, target_ids[copy.target_topic])
 
 
 def _skipped(row: PartitionReset, runs: PartitionRuns) -> Gap:

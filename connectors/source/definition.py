@@ -40,6 +40,7 @@ REVOKE_ACLS = "sync.topic.acls.revoke"
 TRANSACTION_INTERVAL = "transaction.interval.ms"
 MAX_RATE = "bridge.copy.max.bytes.per.second"
 GAP_POLICY, RECORD_POLICY = "source.gap.policy", "source.record.policy"
+TARGET_RECREATED = "bridge.target.recreated"
 TRANSFORMS = "bridge.transforms"
 TRANSFORM_TIMEOUT, TRANSFORM_MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
 SPECULATION, SHARED = "spark.speculation", "spark.shared"
@@ -56,8 +57,7 @@ def _class(name: str, default: str, doc: str) -> Key:
     return Key(name, Type.STRING, STOCK + default, _LOW, doc + PYTHON_CLASS, _GROUP, width=Width.LONG)
 
 
-def _policy(name: str, default: str, doc: str) -> Key:
-    ways = ("report", "fail")
+def _policy(name: str, default: str, doc: str, ways: tuple[str, ...] = ("report", "fail")) -> Key:
     return Key(name, Type.STRING, default, _MEDIUM, doc, _PIPELINE, validator=In(ways), recommended=ways)
 
 
@@ -256,6 +256,15 @@ _OURS = (
         "run goes beyond the logs and no record confirms it (run_contradicted). report: it is written to the gap "
         "ledger and shown in health for a day, and copying continues; in the last two cases records may be there "
         "twice. fail: the task fails, saying what to do, and nothing is copied.",
+    ),
+    _policy(
+        TARGET_RECREATED,
+        "recopy",
+        "What happens when a target topic was deleted and created again. recopy: all that the source still has is "
+        "copied to it again, as far as it is empty when the connector sees it first; what the source no longer has is "
+        "a gap. continue: copying continues where it was, and what was copied before is a gap. In both cases the gap "
+        "ledger says so, and source.gap.policy applies.",
+        ("recopy", "continue"),
     ),
     _policy(
         RECORD_POLICY,

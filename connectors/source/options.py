@@ -62,6 +62,7 @@ class SourceOptions:
     committed_only: bool
     fail_on_gap: bool
     fail_on_refused_record: bool
+    recopy: bool
     transaction_interval: float
     batch_size: int
     max_rate: int
@@ -110,6 +111,7 @@ class SourceOptions:
             committed_only=isolation(given_props) == COMMITTED,
             fail_on_gap=config.text(keys.GAP_POLICY) == "fail",
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
+            recopy=config.text(keys.TARGET_RECREATED) == "recopy",
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
             merge_with=tuple(config.items(MERGE_WITH) or ()),
@@ -182,6 +184,7 @@ class SourceOptions:
             transforms=tuple(each.transform for each in self.transforms),
             transform_timeout=self.transform_timeout,
             transform_memory=self.transform_memory,
+            recopy=self.recopy,
             take_over_from=self.take_over_from,
             merge_with=self.merge_with,
             opposite_layouts=policy.layout_topic(self.target_alias) if self.legacy else "",

@@ -22,7 +22,7 @@ from tests.support import (
     produce,
 )
 from tests.support.forms import mostly_long
-from tests.support.records import FLUSH_SECONDS, open_transaction, values
+from tests.support.records import FLUSH_SECONDS, open_transaction, produce_transaction, values
 from tests.support.waits import WAIT
 
 
@@ -187,24 +187,58 @@ def test_the_remote_topic_made_again_while_it_runs(flow: CopyFlow, gate: Gate) -
         create_topic(flow.target.bootstrap, flow.remote(topic))
         produce(flow.source.bootstrap, topic, numbered(10, start=100))
         gate.open()
-        wait_copies(flow, running, topic, values(numbered(10, start=100)))
         running.wait_position({TopicPartition(topic, 0): 110})
-    assert ledger(flow) == [("target_recreated", -1, 100)]
-    (run,) = flow.runs()[TopicPartition(topic, 0)].runs
-    assert run.target_topic_id == flow.partitions()[0].target_topic_id
+    flow.assert_copied()
+    flow.assert_runs_true()
+    assert ledger(flow) == [("target_recreated", 0, 0)]
+    runs = flow.runs()[TopicPartition(topic, 0)].runs
+    assert {run.target_topic_id for run in runs} == {flow.partitions()[0].target_topic_id}
+    assert (runs[0].covered_from, runs[-1].recopy_end) == (0, 0)
     flow.assert_answers_safe()
 
 
-@pytest.mark.long
-def test_the_remote_topic_made_again_while_it_is_down(flow: CopyFlow) -> None:
+def made_again_on_target(flow: CopyFlow) -> tuple[str, str]:
+    """A topic of which 100 records were copied, and its copy, which was deleted and is empty."""
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))
     flow.copy()
     delete_topic(flow.target.bootstrap, flow.remote(topic))
     create_topic(flow.target.bootstrap, flow.remote(topic))
+    return topic, flow.remote(topic)
+
+
+@pytest.mark.long
+def test_the_remote_topic_made_again_where_copying_is_to_continue(flow: CopyFlow) -> None:
+    flow.settings = {"recopy": False}
+    topic, _ = made_again_on_target(flow)
     produce(flow.source.bootstrap, topic, numbered(10, start=100))
     assert gaps_of(flow.copy()) == [("target_recreated", -1, 100)]
     assert values(flow.copies(topic)) == values(numbered(10, start=100))
+    flow.assert_answers_safe()
+
+
+@pytest.mark.long
+def test_the_remote_topic_made_again_that_others_have_written_to(flow: CopyFlow) -> None:
+    """Whether the first of its records are copies nobody can tell: nothing is copied again."""
+    topic, remote = made_again_on_target(flow)
+    produce(flow.target.bootstrap, remote, numbered(5, start=1000))
+    produce(flow.source.bootstrap, topic, numbered(10, start=100))
+    status = flow.copy()
+    assert gaps_of(status) == [("target_recreated", -1, 100)]
+    assert f"not copied again: {remote}-0 is not empty" in status.gaps[0].detail
+    assert values(flow.copies(topic)) == values([*numbered(5, start=1000), *numbered(10, start=100)])
+    flow.assert_answers_safe()
+
+
+@pytest.mark.long
+def test_the_remote_topic_made_again_when_the_source_has_lost_some(flow: CopyFlow) -> None:
+    """What a slice sent that was killed is no copy: the topic counts as empty."""
+    topic, remote = made_again_on_target(flow)
+    delete_records(flow.source.bootstrap, topic, {0: 30})
+    produce_transaction(flow.target.bootstrap, remote, numbered(5), commit=False)
+    produce(flow.source.bootstrap, topic, numbered(10, start=100))
+    assert gaps_of(flow.copy()) == [("target_recreated", 30, 30), ("truncated", 0, 30)]
+    assert values(flow.copies(topic)) == values(numbered(80, start=30))
     flow.assert_answers_safe()
 
 
@@ -219,6 +253,6 @@ def test_the_remote_topic_gone_for_a_while(flow: CopyFlow) -> None:
         wait_copies(flow, running, other, values(numbered(10)))
         create_topic(flow.target.bootstrap, flow.remote(topic))
         running.assign(flow.partitions())
-        wait_copies(flow, running, topic, values(numbered(10, start=100)))
-    assert ledger(flow) == [("target_recreated", -1, 100)]
+        wait_copies(flow, running, topic, values(numbered(110)))
+    assert ledger(flow) == [("target_recreated", 0, 0)]
     flow.assert_answers_safe()

@@ -21,7 +21,7 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from tests.integration.copy_flow import Answers, CopyFlow, gaps_of
 from tests.integration.drivers import config
-from tests.support import Record, bounds, create_topic, numbered, produce, read, unique
+from tests.support import Record, bounds, create_topic, delete_topic, numbered, produce, read, unique
 from tests.support.messages import message_pattern
 from tests.support.records import varied
 
@@ -146,6 +146,34 @@ def test_what_is_skipped_is_in_the_ledger(flow: CopyFlow) -> None:
     produce(flow.source.bootstrap, topic, numbered(10, start=200))
     assert gaps_of(flow.copy()) == [("skipped", 100, 200)]
     assert values(flow.copies(topic)) == values(numbered(100)) + values(numbered(10, start=200))
+
+
+@pytest.mark.long
+def test_of_a_copy_that_was_deleted_as_much_is_copied_again_as_an_operator_says(flow: CopyFlow) -> None:
+    topic, other = flow.topic(), flow.topic()
+    for each in (topic, other):
+        produce(flow.source.bootstrap, each, numbered(100))
+    flow.copy()
+    for each in (topic, other):
+        delete_topic(flow.target.bootstrap, flow.remote(each))
+    rows = {row.source.topic: row for row in reset(flow, "earliest")}
+    assert [(rows[each].position, rows[each].outcome.value) for each in (topic, other)] == [
+        (0, "unchanged")
+    ] * 2
+    flow.topics = [topic]
+    (row,) = reset(flow, "100")
+    assert (row.position, row.to, row.outcome.value) == (0, 100, "skipped")
+    flow.topics = [topic, other]
+    for each in (topic, other):
+        create_topic(flow.target.bootstrap, flow.remote(each))
+        produce(flow.source.bootstrap, each, numbered(10, start=100))
+    assert sorted(gaps_of(flow.copy())) == [
+        ("skipped", 0, 100),
+        ("target_recreated", -1, 100),
+        ("target_recreated", 0, 0),
+    ]
+    assert values(flow.copies(topic)) == values(numbered(10, start=100))
+    assert values(flow.copies(other)) == values(numbered(110))
 
 
 def test_a_dry_run_and_an_offset_that_is_not_there_change_nothing(flow: CopyFlow) -> None:

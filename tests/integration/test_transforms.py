@@ -272,6 +272,33 @@ def test_another_topic_that_is_made_anew_is_told_of_and_goes_on(flow: CopyFlow) 
 
 
 @pytest.mark.long
+def test_a_copy_that_was_deleted_is_copied_again_once_all_topics_of_its_records_are_empty(
+    flow: CopyFlow,
+) -> None:
+    topic, other = flow.topic(), routed(flow)
+    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=ONE_BATCH)
+    caught_up(flow)
+    for made_again in ([flow.remote(topic)], [flow.remote(topic), other]):
+        for each in made_again:
+            delete_topic(flow.target.bootstrap, each)
+            create_topic(flow.target.bootstrap, each)
+        status = flow.copy()
+        assert status.state is PipelineState.CAUGHT_UP
+        seen_ms = max(gap.seen_at_ms for gap in status.gaps)
+        newest, *others = [gap for gap in status.gaps if gap.seen_at_ms == seen_ms]
+        ranges = [(gap.upstream_from, gap.upstream_to) for gap in (newest, *others)]
+        if len(made_again) == 1:
+            assert ranges == [(-1, 30)]
+            assert f"not copied again: {other}-0 is not empty" in newest.detail
+            assert flow.copies(topic) == []
+            produce(flow.source.bootstrap, topic, mixed(3, 30), linger_ms=ONE_BATCH)
+            caught_up(flow)
+        else:
+            assert ranges == [(0, 0), (0, 0)]
+            assert_routed(flow, topic, other, flow.original(topic))
+
+
+@pytest.mark.long
 def test_what_goes_to_several_topics_at_once_is_committed_together(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,13 +164,7 @@ class Copier:
         """Takes positions from the committed runs; gaps and positions that no run has yet are committed at once."""
         spec = self._spec
         opened = await open_partitions(
-            self._source,
-            self._target,
-            self._work.partitions,
-            self._runs,
-            self._seen,
-            from_latest=spec.from_latest,
-            committed_only=spec.committed_only,
+            self._source, self._target, spec, self._work.partitions, self._runs, self._seen
         )
         self._ends = opened.ends
         self._set_positions(opened)

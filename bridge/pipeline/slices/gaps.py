@@ -25,6 +25,8 @@ _KINDS = frozenset(GapKind)
 class Resume(NamedTuple):
     offset: int
     gaps: tuple[Gap, ...] = ()
+    again: bool = False
+    """What was copied before is copied again, because the target topic was deleted."""
 
 
 def resume(
@@ -35,6 +37,7 @@ def resume(
     *,
     from_latest: bool,
     now_ms: int,
+    not_again: str | None = "",
 ) -> Resume:
     """Returns where to go on after the last of `runs`, the committed ones of the partition in their order; `source` and
     `target` are the logs as they are now, under the topic ids in `copied`, as far as they are those that were copied
@@ -44,16 +47,23 @@ def resume(
     too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
     is no gap: nobody asked for it. But a target that is not empty then is one: what it holds may be copies. What a
     stock mirror has filled is none, unless this connector has copied there too.
+
+    After copies to a target topic that was deleted: where its copy had begun, in the topic that was created again, or
+    after them as before, where `not_again` says why ("": it is configured so). After a bare position, which an operator
+    may have chosen, always there.
     """
     last = runs[-1] if runs else None
     if last is None:
         if copied.start is None:
             begin = source.end if from_latest else source.start
             return Resume(begin, not_empty(copied, begin, target, from_latest, now_ms))
-        offset, taken = _taken_over(copied, copied.start, source, now_ms)
-        again = not_empty(copied, offset, target, False, now_ms) if copied.copied_before else ()
-        return Resume(offset, (*taken, *again))
-    gaps = copies_lost(copied, last, target, now_ms)
+        taken = _taken_over(copied, copied.start, source, now_ms)
+        twice = not_empty(copied, taken.offset, target, False, now_ms) if copied.copied_before else ()
+        return Resume(taken.offset, (*taken.gaps, *twice))
+    anew = _other(last.target_topic_id, copied.target_topic_id)
+    if not_again is None and anew and last.upstream_count and last.source_topic_id == copied.source_topic_id:
+        return _again(copied, runs, source, from_latest, now_ms)
+    gaps = copies_lost(copied, last, target, now_ms, not_again or "")
     if _other(last.source_topic_id, copied.source_topic_id):
         detail = "the source topic was deleted and created again; records after the last one copied are lost"
         gaps.append(
@@ -70,21 +80,59 @@ def resume(
         )
     stock = copied.start if last.handed_back else None
     if stock is not None:
-        offset, more = _taken_over(copied, stock, source, now_ms)
+        goes_on = _taken_over(copied, stock, source, now_ms)
     elif _other(last.source_topic_id, copied.source_topic_id):
         return Resume(source.start, tuple(gaps))
     else:
         copied_to = reach(runs, source.end)
         if copied_to is None:
             copied_to = source.start if copied.start is None else copied.start
-        offset, more = _within(copied, last.position, source, now_ms, copied_to)
-    return Resume(offset, (*gaps, *more))
+        goes_on = _within(copied, last.position, source, now_ms, copied_to)
+    return Resume(goes_on.offset, (*gaps, *goes_on.gaps))
 
 
-def copies_lost(copied: Copied, last: OffsetRun, target: Bounds, now_ms: int) -> list[Gap]:
-    """Whether the target still holds what stands before the end of `last`."""
+def _again(
+    copied: Copied, runs: Sequence[OffsetRun], source: Bounds, from_latest: bool, now_ms: int
+) -> Resume:
+    """Begins again where the copy in `runs` had begun, with what the source still has of it."""
+    first, last = runs[0], runs[-1]
+    filled = copied.start is not None  # by a stock mirror, up to where ours had begun
+    begin = source.start
+    if from_latest:
+        begin = max(begin, min(first.covered_from, source.end))
+    since = -1 if filled and begin > source.start else begin
+    gaps = [copied_again(copied, since, begin, now_ms)]
+    began = 0 if filled else first.covered_from
+    if began < source.start:
+        gaps.append(truncated(copied, began, source.start, now_ms, "copied again"))
+    come_to = copied.start if copied.start is not None and last.handed_back else last.position
+    if come_to > source.end:
+        gaps.append(cut_back(copied, come_to, source.end, now_ms))
+    return Resume(begin, tuple(gaps), again=True)
+
+
+def copied_again(copied: Copied, since: int, begin: int, now_ms: int) -> Gap:
+    """The entry of a target topic that was deleted: what is not copied again lies from `since` to `begin`."""
+    detail = f"{copied.target_topic} was deleted and created again"
+    return _gap(copied, GapKind.TARGET_RECREATED, since, begin, now_ms, detail)
+
+
+def holds_none(copied: Copied, runs: Sequence[OffsetRun], target: Bounds) -> bool:
+    """Whether the remote partition holds none of our copies for sure: it is empty, and those that the committed `runs`
+    tell of stood in another topic."""
+    ours = any(run.upstream_count and not _other(run.target_topic_id, copied.target_topic_id) for run in runs)
+    return target.start >= target.end and not ours
+
+
+def copies_lost(
+    copied: Copied, last: OffsetRun, target: Bounds, now_ms: int, not_again: str = ""
+) -> list[Gap]:
+    """Whether the target still holds what stands before the end of `last`. `not_again`: why it is not copied again."""
     if _other(last.target_topic_id, copied.target_topic_id):
-        detail = f"{copied.target_topic} was deleted and created again: the records copied before are lost"
+        why = f", and not copied again: {not_again}" if not_again else ""
+        detail = (
+            f"{copied.target_topic} was deleted and created again: the records copied before are lost{why}"
+        )
     elif target.end < last.downstream_end:
         detail = (
             f"{copied.target_topic} ends at offset {target.end}, copies had reached {last.downstream_end}"
@@ -125,6 +173,10 @@ _REMEDIES = {
     GapKind.TARGET_NOT_EMPTY: (
         "Set source.gap.policy=report to copy nevertheless, or delete topic {target} on the target to copy all records "
         "again"
+    ),
+    GapKind.TARGET_RECREATED: (
+        "Set source.gap.policy=report to copy nevertheless: with bridge.target.recreated=recopy again, as far as the "
+        "new topic is empty, with continue behind what was copied before"
     ),
     GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without these offset runs; they are deleted then",
 }
@@ -172,8 +224,8 @@ def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:
     return agreed
 
 
-def truncated(copied: Copied, position: int, log_start: int, now_ms: int) -> Gap:
-    detail = "retention or DeleteRecords removed records before they were copied"
+def truncated(copied: Copied, position: int, log_start: int, now_ms: int, done: str = "copied") -> Gap:
+    detail = f"retention or DeleteRecords removed records before they were {done}"
     return _gap(copied, GapKind.TRUNCATED, position, log_start, now_ms, detail)
 
 

@@ -41,14 +41,6 @@ async def open_joining(
         records = [run for each in additions for run in each.runs]
     known = read_runs(records)
     runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
-    opened = await open_partitions(
-        source,
-        target,
-        partitions,
-        runs,
-        Seen(),
-        from_latest=spec.from_latest,
-        committed_only=spec.committed_only,
-    )
+    opened = await open_partitions(source, target, spec, partitions, runs, Seen())
     topics = sorted({each.target_topic for each in partitions})
     return Joined(partitions, runs, opened, await largest_batches(target, topics))

@@ -22,11 +22,20 @@ from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.coalescing import DataBatches
-from bridge.model.copying import Copied
+from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.slices.after_stock import copied_on
-from bridge.pipeline.slices.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
+from bridge.pipeline.slices.gaps import (
+    Resume,
+    agreement,
+    contradicted,
+    copied_again,
+    copies_lost,
+    holds_none,
+    not_empty,
+    resume,
+)
 from bridge.pipeline.slices.verifying import ClusterLogs, ignore_untrue
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
@@ -125,15 +134,14 @@ class Opened:
 async def open_partitions(
     source: NetworkClient,
     target: NetworkClient,
+    spec: PipelineSpec,
     partitions: Sequence[Copied],
     runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
-    *,
-    from_latest: bool,
-    committed_only: bool,
 ) -> Opened:
     """Finds where to go on. Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved
     where a topic has another id than its Copied says."""
+    committed_only = spec.committed_only
     await _same_topics(
         source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
     )
@@ -147,8 +155,8 @@ async def open_partitions(
     unknown = {
         copy.remote: there[copy.remote]
         for each in partitions
-        if runs[each.id].last is None
-        for copy in (each.copies if each.copied_before else [each])
+        for copy in each.copies
+        if _unknown(each, copy, runs)
     }
     there |= await _without_data(target, unknown)
     logs = ClusterLogs(source, here, committed_only), ClusterLogs(target, there, committed_only=True)
@@ -169,21 +177,44 @@ async def open_partitions(
             runs[each.id].runs,
             _ending(here[tp], agreed.get(tp)),
             ends[each.id],
-            from_latest=from_latest,
+            from_latest=spec.from_latest,
             now_ms=now_ms,
+            not_again=_not_again(each, runs, ends) if spec.recopy else "",
         )
         gaps = list(start.gaps)
         for copy in each.copies[1:]:
-            if (last := runs[copy.id].last) is not None:
+            if (last := runs[copy.id].last) is not None and start.again and last.upstream_count:
+                gaps.append(copied_again(copy, start.offset, start.offset, now_ms))
+            elif last is not None:
                 gaps += copies_lost(copy, last, ends[copy.id], now_ms)
             elif each.copied_before and runs[each.id].last is None:
                 gaps += not_empty(
-                    copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
+                    copy, start.offset, ends[copy.id], spec.from_latest and each.start is None, now_ms
                 )
         if tp in ignored:
             gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
-        starts[tp] = Resume(start.offset, tuple(gaps))
+        starts[tp] = start._replace(gaps=tuple(gaps))
     return Opened(starts, {tp: each.end for tp, each in here.items()})
+
+
+def _unknown(main: Copied, copy: Copied, runs: Mapping[CopyId, PartitionRuns]) -> bool:
+    """Whether no run tells what the remote partition of a copy holds, and it counts whether that is anything."""
+    last, own = runs[main.id].last, runs[copy.id].last
+    if last is None:
+        return copy is main or main.copied_before
+    anew = last.target_topic_id != main.target_topic_id
+    return anew and (own is None or own.target_topic_id != copy.target_topic_id or not own.upstream_count)
+
+
+def _not_again(
+    main: Copied, runs: Mapping[CopyId, PartitionRuns], ends: Mapping[CopyId, Bounds]
+) -> str | None:
+    """Why records that were copied to a topic that is gone are not copied again, None for nothing that is against it:
+    wherever they would go, none of them may be there already."""
+    for copy in main.copies:
+        if not holds_none(copy, runs[copy.id].runs, ends[copy.id]):
+            return f"{copy.target_topic}-{copy.source.partition} is not empty, and may hold copies of them"
+    return None
 
 
 async def _with_copied_before(

@@ -137,6 +137,7 @@ def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
         holes=b"",
         transformed=older.transformed or newer.transformed,
         found=older.found or newer.found,
+        recopy_end=newer.recopy_end,
     )
 
 

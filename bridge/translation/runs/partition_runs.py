@@ -83,6 +83,9 @@ class PartitionRuns:
         topic ids, and runs of offsets that come again. Without segments only the position moves. `target_start`: where
         the target's log begins, as far as is known. `times`: how long the records took, which the newest run's record
         says. `found`: another mirror has made these copies, and goes on where they end; how far is not known.
+
+        The newest run tells up to where was copied before copying began again further back, in another target topic or
+        as an operator requested, until it has come there.
         """
         changes: _Changes = {run.upstream_start: None for run in (*self._stale, *self._wrong)}
         self._stale, self._wrong = [], []
@@ -91,6 +94,7 @@ class PartitionRuns:
         first = new[0] if new else new_run([Segment(position, position, 0, 0)], copied)
         if found:
             first, new = first._replace(found=True), [run._replace(found=True) for run in new]
+        recopy_end = self._recopy_end(first, position)
         if self._runs and self._runs[-1].incarnation != first.incarnation:
             changes |= {run.upstream_start: None for run in self._runs}
             self._runs = []
@@ -105,6 +109,8 @@ class PartitionRuns:
         elif self.position != position:
             moves = self._runs and not dropped and not anew
             new = [self._runs.pop()._replace(position=position) if moves else first]
+        if new:
+            new[-1] = new[-1]._replace(recopy_end=recopy_end)
         self._runs += new
         changes |= {run.upstream_start: run for run in new}
         if self._fresh >= MERGED_AT_ONCE:
@@ -114,17 +120,18 @@ class PartitionRuns:
             changes[last.upstream_start] = last
         return self._records(copied.id, changes, times if segments else b"")
 
-    def reset(self, position: int, target_end: int) -> list[Change]:
+    def reset(self, position: int, target_end: int, *, recopy: bool = False) -> list[Change]:
         """Returns the records after which copying goes on at `position`, as an operator requested. What is copied again
         then stands from `target_end` on, and the copies below it count no longer for these offsets. None without a run,
-        and where copying is there already."""
+        and where copying is there already and does not begin again of itself (`recopy`)."""
         last = self.last
-        if last is None or position == last.position:
+        if last is None or (position == last.position and not recopy):
             return []
         copied = Copied(last.source, last.source_topic_id, last.target_topic, last.target_topic_id)
         changes: _Changes = {run.upstream_start: None for run in self._stale}
         self._stale = []
         bare = new_run([Segment(position, position, target_end, 0)], copied)
+        recopy_end = self._recopy_end(bare, position, again=True)
         if position > last.position:
             # A bare position of its own: what lies before it was not copied, and no run may claim to cover it.
             self._resume_after_hand_back(position, changes)
@@ -134,10 +141,21 @@ class PartitionRuns:
                 bare = bare._replace(again=last.again)
         else:
             bare = bare._replace(again=True)
+        bare = bare._replace(recopy_end=recopy_end)
         self._cut(bare, changes)
         self._runs.append(bare)
         changes[position] = bare
         return self._records(copied.id, changes)
+
+    def _recopy_end(self, first: OffsetRun, position: int, *, again: bool = False) -> int:
+        """Returns up to where was copied before, where that is behind `position` and copying begins again: an operator
+        requested it (`again`), or `first`, the next run, is of another target topic."""
+        last = self.last
+        if last is None or last.source_topic_id != first.source_topic_id:
+            return 0
+        begins_again = again or last.incarnation != first.incarnation
+        end = max(last.recopy_end, last.position if begins_again else 0)
+        return end if end > position else 0
 
     def hand_back(self) -> list[Change]:
         """Returns the record with which a stock mirror goes on from here; how far it comes is not known. None without a

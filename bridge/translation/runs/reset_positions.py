@@ -65,8 +65,8 @@ class ResetOutcome(StrEnum):
 
 
 class PartitionReset(NamedTuple):
-    """The reset of one partition. `position`: where copying would have gone on; `to`: where it goes on, `position`
-    where nothing is changed."""
+    """The reset of one partition. `position`: where copying would have gone on, or begun again; `to`: where it goes on,
+    `position` where nothing is changed."""
 
     source: TopicPartition
     target_topic: str
@@ -89,21 +89,23 @@ def plan(
     topic_ids: Mapping[str, str | None],
     logs: Mapping[TopicPartition, Bounds],
     at_time: Mapping[TopicPartition, int],
+    again: Mapping[TopicPartition, int],
 ) -> list[PartitionReset]:
     """Plans the reset of each partition that is requested and was copied, in order.
 
     `newest`: the newest run of each copied partition; `topic_ids`: those of the source now, None for topics that it
     does not have; `logs`: where the source's logs begin and end; `at_time`: the first offset at or after each
-    timestamp that is requested. Raises OutOfRange for the first offset that its log does not have: then nothing is to
-    be done.
+    timestamp that is requested; `again`: where copying would begin again of itself. Raises OutOfRange for the first
+    offset that its log does not have: then nothing is to be done.
     """
     rows = []
     for tp in sorted(destinations.keys() & newest.keys()):
         last, topic_id = newest[tp], topic_ids[tp.topic]
         fixed = _unchangeable(last, topic_id)
-        to = last.position if fixed else _offset(tp, destinations[tp], logs[tp], at_time)
-        outcome = fixed or _outcome(last.position, to)
-        rows.append(PartitionReset(tp, last.target_topic, last.position, to, outcome))
+        position = again.get(tp, last.position)
+        to = position if fixed else _offset(tp, destinations[tp], logs[tp], at_time)
+        outcome = fixed or _outcome(position, to)
+        rows.append(PartitionReset(tp, last.target_topic, position, to, outcome))
     return rows
 
 

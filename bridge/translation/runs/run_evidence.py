@@ -58,6 +58,7 @@ class ConsistentRuns:
         """Where copying goes on; None without a run."""
         self.newest = kept[-1] if kept else None
         """The last one, which may be a bare position."""
+        self._recopy_end = kept[-1].recopy_end if kept else 0
         self.stretches = _stretches(kept)
         # A bare position has no known offset on the target.
         self._runs = [run for run in kept if run.upstream_count]
@@ -125,13 +126,18 @@ class ConsistentRuns:
             "run_count": copy_range.run.upstream_count,
         }
         judgement = Judgement.BOUNDED if bound else Judgement.EXACT
-        absent = 0 if self.holds_all(offset, target.start) else None
+        absent = self.to_copy_again(offset) if self.holds_all(offset, target.start) else None
         return Verdict(
             judgement, answer, bound, Evidence.RUN, None, flags, detail=detail, not_on_target=absent
         )
 
+    def to_copy_again(self, offset: int, source_end: int = _NO_END) -> int:
+        """Returns how many records from an offset on, at most, are not copied again yet that were copied before."""
+        return max(0, min(self._recopy_end, source_end) - max(offset, self.position or 0))
+
     def holds_all(self, offset: int, target_start: int) -> bool:
-        """Whether the runs cover all from an offset on, and the target has lost none of their copies."""
+        """Whether the runs cover all from an offset up to their position, and the target has lost none of their
+        copies."""
         if self.stretches and self.stretches[-1].end > offset:
             return False
         at = max(0, bisect_right(self._runs, offset, key=_start) - 1)

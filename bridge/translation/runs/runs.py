@@ -8,7 +8,9 @@
              flags INT8 (1: handed back, 2: copied again, 4: transformed, 8: found; left out where it is 0 and nothing
              follows),
              holes BYTES (left out where there is no list and nothing follows; see holes),
-             times BYTES (of the commit that wrote it; left out where there are none; see commit_times)
+             times BYTES (of the commit that wrote it; left out where there are none and nothing follows; see
+             commit_times),
+             recopyEnd INT64 (left out where it is 0)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
@@ -127,6 +129,9 @@ class OffsetRun(NamedTuple):
     """Its records went through transforms: the copies may differ from them."""
     found: bool = False
     """Another mirror has made the copies; they were found by their content (`mirror-bridge index`)."""
+    recopy_end: int = 0
+    """Of the last run: up to here it was copied before copying began again further back. What lies from `position` to
+    here is not on the target, or counts no longer there. 0 once all of it is copied again."""
 
     @property
     def upstream_end(self) -> int:
@@ -170,11 +175,13 @@ class OffsetRun(NamedTuple):
         )
         flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again
         flags |= _TRANSFORMED * self.transformed | _FOUND * self.found
-        rest = bytes([flags]) if flags or self.holes or times else b""
-        if self.holes or times:
+        rest = bytes([flags]) if flags or self.holes or times or self.recopy_end else b""
+        if self.holes or times or self.recopy_end:
             rest += write_bytes(self.holes, "holes")
-        if times:
+        if times or self.recopy_end:
             rest += write_bytes(times, "times")
+        if self.recopy_end:
+            rest += write_numbers(_OFFSET, "recopyEnd", self.recopy_end)
         return numbers + _names(*self.incarnation) + rest
 
     @classmethod
@@ -191,8 +198,10 @@ class OffsetRun(NamedTuple):
             raise SchemaError(f"targetTopic is {named} in the key and {target} in the value")
         target_id, at = read_string(value, at, "targetTopicId of the value")
         assert value is not None
-        holes = read_bytes(value, at + 1, "holes of the value")[0] if len(value) > at + 1 else b""
         flags = value[at] if len(value) > at else 0
+        holes, at = (
+            read_bytes(value, at + 1, "holes of the value") if len(value) > at + 1 else (b"", len(value))
+        )
         run = cls(
             source,
             source_id,
@@ -213,6 +222,7 @@ class OffsetRun(NamedTuple):
             bool(flags & _AGAIN),
             bool(flags & _TRANSFORMED),
             bool(flags & _FOUND),
+            _recopy_end(value, at),
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -225,7 +235,8 @@ class OffsetRun(NamedTuple):
             and 0 <= self.covered_from <= self.upstream_start
             and self.upstream_end <= self.position <= LAST_OFFSET
             and 0 <= self.downstream_start <= self.downstream_end <= LAST_OFFSET
-            and min(self.skipped, self.extra, self.size) >= 0
+            and min(self.skipped, self.extra, self.size, self.recopy_end) >= 0
+            and self.recopy_end <= LAST_OFFSET
             and min(self.leader_epoch, self.last_timestamp) >= -1
             and (self.copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
         )
@@ -240,7 +251,8 @@ class OffsetRun(NamedTuple):
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
             f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
             f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}, again={str(self.again).lower()}, "
-            f"transformed={str(self.transformed).lower()}, found={str(self.found).lower()}}}"
+            f"transformed={str(self.transformed).lower()}, found={str(self.found).lower()}, "
+            f"recopyEnd={self.recopy_end}}}"
         )
 
 
@@ -295,6 +307,15 @@ def commit_times(value: bytes | None) -> bytes:
         return read_bytes(value, at, "times of the value")[0]
     except SchemaError:
         return b""
+
+
+def _recopy_end(value: bytes, at: int) -> int:
+    """Reads what stands behind the times, which begin at `at`; 0 where they are cut short, or nothing stands there."""
+    try:
+        _, at = read_bytes(value, at, "times of the value")
+        return read_numbers(_OFFSET, value, at, "recopyEnd of the value")[0]
+    except SchemaError:
+        return 0
 
 
 @lru_cache(_KEPT)

@@ -319,15 +319,18 @@ class GroupVerdicts:
         if isinstance(state, TargetOnly):
             # What no run covers was looked at when the source answered last; what the target has lost since shows.
             begin = max(offset, self._cache.source_start(*pair) or 0)
-            return ledger.below_target(begin, state.target.start, self._scans)
+            gone = ledger.below_target(begin, state.target.start, self._scans)
+            return None if gone is None else gone + ledger.to_copy_again(begin)
         begin = max(offset, state.source.start)
         if ledger.holds_all(begin, state.target.start):
             absent: int | None = 0
         else:
             absent = self._by_ledger(ledger, pair, begin, state, verdict.not_on_target)
-        if absent is not None and state.target.start >= state.target.end:
-            absent += max(0, state.source.end - max(begin, ledger.position))
-        return absent
+        if absent is None:
+            return None
+        if state.target.start >= state.target.end:
+            return absent + max(0, state.source.end - max(begin, ledger.position))
+        return absent + ledger.to_copy_again(begin, state.source.end)
 
     @property
     def _scans(self) -> Mapping[OffsetRun, RunScan]:

@@ -43,6 +43,8 @@ class Flow:
         self.a.topic("orders", Log(epoch=1))
         self.made = 0
         self.position = 0
+        self.reached = 0
+        """The furthest position, up to where B lacks what is not there."""
         self.runs = PartitionRuns()
         self.originals: dict[int, int] = {}
         """By offset on B, the offset on A."""
@@ -74,10 +76,10 @@ class Flow:
             offsets.pop(COPY, None)
         self.originals = {}
 
-    def delete_copy(self) -> None:
-        """Deletes B's topic; the mirror makes it anew and goes on from where it is."""
+    def delete_copy(self, *, recopy: bool) -> None:
+        """Deletes B's topic; the mirror makes it anew and begins again (`recopy`), or goes on from where it is."""
         self.make_copy()
-        self.begin_at(self.position)
+        self.begin_at(self.origin.start if recopy else self.position)
 
     def produce(self, count: int) -> None:
         self.origin.append(count, first=self.origin.end)
@@ -112,11 +114,13 @@ class Flow:
     def reset(self, position: int) -> None:
         """Has copying go on further on, as an operator requests."""
         self.position = position
+        self.reached = max(self.reached, position)
         if self.ours:
             for key, value in self.runs.reset(position, self.copies.end):
                 put(self.b, RUNS, key, value)
 
     def _write(self, segments: list[Segment]) -> None:
+        self.reached = max(self.reached, self.position)
         if self.ours:
             copied = Copied(ORIGINAL, "id-of-orders", "A.orders", f"copy-{self.made}")
             for key, value in self.runs.commit(segments, self.position, copied):
@@ -130,13 +134,14 @@ class Flow:
         self.groups[group] = offset
         self.a.group(group, {("orders", 0): offset})
 
-    def plan(self, group: str) -> GroupPlan:
-        return proven(asyncio.run(self._round()).plans[group])
+    def plan(self, group: str, *, source_away: bool = False) -> GroupPlan:
+        self.a.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there") if source_away else None
+        self.kept.source_failure = self.a.away
+        return proven(asyncio.run(self._round()).plans[group], source_away=source_away)
 
-    def answer(self, group: str) -> PartitionReport:
-        plan = self.plan(group)
+    def answer(self, group: str, *, source_away: bool = False) -> PartitionReport:
         made = report(
-            plan,
+            self.plan(group, source_away=source_away),
             connector="c",
             source="A",
             target="B",
@@ -157,7 +162,7 @@ class Flow:
             self.kept.end()
 
     def lost(self, group: str) -> int:
-        """How many records that the group has not read, and the mirror is past, B does not hold at its offset there."""
+        """How many records that the group has not read, and the mirror was past, B does not hold at its offset."""
         offset = self.b.offsets[group][COPY].offset
         readable = {
             self.originals[row.offset]
@@ -167,7 +172,7 @@ class Flow:
         return sum(
             row.offset not in readable
             for row in self.origin.rows_from(self.groups[group])
-            if row.offset < self.position
+            if row.offset < self.reached
         )
 
 
@@ -243,6 +248,52 @@ def test_the_copy_was_deleted_and_is_empty(flow: Flow) -> None:
     row = flow.answer("g")
     assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 50)
     flow.commit("g", 100)
+    assert flow.answer("g").verdict == "exact"
+
+
+def test_a_copy_that_was_deleted_is_not_ready_until_it_is_whole_again() -> None:
+    flow = Flow()
+    flow.produce(1000)
+    flow.copy(1000)
+    flow.expire(flow.origin, 100)
+    flow.commit("g", 500)
+    assert flow.answer("g").verdict == "exact"
+    flow.delete_copy(recopy=True)
+    for copied, lost in ((0, 500), (300, 500), (300, 300), (299, 1)):
+        flow.copy(copied)
+        row = flow.answer("g")
+        assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", lost), copied
+    row = flow.answer("g", source_away=True)
+    assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 1)
+    flow.begin_service()
+    assert flow.answer("g").reason == "records_not_on_target", "after a restart too"
+    flow.copy(1)
+    row = flow.answer("g")
+    assert (row.verdict, row.target_offset) == ("exact", 500 - 100 + 1), "behind one marker"
+
+
+def test_a_group_at_the_end_misses_nothing_of_what_is_copied_again() -> None:
+    flow = Flow()
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 100)
+    flow.delete_copy(recopy=True)
+    flow.copy(60)
+    assert flow.answer("g").reason is None
+
+
+def test_what_an_operator_has_copied_again_is_not_ready_until_it_is() -> None:
+    flow = Flow()
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 50)
+    assert flow.answer("g").verdict == "exact"
+    flow.reset(0)
+    for copied, lost in ((30, 50), (40, 30)):
+        flow.copy(copied)
+        row = flow.answer("g")
+        assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", lost)
+    flow.copy(30)
     assert flow.answer("g").verdict == "exact"
 
 
@@ -361,7 +412,7 @@ EVENTS = (
     ),
     _Event("catch up", lambda flow, _: flow.commit("g", flow.origin.end)),
     _Event("reset", lambda flow, random: flow.reset(random.randint(flow.position, flow.origin.end))),
-    _Event("copy deleted", lambda flow, _: flow.delete_copy()),
+    _Event("copy deleted", lambda flow, random: flow.delete_copy(recopy=random.random() < 0.5)),
     _Event(
         "retention on B",
         lambda flow, random: flow.expire(flow.copies, random.randint(flow.copies.start, flow.copies.end)),

@@ -54,7 +54,7 @@ def test_defaults_are_stocks_but_for_committed_data_only() -> None:
     )
     assert (parsed.emit_syncs, parsed.syncs_on_target, parsed.heartbeats_replication) == (True, False, True)
     assert (parsed.from_latest, parsed.committed_only, parsed.revoke_acls) == (False, True, False)
-    assert (parsed.fail_on_gap, parsed.fail_on_refused_record) == (False, True)
+    assert (parsed.fail_on_gap, parsed.fail_on_refused_record, parsed.recopy) == (False, True, True)
     assert (parsed.transaction_interval, parsed.batch_size) == (0.1, 16384)
 
 
@@ -151,6 +151,7 @@ def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
         ("transaction.interval.ms", "15000", "Value must be no more than 5000"),
         ("source.gap.policy", "stop", "String must be one of: report, fail"),
         ("source.record.policy", "skip", "String must be one of: report, fail"),
+        ("bridge.target.recreated", "report", "String must be one of: recopy, continue"),
         ("spark.speculation", "true", "spark.speculation must be false or absent"),
         ("consumer.auto.offset.reset", "none", "must be earliest or latest"),
         ("source.consumer.auto.offset.reset", "by_duration:PT1H", "must be earliest or latest"),
@@ -342,6 +343,7 @@ def test_the_pipeline_is_told_everything_by_name() -> None:
         producer_batch_size="1",
         target_producer_batch_size="1048576",
         source_gap_policy="fail",
+        bridge_target_recreated="continue",
     )
     spec = parsed.spec("mirror", SOURCE)
     assert (spec.name, spec.props, spec.source_alias) == ("mirror", SOURCE, "source1")
@@ -350,6 +352,7 @@ def test_the_pipeline_is_told_everything_by_name() -> None:
     assert spec.gaps_topic == "mm2-gaps.source1.internal"
     assert (spec.from_latest, spec.batch_size, spec.offset_lag_max) == (True, 1048576, 100)
     assert (spec.committed_only, spec.fail_on_gap, spec.fail_on_refused_record) == (True, True, True)
+    assert not spec.recopy
     assert spec.transaction_interval == 0.1
     assert not spec.until_caught_up
 

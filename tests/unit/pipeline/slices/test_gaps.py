@@ -19,6 +19,7 @@ from bridge.pipeline.slices.gaps import (
     Resume,
     agreement,
     contradicted,
+    holds_none,
     ledger_entry,
     read_ledger,
     refusal,
@@ -50,8 +51,10 @@ def resumed(
     *,
     latest: bool = False,
     of: Copied | None = None,
+    not_again: str | None = "",
 ) -> Resume:
-    return resume(of or copied(), [last] if last else [], source, target, from_latest=latest, now_ms=NOW)
+    runs = [last] if last else []
+    return resume(of or copied(), runs, source, target, from_latest=latest, now_ms=NOW, not_again=not_again)
 
 
 @pytest.mark.parametrize(
@@ -339,6 +342,106 @@ def test_a_target_that_lost_copies_is_told_of_and_copying_goes_on(last: OffsetRu
     assert result.offset == 500
     (gap,) = result.gaps
     assert (gap.kind, gap.upstream_to) == (GapKind.TARGET_RECREATED, 500)
+
+
+OLDER = run(ids=("source-id", "older-id"))
+NEW = Bounds(0, 0)
+
+
+def told(result: Resume) -> list[tuple[str, int, int]]:
+    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in result.gaps]
+
+
+def test_a_target_topic_that_was_made_again_is_copied_again_from_the_sources_start() -> None:
+    result = resumed(OLDER, WHOLE, NEW, not_again=None)
+    assert (result.offset, told(result)) == (0, [("target_recreated", 0, 0)])
+    assert "copied again from upstream offset 0" in result.gaps[0].sentence
+    assert "bridge.target.recreated" in refusal(result.gaps)
+
+
+def test_what_the_source_no_longer_has_is_counted() -> None:
+    result = resumed(OLDER, Bounds(300, 1000), NEW, not_again=None)
+    expected = [("target_recreated", 300, 300), ("truncated", 0, 300)]
+    assert (result.offset, told(result)) == (300, expected)
+
+
+def test_what_was_never_on_the_target_is_not_counted() -> None:
+    began = OLDER._replace(covered_from=200, upstream_start=200, upstream_count=300)
+    result = resumed(began, Bounds(300, 1000), NEW, not_again=None)
+    assert told(result) == [("target_recreated", 300, 300), ("truncated", 200, 300)]
+    assert told(resumed(began, Bounds(100, 1000), NEW, not_again=None)) == [("target_recreated", 100, 100)]
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"), [(None, ("target_recreated", 200, 200)), (200, ("target_recreated", -1, 200))]
+)
+def test_with_latest_it_begins_where_the_copy_had_begun(
+    start: int | None, expected: tuple[str, int, int]
+) -> None:
+    """What a stock mirror had copied before that is not copied again."""
+    began = OLDER._replace(covered_from=200, upstream_start=200, upstream_count=300)
+    result = resumed(began, WHOLE, NEW, latest=True, of=copied(start=start), not_again=None)
+    assert (result.offset, told(result)) == (200, [expected])
+    result = resumed(began, Bounds(300, 1000), NEW, latest=True, not_again=None)
+    assert result.offset == 300
+
+
+@pytest.mark.parametrize("handed_back", [True, False])
+def test_what_stock_had_copied_is_copied_again_too(handed_back: bool) -> None:
+    began = OLDER._replace(covered_from=200, upstream_start=200, upstream_count=300, handed_back=handed_back)
+    result = resumed(began, Bounds(50, 1000), NEW, of=copied(start=600), not_again=None)
+    assert (result.offset, told(result)) == (50, [("target_recreated", 50, 50), ("truncated", 0, 50)])
+
+
+def test_a_source_that_was_cut_back_meanwhile_is_told_of_too() -> None:
+    result = resumed(OLDER, Bounds(0, 450), NEW, not_again=None)
+    assert (result.offset, told(result)) == (0, [("target_recreated", 0, 0), ("cut_back", 450, 500)])
+
+
+def test_where_both_topics_were_made_again_the_sources_rule_holds() -> None:
+    result = resumed(run(ids=("older-id", "older-id")), Bounds(3, 900), NEW, not_again=None)
+    assert (result.offset, told(result)) == (
+        3,
+        [("target_recreated", -1, 500), ("source_recreated", 500, -1)],
+    )
+
+
+def test_copying_goes_on_where_copies_may_be_there_and_says_so() -> None:
+    result = resumed(OLDER, WHOLE, Bounds(0, 7), not_again="A.orders-0 is not empty")
+    assert (result.offset, told(result)) == (500, [("target_recreated", -1, 500)])
+    assert "not copied again: A.orders-0 is not empty" in result.gaps[0].detail
+
+
+def test_a_position_behind_which_nothing_was_copied_stands() -> None:
+    """An operator may have chosen it, since the topic is gone."""
+    bare = OLDER._replace(covered_from=300, upstream_start=300, upstream_count=0, position=300)
+    result = resumed(bare, WHOLE, NEW, not_again=None)
+    assert (result.offset, told(result)) == (300, [("target_recreated", -1, 300)])
+
+
+@pytest.mark.parametrize(
+    ("runs", "target", "none"),
+    [
+        ([OLDER], NEW, True),
+        ([OLDER], Bounds(7, 7), True),
+        ([OLDER], Bounds(0, 1), False),
+        ([], NEW, True),
+        ([run()], NEW, False),
+        ([run(ids=("source-id", ""))], NEW, False),
+        ([run()._replace(upstream_count=0)], NEW, True),
+    ],
+    ids=[
+        "new",
+        "nothing left",
+        "not empty",
+        "never copied",
+        "the same topic",
+        "an unknown topic",
+        "a position",
+    ],
+)
+def test_whether_a_topic_holds_none_of_our_copies(runs: list[OffsetRun], target: Bounds, none: bool) -> None:
+    assert holds_none(copied(), runs, target) is none
 
 
 def test_both_sides_may_have_lost_something() -> None:

@@ -183,6 +183,49 @@ def test_runs_of_another_topic_go(other: Copied) -> None:
     assert topic.short == [(0, 0, 0, 10)]
 
 
+def test_the_newest_run_says_up_to_where_was_copied_before_until_all_is_copied_again() -> None:
+    topic, made_again = Topic(), replace(COPIED, target_topic_id="t2")
+
+    def recopy_end() -> int:
+        return topic.read()[-1].recopy_end
+
+    topic.commit([Segment(10, 10, 0, 90)], 100)
+    assert recopy_end() == 0
+    topic.commit([], 0, made_again)
+    assert (topic.short, recopy_end()) == ([(0, 0, 0, 0)], 100)
+    topic.commit([Segment(0, 0, 0, 50)], 50, made_again)
+    assert recopy_end() == 100
+    topic.owner = PartitionRuns(topic.read())  # another slot goes on
+    topic.commit([], 60, made_again)
+    assert recopy_end() == 100
+    topic.commit([], 20, replace(COPIED, target_topic_id="t3"))
+    assert recopy_end() == 100, "the second one had come less far"
+    topic.commit([Segment(20, 20, 0, 80)], 100, replace(COPIED, target_topic_id="t3"))
+    assert recopy_end() == 0
+
+
+def test_an_operators_reset_says_up_to_where_was_copied_before() -> None:
+    topic = Topic()
+    topic.commit([Segment(0, 0, 0, 100)], 100)
+    owner = topic.owner
+    owner.reset(30, 101)
+    assert owner.last is not None
+    assert owner.last.recopy_end == 100
+    owner.reset(60, 101)
+    assert owner.last.recopy_end == 100
+    owner.commit([Segment(60, 60, 101, 40)], 100, COPIED)
+    assert owner.last.recopy_end == 0
+    owner.reset(130, 142)
+    assert owner.last.recopy_end == 0
+
+
+def test_of_another_source_topic_nothing_was_copied_before() -> None:
+    topic = Topic()
+    topic.commit([Segment(0, 0, 0, 100)], 100)
+    topic.commit([], 0, replace(COPIED, source_topic_id="s2", target_topic_id="t2"))
+    assert topic.read()[-1].recopy_end == 0
+
+
 def test_what_contradicts_the_last_run_is_dropped_with_the_next_commit() -> None:
     topic = three()
     late = topic.read()[0]._replace(upstream_start=5, covered_from=5, position=15)

@@ -67,7 +67,9 @@ def run(position: int, *, topic_id: str = "s", handed_back: bool = False) -> Off
     ],
 )
 def test_where_a_partition_goes_on(destination: Destination, to: int, outcome: ResetOutcome) -> None:
-    (row,) = plan({ONE: run(400)}, {ONE: destination, TWO: destination}, {"t": "s"}, {ONE: LOG}, {ONE: 350})
+    (row,) = plan(
+        {ONE: run(400)}, {ONE: destination, TWO: destination}, {"t": "s"}, {ONE: LOG}, {ONE: 350}, {}
+    )
     assert (row.position, row.to, row.outcome) == (400, to, outcome)
     assert row.changes is (outcome is not ResetOutcome.UNCHANGED)
 
@@ -81,14 +83,29 @@ def test_where_a_partition_goes_on(destination: Destination, to: int, outcome: R
     ],
 )
 def test_what_can_t_be_changed_is_said(last: OffsetRun, topic_id: str | None, outcome: ResetOutcome) -> None:
-    (row,) = plan({ONE: last}, {ONE: EARLIEST}, {"t": topic_id}, {ONE: LOG}, {})
+    (row,) = plan({ONE: last}, {ONE: EARLIEST}, {"t": topic_id}, {ONE: LOG}, {}, {})
     assert (row.to, row.outcome, row.changes) == (400, outcome, False)
 
 
 @pytest.mark.parametrize("offset", [9, 501])
 def test_an_offset_that_the_log_does_not_have_is_named(offset: int) -> None:
     with pytest.raises(OutOfRange, match=f"t-0 has no offset {offset}: its log begins at 10 and ends at 500"):
-        plan({ONE: run(400)}, {ONE: Destination(ResetTo.OFFSET, offset)}, {"t": "s"}, {ONE: LOG}, {})
+        plan({ONE: run(400)}, {ONE: Destination(ResetTo.OFFSET, offset)}, {"t": "s"}, {ONE: LOG}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("destination", "to", "outcome"),
+    [
+        (EARLIEST, 10, ResetOutcome.UNCHANGED),
+        (Destination(ResetTo.OFFSET, 400), 400, ResetOutcome.SKIPPED),
+        (LATEST, 500, ResetOutcome.SKIPPED),
+    ],
+)
+def test_a_copy_that_was_deleted_would_begin_again(
+    destination: Destination, to: int, outcome: ResetOutcome
+) -> None:
+    (row,) = plan({ONE: run(400)}, {ONE: destination}, {"t": "s"}, {ONE: LOG}, {}, {ONE: 10})
+    assert (row.position, row.to, row.outcome) == (10, to, outcome)
 
 
 # -- Connect's offsets -------------------------------------------------------------------------------------------------

@@ -57,6 +57,12 @@ def test_golden_bytes() -> None:
     everything = both._replace(transformed=True)
     assert everything.value().hex() == VALUE + "05" + "0005" + "0103030205"
     assert OffsetRun.decode(everything.key(), everything.value()) == everything
+    recopied = RUN._replace(recopy_end=4096)
+    assert recopied.value().hex() == VALUE + "00" + "0000" + "0000" + "0000000000001000"
+    assert OffsetRun.decode(recopied.key(), recopied.value()) == recopied
+    timed = listed_run._replace(recopy_end=4096)
+    assert timed.value(b"xy").hex() == VALUE + "00" + "0005" + "0103030205" + "00027879" + "0000000000001000"
+    assert OffsetRun.decode(timed.key(), timed.value(b"xy")) == timed
 
 
 COUNT = st.integers(0, 2**40)
