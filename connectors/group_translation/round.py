@@ -23,9 +23,9 @@ from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
-from connectors.group_translation.left_out import NotCopiedTopics
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.last_commits import LastCommits
+from connectors.group_translation.translating.left_out import NotCopiedTopics
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy

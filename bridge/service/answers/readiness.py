@@ -18,8 +18,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bridge.mm2.filters import split_list
-from bridge.model.copying import MERGE_WITH
 from bridge.protocol.operators import ReadinessReason
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
@@ -169,9 +167,8 @@ class Answers:
                 one = Readiness.MOVED if failed_over else self._of(task, committed, reason, (), "").readiness
                 counts[one] += count
             return counts
-        return Counter(
-            self.of(PackedGroup._make(group)).readiness for group in self._snapshot.groups.values()
-        )
+        groups = map(PackedGroup._make, self._snapshot.groups.values())
+        return Counter(self.of(group).readiness for group in groups)
 
     def _of(
         self, task: int, committed: bool, reason: str | None, topics: tuple[str, ...], group: str
@@ -181,9 +178,8 @@ class Answers:
         key = task, committed, reason, concerned, group in self._snapshot.outdated
         made = self._made.get(key)
         if made is None:
-            outdated = key[-1]
             made = self._made[key] = self._view.answer(
-                task, reason, concerned, committed=committed, outdated=outdated
+                task, reason, concerned, committed=committed, outdated=key[-1]
             )
         return made
 
@@ -194,24 +190,18 @@ def _with_merged(answer: GroupAnswer, connector: str, other: GroupAnswer) -> Gro
     if other.readiness in (Readiness.READY, Readiness.MOVED):
         return answer
     worse = max(answer.readiness, other.readiness, key=_WORST.index)
-    reasons = [
-        reason.model_copy(update={"detail": f"connector {connector}, same group and topics: {reason.detail}"})
-        for reason in other.reasons
-    ]
-    times = [at_ms for at_ms in (answer.as_of_ms, other.as_of_ms) if at_ms is not None]
-    return GroupAnswer(worse, min(times, default=None), [*answer.reasons, *reasons])
+    by = f"by connector {connector}: "
+    reasons = [_reason(reason.reason, by + reason.detail) for reason in other.reasons]
+    return GroupAnswer(worse, answer.as_of_ms, [*answer.reasons, *reasons])
 
 
 def _with_merged_flows(
     table: TaskTable, snapshots: Snapshots, views: Mapping[str, ConnectorView]
 ) -> dict[str, ConnectorView]:
-    """Returns the views of connectors of groups whose flows share target topics (bridge.merge.with), each with those
-    of the others."""
-    merged: set[tuple[tuple[str | None, str], tuple[str | None, str]]] = set()
-    for connector in table:
-        for name in split_list(connector.config.get(MERGE_WITH) or ""):
-            if (other := table.get(name)) is not None:
-                merged |= {(connector.flow, other.flow), (other.flow, connector.flow)}
+    """Returns the views of connectors whose flows share target topics (bridge.merge.with), with those of the others."""
+    pairs = ((one, table.get(name)) for one in table for name in one.merges_with)
+    named = [(one.flow, other.flow) for one, other in pairs if other is not None]
+    merged = {*named, *((other, one) for one, other in named)}
     groups = [connector for connector in table if connector.kind in GROUP_KINDS] if merged else []
     return {
         connector.name: replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bridge.model.copying import MERGE_WITH
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.ipc.desired_state import Config, characters
 from bridge.service.state.leases import lease_of
@@ -67,6 +68,11 @@ class Connector:
     def flow(self) -> tuple[str | None, str]:
         """The aliases of source and target cluster."""
         return self.config.get("source.cluster.alias"), self.config.get("target.cluster.alias") or "target"
+
+    @property
+    def merges_with(self) -> list[str]:
+        """The connectors whose copies it may put its own beside, in the same topics."""
+        return [name.strip() for name in (self.config.get(MERGE_WITH) or "").split(",")]
 
     @property
     def stopped_whole(self) -> bool:

@@ -10,7 +10,7 @@ from bridge.translation.plan import GroupPlan, NotCopied
 from connectors.group_translation.records import record_of, report_of
 from connectors.group_translation.report import report
 from tests.unit.connectors.fake_clusters import Log
-from tests.unit.connectors.group_translation.test_not_on_target import COPY, Flow
+from tests.unit.connectors.group_translation.mirrored_topic import COPY, Flow
 
 WITHOUT_ORDERS = {"topics_exclude": "orders|audit"}
 

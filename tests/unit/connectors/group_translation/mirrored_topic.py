@@ -1,0 +1,170 @@
+"""Topic `orders` of one partition, its copy and the mirror between them, over fakes: what the truth of readiness is
+counted by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.copying import Copied
+from bridge.model.values import GroupState, TopicPartition
+from bridge.protocol.messages import PartitionReport
+from bridge.translation.plan import GroupPlan
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import Segment
+from connectors.group_offset.task import strategy_of
+from connectors.group_translation.report import proven, report
+from connectors.group_translation.round import GroupRounds, RoundOutcome
+from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.translating.runs import FollowedRuns
+from tests.unit.connectors.checkpoint.checkpoint_harness import put
+from tests.unit.connectors.copied_orders import ORIGINAL, RUNS
+from tests.unit.connectors.fake_clusters import FakeCluster, Log, Row
+from tests.unit.connectors.group_translation.group_rounds import options
+
+COPY = TopicPartition("A.orders", 0)
+
+
+class Flow:
+    """Topic `orders` of one partition on A, its copy on B, and a mirror between them that commits with a marker."""
+
+    def __init__(self, *, ours: bool = True) -> None:
+        """`ours`: our mirror, which leaves runs."""
+        self.ours = ours
+        self.a, self.b = FakeCluster(), FakeCluster()
+        self.a.topic("orders", Log(epoch=1))
+        self.made = 0
+        self.position = 0
+        self.reached = 0
+        """The furthest position, up to where B lacks what is not there."""
+        self.runs = PartitionRuns()
+        self.originals: dict[int, int] = {}
+        """By offset on B, the offset on A."""
+        self.groups: dict[str, int] = {}
+        self.make_copy()
+        self.begin_service()
+        self.behind: Mapping[TopicPartition, Behind] = {}
+        """As the last round has seen it."""
+
+    @property
+    def origin(self) -> Log:
+        return self.a.logs[ORIGINAL]
+
+    @property
+    def copies(self) -> Log:
+        return self.b.logs[COPY]
+
+    def begin_service(self, **given: str) -> None:
+        """Begins with a service that remembers nothing. `given`: keys of its configuration."""
+        chosen = options(**given)
+        self.followed = FollowedRuns(chosen, self.b)
+        self.kept = GroupRounds(chosen, self.a, self.b, strategy_of(chosen, self.followed))
+
+    def make_copy(self) -> None:
+        """Makes B's topic anew, empty."""
+        self.made += 1
+        self.b.topic("A.orders", Log(epoch=1), topic_id=f"copy-{self.made}")
+        for offsets in self.b.offsets.values():
+            offsets.pop(COPY, None)
+        self.originals = {}
+
+    def delete_copy(self, *, recopy: bool) -> None:
+        """Deletes B's topic; the mirror makes it anew and begins again (`recopy`), or goes on from where it is."""
+        self.make_copy()
+        self.begin_at(self.origin.start if recopy else self.position)
+
+    def produce(self, count: int) -> None:
+        self.origin.append(count, first=self.origin.end)
+
+    def others_send(self, count: int) -> None:
+        """Writes records to B that are no copies."""
+        for _ in range(count):
+            self.copies.rows.append(
+                Row(self.copies.end, self.origin.end + 1000, b"other", b"other-%d" % self.copies.end)
+            )
+            self.copies.end += 1
+
+    def copy(self, count: int) -> None:
+        rows = self.origin.rows_from(max(self.position, self.origin.start))[:count]
+        if not rows:
+            return
+        begin = self.copies.end
+        for row in rows:
+            self.originals[self.copies.end] = row.offset
+            self.copies.rows.append(Row(self.copies.end, row.timestamp, row.key, row.value))
+            self.copies.end += 1
+        self.copies.end += 1  # the marker
+        segment = Segment(rows[0].offset, rows[0].offset, begin, len(rows), last_timestamp=rows[-1].timestamp)
+        self.position = rows[-1].offset + 1
+        self._write([segment])
+
+    def begin_at(self, position: int) -> None:
+        """Has copying begin at a position, as a mirror's start does (`latest`, or a copy that was deleted)."""
+        self.position = position
+        self._write([])
+
+    def reset(self, position: int) -> None:
+        """Has copying go on further on, as an operator requests."""
+        self.position = position
+        self.reached = max(self.reached, position)
+        if self.ours:
+            for key, value in self.runs.reset(position, self.copies.end):
+                put(self.b, RUNS, key, value)
+
+    def _write(self, segments: list[Segment]) -> None:
+        self.reached = max(self.reached, self.position)
+        if self.ours:
+            copied = Copied(ORIGINAL, "id-of-orders", "A.orders", f"copy-{self.made}")
+            for key, value in self.runs.commit(segments, self.position, copied):
+                put(self.b, RUNS, key, value)
+
+    def expire(self, log: Log, start: int) -> None:
+        log.start = max(log.start, min(start, log.end))
+        log.rows = [row for row in log.rows if row.offset >= log.start]
+
+    def commit(self, group: str, offset: int) -> None:
+        self.groups[group] = offset
+        self.a.group(group, {("orders", 0): offset})
+
+    def plan(self, group: str, *, source_away: bool = False) -> GroupPlan:
+        self.a.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there") if source_away else None
+        self.kept.source_failure = self.a.away
+        return proven(asyncio.run(self._round()).plans[group], source_away=source_away)
+
+    def answer(self, group: str, *, source_away: bool = False) -> PartitionReport:
+        made = report(
+            self.plan(group, source_away=source_away),
+            connector="c",
+            source="A",
+            target="B",
+            task=0,
+            state=GroupState.EMPTY.value,
+            synced_at_ms=0,
+        )
+        (row,) = made.partitions
+        return row
+
+    async def _round(self) -> RoundOutcome:
+        try:
+            await self.followed.follow()
+            outcome = await self.kept.run(sorted(self.a.offsets))
+            self.behind = dict(self.kept.behind)
+            return outcome
+        finally:
+            self.kept.end()
+
+    def lost(self, group: str, *, waiting: bool = False) -> int:
+        """How many records that the group has not read, and the mirror was past, B does not hold at its offset; with
+        `waiting` those too that are yet to be copied."""
+        offset = self.b.offsets[group][COPY].offset
+        readable = {
+            self.originals[row.offset]
+            for row in self.copies.rows_from(offset)
+            if row.offset in self.originals
+        }
+        return sum(
+            row.offset not in readable
+            for row in self.origin.rows_from(self.groups[group])
+            if waiting or row.offset < self.reached
+        )
