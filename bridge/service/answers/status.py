@@ -115,7 +115,8 @@ def _state(
         return rounds.value
     if snapshot.instance is not None and snapshot.instance.error is not None:
         return "restarting"
-    return "starting" if waits else "running"
+    # One that finds nothing to work on has begun: its clusters answer, and it looks again.
+    return "running" if list(waits) in ([], [snapshot.summary.waits_for]) else "starting"
 
 
 def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) -> Ready:
