@@ -23,7 +23,7 @@ from tests.support import unique
 
 _ANSWER_SECONDS = 2.0
 """For one request: a cluster that takes longer is away for this look, and what it held last counts."""
-_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.2
 _LIBRARY: Mapping[str, str | int | bool] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,

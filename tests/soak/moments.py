@@ -25,6 +25,8 @@ from tests.soak.both_logs import GroupTruth, Truth
 
 EVERY_SECONDS = 0.1
 STALE = ", stale"
+START_SECONDS = 60.0
+"""A service that was started so long ago knows what there is, on a busy machine too."""
 LASTING_SECONDS = 10.0
 """A no for longer than that, with all copied, committed and alive, is a lasting one."""
 
@@ -53,6 +55,8 @@ class Finding:
     answer: str
     truth: str
     count: int = 1
+    newest: str = ""
+    """The last answer, where it is not the first."""
 
     @property
     def seconds(self) -> float:
@@ -64,6 +68,7 @@ class Finding:
             f"{self.kind:16} {self.subject:12} {self.count:4} samples, {self.first - began:6.1f} s to "
             f"{self.last - began:6.1f} s ({self.first - event:+.1f} s to {self.last - event:+.1f} s of «{name}»)\n"
             f"      answer {self.answer}\n      truth  {self.truth}"
+            + (f"\n      last   {self.newest}" if self.newest and "LASTING" in self.kind else "")
         )
 
 
@@ -118,7 +123,8 @@ class Judge:
     looks: Sequence[Truth]
     short: Mapping[str, str]
     """Names of groups for people."""
-    interval: float = 2.0
+    starts: Sequence[float] = ()
+    """When the service was started: a no is none for a while then."""
     findings: list[Finding] = field(default_factory=list)
 
     def judge(self, samples: Sequence[Sample]) -> list[Finding]:
@@ -136,6 +142,7 @@ class Judge:
             for key, (answer, truth) in wrong.items():
                 if key in open_:
                     open_[key].last, open_[key].count = sample.ended, open_[key].count + 1
+                    open_[key].newest = answer
                 else:
                     open_[key] = Finding(*key, sample.began, sample.ended, answer, truth)
         self.findings += open_.values()
@@ -147,7 +154,7 @@ class Judge:
         return sorted(self.findings, key=lambda each: each.first)
 
     def _wrong(self, sample: Sample, before: Truth, after: Truth) -> Iterator[tuple[str, str, str, str]]:
-        alive = len(before.alive & after.alive) == 2
+        alive = self._alive(sample, before, after)
         for group, name in self.short.items():
             first, second = before.groups.get(group), after.groups.get(group)
             if first is None or second is None:
@@ -168,14 +175,17 @@ class Judge:
                 yield "LASTING NO", name, told, second.told()
         yield from self._of_flows(sample, before, after)
 
+    def _alive(self, sample: Sample, before: Truth, after: Truth) -> bool:
+        fresh = any(start <= sample.ended <= start + START_SECONDS for start in self.starts)
+        return len(before.alive & after.alive) == 2 and not fresh
+
     def _of_group(
         self, answer: Json, group: str, before: GroupTruth, after: GroupTruth
     ) -> Iterator[tuple[str, str]]:
         word = {"ready": "FALSE YES", "ready_as_of": "FALSE AS-OF"}.get(answer["readiness"])
         if word is None:
             return
-        named = answer["missing_records"]
-        named = named or 0
+        named = answer["missing_records"] or 0
         for wrong, truth in (
             (min(before.lost, after.lost) > named, after.told()),
             (bool(before.unset) and bool(after.unset), after.told()),
@@ -184,6 +194,9 @@ class Judge:
                 old = self._old(answer, lambda look: look.lost > named or bool(look.unset), group)
                 yield f"{word}{old}", truth
                 return
+        if min(before.uncommitted, after.uncommitted) > named:
+            old = self._old(answer, lambda look: look.uncommitted > named, group)
+            yield f"{word}, NEW PARTITION{old}", after.told()
 
     def _old(self, answer: Json, wrong: Callable[[GroupTruth], bool], group: str | None = None) -> str:
         """`, stale` where it was right when both clusters were last queried, as the answer says."""
@@ -195,7 +208,7 @@ class Judge:
     def _of_flows(self, sample: Sample, before: Truth, after: Truth) -> Iterator[tuple[str, str, str, str]]:
         everything = sample.readiness
         told = json.dumps(_flow_told(everything))
-        alive = len(before.alive & after.alive) == 2
+        alive = self._alive(sample, before, after)
         lost = {
             group: min(before.groups[group].lost, after.groups[group].lost)
             for group in self.short

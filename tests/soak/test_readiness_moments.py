@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +66,7 @@ class Scene:
     groups: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
     marks: list[tuple[float, str]] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.time)
 
@@ -107,6 +108,13 @@ class Scene:
         if group not in self.both.groups:
             self.both.groups.append(group)
 
+    def start(self) -> None:
+        """Starts the node, or starts it again."""
+        self.node.stop()
+        self.starts.append(time.time())
+        self.mark("the node is started")
+        self.node.launch()
+
     def mark(self, event: str) -> None:
         self.marks.append((time.time(), event))
 
@@ -115,10 +123,12 @@ class Scene:
 
     def wait_whole(self, *names: str) -> None:
         """Until by both logs these groups, or all, could fail over now."""
-        groups = [self.groups[name] for name in names or self.groups]
+        groups, asked = [self.groups[name] for name in names or self.groups], time.time()
 
         def whole() -> None:
-            last = self.both.looks[-1].groups
+            look = self.both.looks[-1]
+            assert look.began > asked
+            last = look.groups
             assert all(last[group].whole for group in groups), {g: last[g].told() for g in groups}
 
         eventually(whole, WAIT, what="all is copied and committed", watched=[self.node.process])
@@ -126,8 +136,11 @@ class Scene:
     def wait_ready(self, *names: str, seconds: float = WAIT) -> None:
         """Until the service says yes for these groups, or all."""
 
+        asked = time.time()
+
         def ready() -> None:
             last = self.sampler.samples[-1]
+            assert last.began > asked
             found = {name: last.listed.get(self.groups[name]) for name in names or self.groups}
             assert all(each is not None and each["ready"] for each in found.values()), found
 
@@ -181,10 +194,6 @@ def _broker(stack: LocalStack, name: str) -> Broker:
     return broker
 
 
-Named = Callable[[str], str]
-Record_ = Callable[[str, object], None]
-
-
 @pytest.fixture
 def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Judged at its end."""
@@ -209,7 +218,7 @@ def report(scene: Scene, name: str) -> list[Finding]:
     """Writes what was asked, answered and true; returns what was wrong for longer than it may be."""
     names = {group: each for each, group in scene.groups.items()}
     samples, looks = scene.sampler.samples, scene.both.looks
-    found = Judge(looks, names).judge(samples)
+    found = Judge(looks, names, scene.starts).judge(samples)
     short = [each for each in found if each.kind.endswith(STALE) and each.seconds <= STALE_SECONDS]
     wrong = [each for each in found if each not in short]
     folder = os.environ.get("MIRROR_BRIDGE_MOMENTS")
@@ -253,8 +262,7 @@ def start(scene: Scene, **properties: str) -> None:
     scene.both.start()
     scene.sampler.start()
     scene.look(1.0)
-    scene.mark("the node is started")
-    scene.node.launch()
+    scene.start()
 
 
 def steady(scene: Scene, *names: str) -> None:
@@ -279,7 +287,7 @@ NOWHERE = "spark://127.0.0.1:9"
     "scene", [{"MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS": NOWHERE}], indirect=True, ids=["nowhere"]
 )
 def test_spark_does_not_start(scene: Scene) -> None:
-    begin(scene, spark_master=NOWHERE, spark_authenticate="false")
+    begin(scene, spark_master=NOWHERE, spark_authenticate="true")
     scene.look(2 * LOOKS)
     scene.print_all("after a minute")
     scene.look(2 * LOOKS)
@@ -385,8 +393,7 @@ def test_the_service_is_killed(scene: Scene) -> None:
     scene.mark("the node is killed, and 100 more records")
     scene.node.kill()
     scene.fill("orders", RECORDS, MORE)
-    scene.mark("the node is started again")
-    scene.node.start()
+    scene.start()
     steady(scene)
     scene.look(10)
     scene.print_all("at the end")
@@ -449,7 +456,8 @@ def test_a_topic_is_taken_out(scene: Scene) -> None:
     steady(scene)
     scene.mark("restarted without clicks")
     scene.configure(topics=scene.topics["orders"])
-    scene.node.restart()
+    scene.start()
+    scene.node.wait_ready()
     scene.mark("it is there without clicks, and 100 more records of both")
     for name in ("orders", "clicks"):
         scene.fill(name, RECORDS, MORE)
@@ -457,7 +465,7 @@ def test_a_topic_is_taken_out(scene: Scene) -> None:
     scene.print_all("without clicks")
     scene.mark("restarted with clicks")
     scene.configure(topics=both)
-    scene.node.restart()
+    scene.start()
     steady(scene)
     scene.print_all("at the end")
 
@@ -476,6 +484,20 @@ def test_partitions_are_added(scene: Scene) -> None:
     steady(scene)
     scene.look()
     scene.print_all("at the end")
+
+
+def test_partitions_are_added_while_the_copy_hangs(scene: Scene) -> None:
+    """A consumer that has committed nothing there begins at the start, and finds nothing on B."""
+    begin(scene)
+    steady(scene)
+    scene.mark("the copy hangs; a second partition, and 100 records of it")
+    with scene.hung(*scene.copying()):
+        add_partitions(scene.source.bootstrap, scene.topics["orders"], 2)
+        scene.fill("orders", 0, MORE, partition=1)
+        scene.look(2 * LOOKS)
+        scene.print_all("with a second partition")
+        scene.mark("the copy goes on")
+    steady(scene)
 
 
 def test_a_topic_is_made_again(scene: Scene) -> None:
@@ -548,8 +570,7 @@ def test_a_topic_that_cannot_be_copied(scene: Scene, what: str) -> None:
     scene.mark("100 more records of the healthy topic")
     scene.fill("orders", RECORDS, MORE)
     scene.look()
-    scene.mark("the node is started again")
-    scene.node.restart()
+    scene.start()
     scene.look(2 * LOOKS)
     scene.print_all("after a restart")
 
