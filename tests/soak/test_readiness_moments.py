@@ -146,6 +146,16 @@ class Scene:
 
         eventually(ready, seconds, what="the service says yes", watched=[self.node.process])
 
+    def wait_round(self) -> None:
+        """Until a round has ended."""
+
+        def ended() -> None:
+            assert self.sampler.samples, self.node.process.log_tail()
+            answer = self.sampler.samples[-1].readiness
+            assert answer["as_of_ms"] is not None, answer
+
+        eventually(ended, WAIT, what="a round has ended", watched=[self.node.process])
+
     def wait_copying(self) -> None:
         """Until it is known of each group what of it is copied."""
         unknown = {"not_looked_at_yet", "target_topic_missing", "copies_unknown"}
@@ -211,6 +221,7 @@ def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
             both.close()
             node.close()
     findings = report(made, request.node.name)
+    assert sampler.samples, node.process.log_tail()
     assert kinds(findings) == {}, "\n".join(each.told(made.began, made.marks) for each in findings)
 
 
@@ -287,7 +298,8 @@ NOWHERE = "spark://127.0.0.1:9"
     "scene", [{"MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS": NOWHERE}], indirect=True, ids=["nowhere"]
 )
 def test_spark_does_not_start(scene: Scene) -> None:
-    begin(scene, spark_master=NOWHERE, spark_authenticate="true")
+    begin(scene, spark_master=NOWHERE, spark_authenticate="true", spark_authenticate_secret="s" * 40)
+    scene.wait_round()
     scene.look(2 * LOOKS)
     scene.print_all("after a minute")
     scene.look(2 * LOOKS)
@@ -302,6 +314,7 @@ def test_spark_does_not_start(scene: Scene) -> None:
 )
 def test_no_java(scene: Scene) -> None:
     begin(scene)
+    scene.wait_round()
     scene.look(2 * LOOKS)
     scene.print_all("at the end")
 
@@ -412,7 +425,7 @@ def test_the_source_goes_and_comes(scene: Scene) -> None:
     steady(scene)
     scene.mark("A hangs")
     with scene.hung(scene.source.process.pid):
-        scene.look(2 * LOOKS)
+        scene.look(5 * LOOKS)
         scene.print_all("A hangs")
         scene.mark("A goes on")
     steady(scene)
@@ -599,5 +612,6 @@ def test_topics_that_are_nowhere(scene: Scene, topics: str) -> None:
     scene.topic("orders")
     scene.group("at-500", {("orders", 0): 500})
     start(scene, topics=topics)
+    scene.wait_round()
     scene.look(2 * LOOKS)
     scene.print_all("at the end")
