@@ -18,7 +18,7 @@ from bridge.model.values import (
 from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
-_UNPROVEN = (Reason.RECORDS_NOT_ON_TARGET, Reason.COPIES_UNKNOWN)
+_UNPROVEN = (Reason.RECORDS_NOT_ON_TARGET, Reason.NOT_MIRRORED_YET, Reason.COPIES_UNKNOWN)
 _WEAKEST = ("pending", "bounded", "exact")
 
 

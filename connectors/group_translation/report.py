@@ -70,6 +70,8 @@ def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
     if verdict.judgement is Judgement.PENDING or absent == 0 or (absent is None and source_away):
         return row
     reason = Reason.COPIES_UNKNOWN if absent is None else Reason.RECORDS_NOT_ON_TARGET
+    if absent is not None and verdict.detail.get("to_come") == absent:
+        reason = Reason.NOT_MIRRORED_YET
     detail = verdict.detail if absent is None else verdict.detail | {"not_on_target": absent}
     return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail))
 

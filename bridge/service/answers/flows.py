@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bridge.protocol.operators import FlowReadiness, FlowStatus, ReadinessReason, ReadinessReport
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.missing_records import summed
+from bridge.service.answers.missing_records import of_flow
 from bridge.service.answers.readiness import Answers, ConnectorView
 from bridge.service.answers.reasons import REASONS
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
@@ -55,8 +55,8 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
     # A task that runs nowhere may have groups that are not known.
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
-    nothing = [(0, -1)] if snapshot.missing else []
-    missing, since_ms = summed(snapshot.incomplete.values() or nothing)
+    nothing = {("", 0): (0, -1)} if snapshot.missing else {}
+    missing, since_ms = of_flow(snapshot.incomplete or nothing, snapshot.lacking.values())
     return FlowReadiness(
         missing_records=missing,
         missing_since_ms=since_ms,

@@ -112,5 +112,5 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows
         reasons=list(answer.reasons),
         moved_at_ms=group.moved_ms,
         not_copied=list(group.not_copied),
-        **of_group(partitions_of(group.blob), rows, group.not_on_target),
+        **of_group(partitions_of(group.blob), rows, group.lacking),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.answers.readiness import GroupAnswer
-from bridge.service.ipc.messages import not_on_target
+from bridge.service.ipc.messages import Lacking, lacking
 
 Rows = Mapping[tuple[str, int], tuple[int, int]]
 """By source partition: at most so many records are missing, none that was appended before a time; -1: unknown."""
@@ -29,7 +29,7 @@ def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
         part.model_copy(
             update={
                 "missing_records": _added(
-                    summed([rows.get((part.topic, part.partition))])[0], not_on_target([part])
+                    summed([rows.get((part.topic, part.partition))])[0], lacking([part])
                 )
             }
         )
@@ -37,8 +37,8 @@ def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
     ]
 
 
-def of_group(tps: Iterable[tuple[str, int]], rows: Rows, passed: int | None) -> dict[str, int | None]:
-    """The fields for missing records of a group with these partitions. `passed`: those that the copies are past."""
+def of_group(tps: Iterable[tuple[str, int]], rows: Rows, passed: Lacking) -> dict[str, int | None]:
+    """The fields for missing records of a group with these partitions. `passed`: of those that the copies are past."""
     records, since_ms = summed(map(rows.get, tps))
     return {
         "missing_records": _added(records, passed),
@@ -47,8 +47,24 @@ def of_group(tps: Iterable[tuple[str, int]], rows: Rows, passed: int | None) -> 
     }
 
 
-def _added(waiting: int | None, passed: int | None) -> int | None:
-    return None if waiting is None or passed is None else waiting + passed
+def of_flow(rows: Rows, groups: Iterable[Lacking]) -> tuple[int | None, int | None]:
+    """Sums the missing records of a flow, with the earliest time. `groups`: what each group lacks besides: of one
+    partition the greatest number counts, for the others are part of it."""
+    records, since_ms = summed(rows.values())
+    most: dict[tuple[str, int], int | None] = {}
+    for group in groups:
+        for topic, partition, count in group:
+            before = most.get((topic, partition), 0)
+            most[topic, partition] = None if count is None or before is None else max(before, count)
+    lacks = tuple((*place, count) for place, count in most.items())
+    return _added(records, lacks), None if lacks else since_ms
+
+
+def _added(waiting: int | None, passed: Lacking) -> int | None:
+    counts = [count for _, _, count in passed]
+    if waiting is None or None in counts:
+        return None
+    return waiting + sum(count for count in counts if count is not None)
 
 
 def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: int) -> GroupReport:
@@ -64,7 +80,7 @@ def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: in
             **of_group(
                 [(part.topic, part.partition) for part in report.partitions],
                 rows,
-                not_on_target(report.partitions),
+                lacking(report.partitions),
             ),
         }
     )

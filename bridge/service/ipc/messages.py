@@ -39,6 +39,10 @@ _DICTIONARY = (
 )
 
 
+Lacking = tuple[tuple[str, int, int | None], ...]
+"""Topics and partitions of the source, with how many records; None for not known."""
+
+
 class PackedGroup(NamedTuple):
     """A group's report as the HTTP process keeps it: what listings need, and the whole report, compressed, in `blob`.
     `blob` is None for a group that is no longer reported."""
@@ -54,8 +58,8 @@ class PackedGroup(NamedTuple):
     """When it was failed over."""
     topics: tuple[str, ...]
     """Topics of the source that it has committed offsets for."""
-    not_on_target: int | None
-    """The sum over its partitions; None where one is not known."""
+    lacking: Lacking
+    """Its partitions of which the target lacks records that their copies have come past."""
     not_copied: tuple[str, ...]
     """Topics that it reads and the flow does not copy."""
     blob: bytes | None
@@ -225,7 +229,7 @@ _ADDED: Mapping[str, IncEx | bool] = {
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
-        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None, (), None)
+        return PackedGroup(group, 0, False, "", None, None, 0, None, (), (), (), None)
     compressor = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
     blob = compressor.compress(report.model_dump_json(exclude=_ADDED).encode()) + compressor.flush()
     return PackedGroup(
@@ -238,21 +242,24 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         len(report.partitions),
         report.moved_at_ms,
         tuple(sorted({each.topic for each in report.partitions})),
-        not_on_target(report.partitions),
+        lacking(report.partitions),
         tuple(topic.topic for topic in report.not_copied),
         blob,
     )
 
 
-def not_on_target(partitions: Iterable[PartitionReport]) -> int | None:
-    """Returns how many records the copies have come past that the group would miss; None where that is not known."""
-    total = 0
-    for part in partitions:
-        if part.reason == Reason.COPIES_UNKNOWN:
-            return None
-        count = part.detail.get("not_on_target", 0)
-        total += count if isinstance(count, int) else 0
-    return total
+def lacking(partitions: Iterable[PartitionReport]) -> Lacking:
+    """Returns the partitions of which a group would miss records that their copies have come past. Those that are yet
+    to be copied (`to_come`) count as missing records already."""
+    return tuple((part.topic, part.partition, count) for part in partitions if (count := _lacks(part)) != 0)
+
+
+def _lacks(part: PartitionReport) -> int | None:
+    if part.reason == Reason.COPIES_UNKNOWN:
+        return None
+    count, to_come = part.detail.get("not_on_target"), part.detail.get("to_come")
+    passed = count if isinstance(count, int) else 0
+    return passed - (to_come if isinstance(to_come, int) else 0)
 
 
 MOST_OF_A_REPORT = 16 << 20
@@ -262,7 +269,8 @@ MOST_OF_A_REPORT = 16 << 20
 def packed_size(group: PackedGroup) -> int:
     """Most bytes that a group takes in a frame."""
     names = len(group.group) + sum(len(topic) + 1 for topic in group.topics)
-    return 100 + 6 * names + len(group.blob or b"")
+    lacks = sum(len(topic) + 40 for topic, _, _ in group.lacking)
+    return 100 + 6 * (names + lacks) + len(group.blob or b"")
 
 
 def pack_fitting_report(group: str, report: GroupReport | None) -> PackedGroup:
@@ -307,10 +315,10 @@ def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
     at = LONG.size + length
     name, generation, lines = json.loads(payload[LONG.size : at])
     groups: list[PackedGroup] = []
-    for *fields, topics, not_on_target, not_copied, size in lines:
+    for *fields, topics, lacks, not_copied, size in lines:
         blob = None if size < 0 else payload[at : at + size]
         at += max(size, 0)
-        names = (tuple(map(sys.intern, topics)), not_on_target, tuple(map(sys.intern, not_copied)))
+        names = (tuple(map(sys.intern, topics)), tuple(map(tuple, lacks)), tuple(map(sys.intern, not_copied)))
         groups.append(PackedGroup._make([*fields, *names, blob]))
     return name, generation, groups
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.protocol.messages import GroupReport
-from bridge.service.ipc.messages import Backlog, InstanceStatus, PackedGroup, unpack_report
+from bridge.service.ipc.messages import Backlog, InstanceStatus, Lacking, PackedGroup, unpack_report
 from bridge.service.state.copy_progress import CopySnapshot
 from bridge.service.state.latency import GroupLatency, as_message, observed
 from connectors.base import CopyReport, Summary
@@ -29,7 +29,7 @@ GroupTuple = tuple[
     int,
     int | None,
     tuple[str, ...],
-    int | None,
+    Lacking,
     tuple[str, ...],
     bytes | None,
 ]
@@ -66,6 +66,8 @@ class ConnectorSnapshot:
     Missing."""
     incomplete: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """The entries of `missing` with at least one record, or an unknown number."""
+    lacking: dict[str, Lacking] = field(default_factory=dict)
+    """The groups that lack records which the copies have come past."""
     stuck: dict[tuple[str, int], int] = field(default_factory=dict)
     """Source partitions with missing records of which none is copied, and since when."""
 
@@ -82,6 +84,9 @@ class ConnectorSnapshot:
         else:
             self._uncount(before)
         self.groups[group[0]] = group
+        self.lacking.pop(group[0], None)
+        if lacks := PackedGroup._make(group).lacking:
+            self.lacking[group[0]] = lacks
         self.answer_counts[answer_key(group)] += 1
 
     def remove(self, group: str) -> bool:
@@ -90,6 +95,7 @@ class ConnectorSnapshot:
         if before is None:
             return False
         self.latencies.pop(group, None)
+        self.lacking.pop(group, None)
         self._uncount(before)
         return True
 
@@ -173,7 +179,7 @@ class Snapshots:
                     group.partitions,
                     group.moved_ms,
                     group.topics,
-                    group.not_on_target,
+                    group.lacking,
                     group.not_copied,
                     group.blob,
                 )

@@ -308,6 +308,8 @@ class GroupVerdicts:
             absent = self._absent(state, pair, offset, verdict)
             if behind is not None and behind.get(pair[0], (0, None))[1] is None and not _empty(state):
                 absent = None
+        if absent and behind is not None and (to_come := self._to_come(state, pair, offset, behind)):
+            verdict = replace(verdict, detail=verdict.detail | {"to_come": min(absent, to_come)})
         return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
 
     def _absent(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> int | None:
@@ -331,6 +333,20 @@ class GroupVerdicts:
         if state.target.start >= state.target.end:
             return absent + max(0, state.source.end - max(begin, ledger.position))
         return absent + ledger.to_copy_again(begin, state.source.end)
+
+    def _to_come(
+        self, state: PairState, pair: PartitionPair, offset: int, behind: Mapping[TopicPartition, Behind]
+    ) -> int:
+        """Returns how many of the records that are not on the target are yet to be copied: those count as missing
+        wherever what the mirror is behind counts."""
+        position = behind.get(pair[0], (0, None))[1]
+        if not isinstance(state, BothSides) or position is None:
+            return 0
+        begin = max(offset, state.source.start)
+        if _empty(state):
+            return max(0, state.source.end - max(begin, position))
+        ledger = self._ledger(pair, state)
+        return 0 if ledger is None else ledger.to_copy_again(begin, state.source.end)
 
     @property
     def _scans(self) -> Mapping[OffsetRun, RunScan]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bridge.model.values import Reason, TopicPartition
+from bridge.protocol.messages import GroupReport
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
@@ -730,6 +731,15 @@ def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_know
 # -- what is missing -------------------------------------------------------------------------------------------------
 
 
+def lacking(group: str, count: int, to_come: int) -> GroupReport:
+    """A report of a group whose first partition lacks records on the target."""
+    made = report(group, "g", ready=False, reason="records_not_on_target")
+    first, second = made.partitions
+    detail = {"not_on_target": count, "to_come": to_come}
+    lacks = first.model_copy(update={"reason": "records_not_on_target", "detail": detail})
+    return made.model_copy(update={"partitions": [lacks, second]})
+
+
 def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
     """Over the partitions of each group; where one is not known the sum is not known."""
 
@@ -760,6 +770,15 @@ def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
         assert await answered() == (0, None, 0, 0)
         made.snapshots.missing("g", 0, {zero: Missing(3, 1)})
         assert await answered() == (0, None, 0, 0), "an earlier instance"
+        # What the copies are past counts too, of each partition once, and what is yet to be copied counts already.
+        made.at.reports(lacking("zero", 70, 30), connector="g")
+        made.at.reports(lacking("one", 20, 0), connector="g")
+        assert await answered() == (40, None, 40, 0)
+        made.at.reports(lacking("one", 50, 0), connector="g")
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert whole["missing_records"] == 50
+        made.at.reports(report("one", "g"), connector="g")
+        assert await answered() == (40, None, 40, 0)
         made.snapshots.restarted()
         assert await answered() == (None, None, None, None)
 
