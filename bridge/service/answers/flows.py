@@ -51,6 +51,8 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
     counts, (source, target) = Answers(view, snapshot).all(), connector.flow
     away = [] if view.source_away is None else [view.source_away]
     reasons = [*view.unknown, *view.tasks.values(), *view.copying_reasons(view.not_copied), *away]
+    if set(counts) - {Readiness.READY, Readiness.MOVED}:
+        reasons += view.causes
     if not counts and not view.unknown:
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
     # A task that runs nowhere may have groups that are not known.

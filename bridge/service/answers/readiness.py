@@ -70,6 +70,8 @@ class ConnectorView:
     """Why nothing is known of any group."""
     not_copied: Mapping[str, ReadinessReason] = field(default_factory=dict)
     """Source topics whose records are not copied, and why."""
+    causes: Sequence[ReadinessReason] = ()
+    """Why connectors copy nothing whose topics are not known: told beside what else keeps groups from being ready."""
     source_away: ReadinessReason | None = None
     tasks: Mapping[int, ReadinessReason] = field(default_factory=dict)
     """Tasks that are not running, and why."""
@@ -111,7 +113,8 @@ class ConnectorView:
         else:
             readiness = Readiness.READY_AS_OF if away else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
-        for each in (*unknown, *missing, *copying, *away):
+        causes = self.causes if unknown or missing else ()
+        for each in (*unknown, *missing, *copying, *causes, *away):
             reasons.setdefault(each.detail, each)
         return GroupAnswer(readiness, self.times.get(task, self.own_ms), list(reasons.values()))
 
@@ -263,6 +266,11 @@ def _view(
         own_ms=summary.as_of_ms,
         unknown=unknown,
         not_copied=_stuck(snapshot) | _not_copied(copying, now),
+        causes=[
+            why
+            for one, its in copying
+            if not its.copying.topics() and (why := _copies_nothing(one, its.summary, now)) is not None
+        ],
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**on_others.unknown, **lapsed_here},
         running=running | on_others.as_of_ms.keys(),

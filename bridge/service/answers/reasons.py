@@ -51,5 +51,6 @@ REASONS = {
     "elsewhere": "another node runs the flow",
     "copying_failed": "the connector that copies the records has failed",
     "copying_stopped": "records are not copied",
-    "no_groups": "no group on the source matches the connector's groups and groups.exclude",
+    "no_groups": "no group on the source matches the connector's groups and groups.exclude and has offsets in "
+    "topics that it selects and that the source has",
 }

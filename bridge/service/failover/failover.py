@@ -344,6 +344,7 @@ def _refusal(
     connector = any(answer is Readiness.NOT_READY for _, answer, _ in refused)
     count = len({group for group, _, _ in refused})
     moved = f"{done} group(s) are moved; repeat it for all" if done else "nothing was changed"
-    text = f"{count} of {groups} group(s) can't fail over now; {moved}{remedy}"
+    those = f"{count} of {groups} group(s)" if groups else "there is no group to move: the flow"
+    text = f"{those} can't fail over now; {moved}{remedy}"
     lines = [(f"group {group}" if group else "groups", why) for group, _, why in refused]
     return GroupsRefused(text, lines, code=ErrorCode.NOT_READY if connector else ErrorCode.CANNOT_TELL)

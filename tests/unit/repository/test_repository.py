@@ -21,7 +21,7 @@ from tests.support.messages import message
 from tests.unit.repository.parsing import nodes, parsed
 
 ROOT = Path(__file__).parents[3]
-MOST_LINES = 400
+MOST_LINES = 600
 REGISTRIES = re.compile(
     r"pypi\.(?:org|io)|pythonhosted\.org|repo\d?\.maven|maven\.org/|maven2/|registry\.npmjs|registry-1\.docker|"
     r"(?:extra-)?index-url\s*[=h]|find-links\s*[=/h]",

@@ -617,6 +617,24 @@ def test_who_copies_knows_before_the_next_round_that_a_cluster_is_away(side: str
     flow(test)
 
 
+def test_a_connector_that_never_began_to_copy_is_told_beside_what_groups_lack() -> None:
+    """Spark can't start, say: no topic is known to be copied by it, and each group lacks something else."""
+
+    async def test(made: Flow) -> None:
+        made.table.start_task("t", 0, session(4), "source", 1, FLOW)
+        seen = frozenset({"source", "target"})
+        made.snapshots.summary("t", 1, Summary(rounds=1, failure="there is no Java", clusters_seen=seen))
+        assert await made.answers() == (both("ready"), [])
+        made.at.reports(report("zero", "g", ready=False, reason="copies_unknown"), connector="g")
+        readiness, reasons = await made.answers()
+        assert readiness == {"zero": "cannot_tell", "one": "ready"}
+        assert [code for code, _ in reasons] == ["copies_unknown", "copying_failed"]
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert [reason["reason"] for reason in whole["reasons"]] == ["copying_failed"]
+
+    flow(test)
+
+
 # -- several flows ----------------------------------------------------------------------------------------------------
 
 
