@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bridge.protocol.messages import Groups, GroupSummary
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.missing_records import Rows, of_group
+from bridge.service.answers.missing_records import MissingRows
 from bridge.service.answers.readiness import Answers, ConnectorView, GroupAnswer
 from bridge.service.ipc.messages import PackedGroup, partitions_of
 from bridge.service.pages import from_cursor, to_cursor
@@ -61,6 +61,7 @@ async def page(
         if name not in views or (chosen.connector is not None and name != chosen.connector):
             continue
         answers = Answers(views[name], snapshots.connector(name))
+        missing = MissingRows(snapshots.connector(name).missing)
         if chosen.whole:
             counts = answers.all()
             total += counts.total()
@@ -72,7 +73,7 @@ async def page(
                 if len(summaries) == limit:
                     following = to_cursor(name, group.group)
                     break
-                summaries.append(_summary(name, group, answers.of(group), snapshots.connector(name).missing))
+                summaries.append(_summary(name, group, answers.of(group), missing))
                 if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             continue
@@ -89,7 +90,7 @@ async def page(
             if (name, group.group) < start:
                 continue
             if len(summaries) < limit:
-                summaries.append(_summary(name, group, answer, snapshots.connector(name).missing))
+                summaries.append(_summary(name, group, answer, missing))
                 if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             elif following is None:
@@ -97,7 +98,7 @@ async def page(
     return Groups(groups=summaries, total=total, ready=ready, moved=moved, next=following)
 
 
-def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows) -> GroupSummary:
+def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, missing: MissingRows) -> GroupSummary:
     assert group.blob is not None, "only reports are kept"
     return GroupSummary(
         group=group.group,
@@ -112,5 +113,5 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows
         reasons=list(answer.reasons),
         moved_at_ms=group.moved_ms,
         not_copied=list(group.not_copied),
-        **of_group(partitions_of(group.blob), rows, group.lacking),
+        **missing.of_group(partitions_of(group.blob), group.lacking),
     )

@@ -37,14 +37,28 @@ def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
     ]
 
 
-def of_group(tps: Iterable[tuple[str, int]], rows: Rows, passed: Lacking) -> dict[str, int | None]:
-    """The fields for missing records of a group with these partitions. `passed`: of those that the copies are past."""
-    records, since_ms = summed(map(rows.get, tps))
-    return {
-        "missing_records": _added(records, passed),
-        # When those were appended that the copies are past is not known.
-        "missing_since_ms": None if passed else since_ms,
-    }
+class MissingRows:
+    """The missing records of a connector's partitions, by topic too: a group will read those of its topics in which it
+    has committed nothing yet."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._topics: dict[str, list[tuple[str, int]]] = {}
+        for place in rows:
+            self._topics.setdefault(place[0], []).append(place)
+
+    def of_group(self, tps: Iterable[tuple[str, int]], passed: Lacking) -> dict[str, int | None]:
+        """Returns the fields for missing records of a group with these partitions. `passed`: of those that the copies
+        are past."""
+        places = set(tps)
+        for topic in {topic for topic, _ in places}:
+            places.update(self._topics.get(topic, ()))
+        records, since_ms = summed(map(self._rows.get, places))
+        return {
+            "missing_records": _added(records, passed),
+            # When those were appended that the copies are past is not known.
+            "missing_since_ms": None if passed else since_ms,
+        }
 
 
 def of_flow(rows: Rows, groups: Iterable[Lacking]) -> tuple[int | None, int | None]:
@@ -77,10 +91,8 @@ def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: in
             "reasons": list(answer.reasons),
             "rounds": rounds,
             "partitions": of_partitions(report, rows),
-            **of_group(
-                [(part.topic, part.partition) for part in report.partitions],
-                rows,
-                lacking(report.partitions),
+            **MissingRows(rows).of_group(
+                [(part.topic, part.partition) for part in report.partitions], lacking(report.partitions)
             ),
         }
     )

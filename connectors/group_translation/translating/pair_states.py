@@ -25,6 +25,8 @@ class BothSides(NamedTuple):
     """The target overwrites timestamps (message.timestamp.type=LogAppendTime)."""
     compacted: bool | None = False
     """See TopicInfo, of the target."""
+    partitions: int = 0
+    """How many the source's topic has."""
 
 
 class TargetOnly(NamedTuple):
@@ -143,7 +145,14 @@ def _both_sides(
     identity = PairIdentity(
         source.topic_id, source_bounds.leader_epoch, target.topic_id, target_bounds.leader_epoch
     )
-    return BothSides(identity, source_bounds, target_bounds, target.log_append_time, target.compacted)
+    return BothSides(
+        identity,
+        source_bounds,
+        target_bounds,
+        target.log_append_time,
+        target.compacted,
+        source.partitions,
+    )
 
 
 def _target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:

@@ -96,7 +96,23 @@ class GroupVerdicts:
         `source_failure`: why the source as a whole does not answer. Verdicts then rest on runs, and on what was exact
         and still is; the others are pending.
         """
-        return await self.at(_offsets(committed), source_failure)
+        offsets = _offsets(committed)
+        states = await self.states(list(offsets), source_failure)
+        verdicts = await self.at(offsets, source_failure, states)
+        if source_failure is not None or not (others := _without_offsets(offsets, states)):
+            return verdicts
+        behind = await self._behind_of_others(others)
+        return replace(verdicts, behind={**behind, **verdicts.behind})
+
+    async def _behind_of_others(self, pairs: Sequence[PartitionPair]) -> dict[TopicPartition, Behind]:
+        """Returns how far partitions are copied that groups will read, and have committed no offset in: records of
+        them are missing on the target as others are."""
+        states = await self.states(pairs)
+        ends = {pair: [state.source.end] for pair, state in states.items() if isinstance(state, BothSides)}
+        await self._look_beside(states, ends)
+        for pair in ends:
+            self._seen.setdefault(pair, set())
+        return {pair[0]: (0, None) for pair in pairs} | self._behind(states)
 
     async def at(
         self,
@@ -407,6 +423,23 @@ def _offsets(committed: GroupOffsets) -> dict[PartitionPair, set[int]]:
         for pair, each in group_offsets.items():
             offsets.setdefault(pair, set()).add(each.offset)
     return offsets
+
+
+def _without_offsets(
+    offsets: Mapping[PartitionPair, object], states: Mapping[PartitionPair, PairState]
+) -> list[PartitionPair]:
+    """Returns the other partitions of the same topics."""
+    counts = {
+        (source.topic, target.topic): state.partitions
+        for source, target in offsets
+        if isinstance(state := states[source, target], BothSides)
+    }
+    pairs = (
+        (TopicPartition(source, number), TopicPartition(target, number))
+        for (source, target), count in counts.items()
+        for number in range(count)
+    )
+    return [pair for pair in pairs if pair not in offsets]
 
 
 def _log_bounds(bounds: Bounds) -> LogBounds:

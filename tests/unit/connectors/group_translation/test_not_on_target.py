@@ -9,11 +9,12 @@ from typing import NamedTuple
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.values import GroupState, Judgement, Reason
+from bridge.model.values import GroupState, Judgement, Reason, TopicPartition
 from bridge.service.ipc.messages import lacking
 from connectors.group_translation.records import record_of, written_of
 from tests.support.forms import examples
 from tests.unit.connectors.copied_orders import ORIGINAL
+from tests.unit.connectors.fake_clusters import Log
 from tests.unit.connectors.group_translation.mirrored_topic import COPY, Flow
 
 COUNTED = {"records_not_on_target", "not_mirrored_yet"}
@@ -214,6 +215,21 @@ def test_a_partition_without_a_leader_is_not_known(flow: Flow) -> None:
     flow.a.bounds_trouble[ORIGINAL] = KafkaFailure(KafkaFault.UNREACHABLE, "no leader")
     row = flow.answer("g")
     assert (row.verdict, row.target_offset is None or row.reason == "copies_unknown") == ("pending", True)
+
+
+def test_a_partition_that_no_group_has_begun_to_read_is_counted() -> None:
+    flow = Flow()
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 50)
+    new = TopicPartition("orders", 1)
+    flow.a.logs[new] = Log(epoch=1)
+    flow.a.logs[new].append(10, first=0)
+    assert flow.answer("g").verdict == "exact"
+    assert flow.behind == {ORIGINAL: (100, 100), new: (0, None)}, "not on B yet"
+    flow.b.logs[TopicPartition("A.orders", 1)] = Log(epoch=1)
+    assert flow.answer("g").verdict == "exact"
+    assert flow.behind == {ORIGINAL: (100, 100), new: (10, 0)}
 
 
 def test_what_compaction_has_taken_on_the_target_is_not_lost(flow: Flow) -> None:

@@ -749,6 +749,20 @@ def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_know
 # -- what is missing -------------------------------------------------------------------------------------------------
 
 
+def test_a_partition_that_the_group_has_not_begun_to_read_counts_too() -> None:
+    """It was added, say: a consumer begins there at its start."""
+
+    async def test(made: Flow) -> None:
+        zero, one, new = (TopicPartition("orders", number) for number in range(3))
+        made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0), new: Missing(100, -1)})
+        made.snapshots.missing("g", 1, {TopicPartition("payments", 0): Missing(7, -1)})
+        (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
+        (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+        assert {listed["missing_records"], full["missing_records"]} == {100}
+
+    flow(test)
+
+
 def lacking(group: str, count: int, to_come: int) -> GroupReport:
     """A report of a group whose first partition lacks records on the target."""
     made = report(group, "g", ready=False, reason="records_not_on_target")
