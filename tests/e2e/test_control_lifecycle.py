@@ -140,7 +140,8 @@ def test_what_is_told_by_rest_is_done(flow: Flow) -> None:
     made = checkpoints(pair.flow.target, pair.flow.source.name)
     assert [each.upstream_offset for each in made] == list(range(10, 71, 10)), "one for each move, none twice"
     assert all(each.downstream_offset == each.upstream_offset + SHIFT for each in made)
-    assert beats(pair.flow) == sorted(set(beats(pair.flow)))
+    # One that Connect was writing when the task was restarted comes again: Connect has not said that it was written.
+    assert list(dict.fromkeys(beats(pair.flow))) == sorted(set(beats(pair.flow)))
 
 
 @pytest.mark.parametrize(
