@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiokafka.record.memory_records import MemoryRecords
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import fence, producer_settings
@@ -134,9 +135,34 @@ def traffic(flow: CopyFlow) -> Iterator[CopyScenario]:
 
 
 def killed(cluster: Cluster) -> None:
+    """At a moment at which no transaction is being committed or aborted: such a one would stay open for good (see
+    TransactionLeftOpen). What is in the logs of a broker that is paused is what it comes back with."""
     assert isinstance(cluster, Broker)
+
+    def paused_between_commits() -> bool:
+        cluster.process.pause()
+        if not has_prepared_transactions(cluster):
+            return True
+        cluster.process.resume()
+        return False
+
+    eventually(paused_between_commits, WAIT, what="no transaction is being committed")
     cluster.kill()
     cluster.start()
+
+
+PREPARED, STATUS_AT = (2, 3), 16
+"""PrepareCommit and PrepareAbort, and where the status stands in a value of __transaction_state."""
+
+
+def has_prepared_transactions(broker: Broker) -> bool:
+    """Whether markers of a transaction are still to be written, by the broker's log."""
+    status: dict[bytes | None, int] = {}
+    for log in broker.data.glob("__transaction_state-*/*.log"):
+        batches = MemoryRecords(log.read_bytes())
+        while (batch := batches.next_batch()) is not None:
+            status.update({record.key: record.value[STATUS_AT] for record in batch if record.value})
+    return any(last in PREPARED for last in status.values())
 
 
 def hung(cluster: Cluster, seconds: float = 4.0) -> None:
