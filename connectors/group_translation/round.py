@@ -143,6 +143,7 @@ class GroupRounds:
             committed = self._last.of(groups)
         verdicts = await self._verdicts.of(committed, self.source_failure)
         outcome.lookups += verdicts.lookups
+        outcome.errors += verdicts.errors
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind

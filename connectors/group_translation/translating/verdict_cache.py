@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bridge.model.values import Bounds, Evidence, Judgement, TopicPartition, Verdict
+from bridge.translation.records.copied_twice import AnotherMirror
 from bridge.translation.records.extent import Extent
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
@@ -26,7 +27,7 @@ class PairIdentity:
 
 
 @dataclass(slots=True)
-class _CachedPair:
+class CachedPair:
     identity: PairIdentity
     memory: PartitionMemory = field(default_factory=PartitionMemory)
     verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
@@ -35,13 +36,19 @@ class _CachedPair:
     """What another mirror has copied where no run of ours covers the source, by the bounds of both logs there."""
     source_start: int | None = None
     """The source's log start when it last answered."""
+    last_run_end: int = -1
+    """Where on the target our newest copy stood in the last round."""
+    others: LogBounds | None = None
+    """The newest place that holds no copy of ours when others' records were last looked at."""
+    another: AnotherMirror = field(default_factory=AnotherMirror)
+    """What another mirror has copied beside ours."""
 
 
 class VerdictCache:
     """Keeps exact verdicts and partition memories, by pair of partitions."""
 
     def __init__(self) -> None:
-        self._pairs: dict[tuple[TopicPartition, TopicPartition], _CachedPair] = {}
+        self._pairs: dict[tuple[TopicPartition, TopicPartition], CachedPair] = {}
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -49,7 +56,7 @@ class VerdictCache:
     def memory(
         self, source: TopicPartition, target: TopicPartition, identity: PairIdentity
     ) -> PartitionMemory:
-        return self._pair(source, target, identity).memory
+        return self.pair(source, target, identity).memory
 
     def recall(
         self,
@@ -60,15 +67,20 @@ class VerdictCache:
         bounds: tuple[Bounds, Bounds],
     ) -> Verdict | None:
         """Returns the exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
-        cached = self._pair(source, target, identity).verdicts.get(offset)
+        cached = self.pair(source, target, identity).verdicts.get(offset)
         source_now, target_now = bounds
         return _holds(cached, target_now) if source_now.start <= offset <= source_now.end else None
+
+    def another_mirror(self, source: TopicPartition, target: TopicPartition) -> AnotherMirror:
+        """Returns what is known of another mirror's copies beside ours."""
+        pair = self._pairs.get((source, target))
+        return AnotherMirror() if pair is None else pair.another
 
     def seen(
         self, source: TopicPartition, target: TopicPartition, identity: PairIdentity, start: int
     ) -> None:
         """Notes the source's log start."""
-        self._pair(source, target, identity).source_start = start
+        self.pair(source, target, identity).source_start = start
 
     def source_start(self, source: TopicPartition, target: TopicPartition) -> int | None:
         """Returns the source's log start when it last answered; None for not known."""
@@ -105,7 +117,7 @@ class VerdictCache:
         verdict: Verdict,
         target_end: int,
     ) -> None:
-        pair = self._pair(source, target, identity)
+        pair = self.pair(source, target, identity)
         # One that lacks records is looked up again: they may arrive, or go from the source.
         if verdict.judgement is Judgement.EXACT and verdict.not_on_target == 0:
             pair.verdicts[offset] = (verdict, target_end)
@@ -124,10 +136,11 @@ class VerdictCache:
                     offset: cached for offset, cached in kept.verdicts.items() if offset in seen[pair]
                 }
 
-    def _pair(self, source: TopicPartition, target: TopicPartition, identity: PairIdentity) -> _CachedPair:
+    def pair(self, source: TopicPartition, target: TopicPartition, identity: PairIdentity) -> CachedPair:
+        """Returns what is kept of a pair, empty where it is new or another one."""
         pair = self._pairs.get((source, target))
         if pair is None or pair.identity != identity:
-            pair = self._pairs[source, target] = _CachedPair(identity)
+            pair = self._pairs[source, target] = CachedPair(identity)
         return pair
 
 

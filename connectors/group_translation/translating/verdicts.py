@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from bridge.errors import KafkaFailure
 from bridge.model.values import Bounds, Committed, CopyId, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror
 from bridge.translation.records.extent import Extent, extent_of, reach_of_target
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.markers import RunScan
@@ -53,6 +54,8 @@ class Verdicts:
     behind: Mapping[TopicPartition, Behind]
     lookups: int
     """Offsets that took look-ups while the source answered."""
+    errors: Sequence[str]
+    """What is wrong with copies, as an operator reads it."""
 
 
 class GroupVerdicts:
@@ -149,6 +152,7 @@ class GroupVerdicts:
             },
             behind=behind,
             lookups=len(jobs) if source_failure is None else 0,
+            errors=self._copied_by_another(by_offset),
         )
 
     async def states(
@@ -268,6 +272,7 @@ class GroupVerdicts:
         """Looks at the target's end, where only its records show how far a partition is copied; and at what another
         mirror has copied where no run of ours covers the source."""
         tails: dict[PartitionPair, Job[None]] = {}
+        others: dict[PartitionPair, Job[AnotherMirror]] = {}
         extents: dict[tuple[PartitionPair, LogBounds, LogBounds], Job[Extent | None]] = {}
         for pair, some in offsets.items():
             state = states[pair]
@@ -281,6 +286,9 @@ class GroupVerdicts:
             ledger = self._ledger(pair, state)
             if ledger is None:
                 continue
+            if places := self._others(pair, state, ledger, min(some)):
+                looking = find_another_mirror(places, ledger.has_copied, ledger.position or 0, source, target)
+                others[pair] = Job(*pair, source.end, looking)
             known = self._cache.extents(*pair)
             for stretch in _stretches(ledger, min(some), source, target):
                 if stretch not in known:
@@ -291,9 +299,36 @@ class GroupVerdicts:
                     )
                     extents[pair, *stretch] = Job(*pair, stretch[0].start, steps)
         await self._look(tails)
+        for pair, another in (await self._look(others)).items():
+            state = states[pair]
+            if isinstance(another, AnotherMirror) and isinstance(state, BothSides):
+                kept = self._cache.pair(*pair, state.identity)
+                kept.another = kept.another.with_newer(another)
         for (pair, *bounds), extent in (await self._look(extents)).items():
             if not isinstance(extent, Verdict):
                 self._cache.extents(*pair)[bounds[0], bounds[1]] = extent
+
+    def _others(
+        self, pair: PartitionPair, state: BothSides, ledger: ConsistentRuns, begin: int
+    ) -> Sequence[LogBounds]:
+        """Returns where on the target others may have copied beside us, the newest first; nothing where that was looked
+        at already. Before our first run that concerns groups alone that stand before it. What stands behind our newest
+        run may be copies of ours that came after it was read, until a round later it is still the newest."""
+        kept, last = self._cache.pair(*pair, state.identity), ledger.last
+        if last is None:
+            return ()
+        tail = LogBounds(last.downstream_end, state.target.end)
+        settled = kept.last_run_end == tail.start and not last.handed_back
+        kept.last_run_end = tail.start
+        places = [tail] if settled and tail.end - tail.start > 1 else []
+        places += ledger.others
+        first = ledger.runs[0]
+        if begin < first.upstream_start and state.target.start < first.downstream_start:
+            places.append(LogBounds(state.target.start, first.downstream_start))
+        if not places or places[0] == kept.others or state.log_append_time:
+            return ()
+        kept.others = places[0]
+        return places
 
     def _ledger(self, pair: PartitionPair, state: BothSides | TargetOnly) -> ConsistentRuns | None:
         """Returns the runs of the topics that the clusters have now; None where there are none."""
@@ -324,9 +359,44 @@ class GroupVerdicts:
             absent = self._absent(state, pair, offset, verdict)
             if behind is not None and behind.get(pair[0], (0, None))[1] is None and not _empty(state):
                 absent = None
+        verdict = self._read_twice(state, pair, offset, verdict)
         if absent and behind is not None and (to_come := self._to_come(state, pair, offset, behind)):
             verdict = replace(verdict, detail=verdict.detail | {"to_come": min(absent, to_come)})
         return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
+
+    def _read_twice(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> Verdict:
+        """Returns a verdict that is not exact where records behind it stand twice on the target."""
+        if isinstance(state, Verdict) or verdict.offset is None:
+            return verdict
+        place = self._cache.another_mirror(*pair).reaches(offset, verdict.offset)
+        if place is None:
+            return verdict
+        ledger = self._ledger(pair, state)
+        more = None if ledger is None else ledger.no_copies(verdict.offset, state.target.end)
+        bound = None if more is None or verdict.bound is None else verdict.bound + more
+        judgement = Judgement.BOUNDED if verdict.judgement is Judgement.EXACT else verdict.judgement
+        detail = verdict.detail | {"copied_twice": place}
+        return replace(verdict, judgement=judgement, bound=bound, detail=detail)
+
+    def _copied_by_another(self, by_offset: Mapping[PairOffset, Verdict]) -> list[str]:
+        """Names the partitions that another mirror copies beside ours. What an operator has had copied again stands
+        twice too, and is no error."""
+        reached: dict[PartitionPair, int] = {}
+        for (pair, _), verdict in by_offset.items():
+            place = verdict.detail.get("copied_twice")
+            if isinstance(place, int):
+                reached[pair] = max(place, reached.get(pair, -1))
+        errors: list[str] = []
+        for pair, place in sorted(reached.items()):
+            ledger = None if self._by_runs is None else self._by_runs.ledger(_copy(pair))
+            if ledger is None or place >= max((start for _, start in ledger.again), default=0):
+                source, target = (f"{topic}-{number}" for topic, number in pair)
+                errors.append(
+                    f"another mirror copies {source} too: its copies stand beside ours in {target}, up to offset "
+                    f"{place}, and groups that are committed before it read records twice: stop that mirror, or "
+                    "leave the topic to it with topics.exclude"
+                )
+        return errors
 
     def _absent(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> int | None:
         if isinstance(state, Verdict):
