@@ -63,8 +63,8 @@ CHECKS = (
     ),
     Check(
         "second mirror",
-        "another connector has claimed a copy, a stock mirror has written offset syncs, or another mirror copies beside "
-        "this one",
+        "another connector has claimed a copy, a stock mirror has written offset syncs, or another mirror copies "
+        "beside this one",
         "exclude its topics, stop it, or take over",
         second_mirror,
     ),
