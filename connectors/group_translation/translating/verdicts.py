@@ -449,10 +449,12 @@ class GroupVerdicts:
         """Returns how many records from `begin` on neither our runs nor another mirror have left on the target.
         `by_records`: those before the first one there, where no run covers `begin`."""
         absent = ledger.below_target(begin, state.target.start, self._scans)
-        known = self._cache.extents(*pair)
+        known, alone = self._cache.extents(*pair), self._cache.another_mirror(*pair).alone
         logs = _log_bounds(state.source), _log_bounds(state.target)
         for origin, goal in _stretches(ledger, begin, *logs):
             extent = known.get((origin, goal))
+            if alone and origin.start <= alone.upstream < origin.end and alone.downstream >= goal.end:
+                return None  # another mirror copies this now, behind our copies: it is not known how far
             if absent is None or (extent is None and goal.start < goal.end):
                 return None
             if extent is None or extent.begin >= extent.end:
