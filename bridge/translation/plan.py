@@ -30,6 +30,9 @@ class Translated(NamedTuple):
     target: TopicPartition
     committed: Committed
     verdict: Verdict
+    kept_back: Verdict | None = None
+    """What would be committed, were it not that the mirror itself has put the group there on the source: then nothing
+    is, and this verdict counts where the target stands at its offset, or before it."""
 
 
 class OwnCommit(NamedTuple):
@@ -117,11 +120,25 @@ def _row(
     if reason is not None:
         detail = verdict.detail | {"answer": verdict.offset}
         verdict = replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
+    elif each.kept_back is not None:
+        verdict = _in_place(each.kept_back, standing) or verdict
     elif verdict.offset is not None:
         verdict, write = _decide(each, standing, written, rewind=rewind)
     return PartitionPlan(
         each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
     )
+
+
+def _in_place(verdict: Verdict, standing: Committed | None) -> Verdict | None:
+    """Returns the verdict on an offset that nothing is committed for, by where the group stands on the target; None
+    where that is behind records that it has not read, or nowhere."""
+    if verdict.offset is None or standing is None or standing.offset > verdict.offset:
+        return None
+    lower = verdict.offset - standing.offset
+    if not lower:
+        return verdict
+    bound = None if verdict.bound is None else verdict.bound + lower
+    return replace(verdict, judgement=Judgement.BOUNDED, offset=standing.offset, bound=bound)
 
 
 def _decide(

@@ -44,14 +44,13 @@ class AnotherMirror(NamedTuple):
 
 def find_another_mirror(
     places: Sequence[LogBounds],
-    is_ours: Callable[[int], bool],
-    position: int,
+    ours_before: Callable[[int], int | None],
     source: LogBounds,
     target: LogBounds,
     caps: Caps | None = None,
 ) -> Steps[AnotherMirror]:
     """Looks at the newest records that are not ours. `places`: where on the target our runs have no copies, the newest
-    first; `is_ours`: whether our mirror has copied a source offset; `position`: up to where it has come."""
+    first; `ours_before`: the last source offset, at or before another, that our mirror has copied."""
     budget, memory = Budget(caps or Caps()), PartitionMemory()
     copies = Copies(
         LogReader(Side.SOURCE, source, budget, memory),
@@ -71,13 +70,17 @@ def find_another_mirror(
                     break
                 looked_at += 1
                 original = yield from copies.original_of(copy)
-                if original is not None and is_ours(original.offset):
+                end = limit = copy.offset
+                if original is None:
+                    continue
+                ours = ours_before(original.offset)
+                if ours == original.offset:
                     return AnotherMirror(copy.offset, alone)
-                if original is not None and alone is None:
-                    alone = Anchor(original.offset, copy.offset)
-                # Another mirror that is ahead of ours copies in order: what ours has copied too stands as far below.
-                ahead = 0 if original is None else max(0, original.offset - position)
-                end = limit = copy.offset - ahead
+                alone = alone or Anchor(original.offset, copy.offset)
+                if ours is None:
+                    return AnotherMirror(-1, alone)
+                # It copies in order: what ours has copied too stands at least as far below.
+                end = limit = copy.offset - (original.offset - ours) + 1
     except CapReached:
         pass
     return AnotherMirror(-1, alone)

@@ -133,8 +133,8 @@ class KnownPair:
             elif by_records is None:
                 return None
             else:
-                tail = origin.end - max(extent.end, begin)
-                absent += min(origin.end - begin, by_records + max(0, tail))
+                before = max(by_records, extent.begin - begin)
+                absent += min(origin.end - begin, before + max(0, origin.end - max(extent.end, begin)))
         return absent
 
     def _to_come(self, offset: int) -> int:

@@ -86,15 +86,42 @@ def test_a_group_that_consumers_have_moved_comes_home_and_goes_on() -> None:
     a.group("g", {("orders", 0): 5})
     there(a, b)
     assert (home(a), beyond(b)) == (5, 5 + JUNK)
-    assert held(back(a, b)) == "moved_by_mirror"
+    assert back(a, b).reports["g"].ready
     assert a.altered == []
     b.group("g", {("A.orders", 0): 12 + JUNK})
     back(a, b)
     assert (home(a), beyond(b)) == (12, 12 + JUNK)
     a.group("g", {("orders", 0): 17})
     there(a, b)
-    assert held(back(a, b)) == "moved_by_mirror"
+    assert back(a, b).reports["g"].ready
     assert (home(a), beyond(b)) == (17, 17 + JUNK)
+
+
+def test_a_group_that_nobody_has_moved_since_is_ready_both_ways() -> None:
+    """Its offset was put there by the mirror, so nothing is committed; where it stands on the other side is right."""
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    both_ways = {"reverse_checkpointing_enabled": "true"}
+    there(a, b)
+    assert back(a, b).reports["g"].ready
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    assert back(a, b).reports["g"].ready
+    published = there(a, b, **both_ways)
+    assert published.reports["g"].ready
+    assert (held(published), beyond(b)) == (None, 12 + JUNK)
+    a.group("g", {("orders", 0): 7})
+    assert there(a, b, **both_ways).reports["g"].reason == "moved_by_mirror", "reset on A, and B stands ahead"
+    assert beyond(b) == 12 + JUNK
+
+
+def test_a_group_that_stands_lower_there_reads_some_twice() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 12})
+    there(a, b)
+    a.group("g", {("orders", 0): 5})
+    (row,) = back(a, b).reports["g"].partitions
+    assert (row.verdict, row.bound, row.target_offset, row.written) == ("bounded", 7, 5, 5)
+    assert home(a) == 5
 
 
 def late() -> tuple[FakeCluster, FakeCluster]:
@@ -113,8 +140,8 @@ def test_what_the_mirror_began_behind_is_not_skipped_at_home() -> None:
     a, b = late()
     there(a, b)
     assert beyond(b) == 0
-    assert held(back(a, b)) == "moved_by_mirror"
-    assert home(a) == 5
+    (row,) = back(a, b).reports["g"].partitions
+    assert (row.verdict, row.bound, home(a)) == ("bounded", 5, 5), "it stays where it was"
 
 
 def test_what_a_killed_mirror_has_committed_is_known_all_the_same() -> None:
@@ -140,7 +167,8 @@ def test_an_operators_reset_is_not_undone() -> None:
     there(a, b)  # it stands at 12 on both sides now, and the flow there knows it
     a.group("g", {("orders", 0): 2})
     there(a, b)
-    assert held(back(a, b)) == "moved_by_mirror"
+    (row,) = back(a, b).reports["g"].partitions
+    assert (row.verdict, row.bound) == ("bounded", 10)
     assert (home(a), beyond(b)) == (2, 12 + JUNK)
 
 
@@ -281,8 +309,8 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
     aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
     ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
     published = CheckpointHarness(b, a, aliases | ways).play_rounds()
-    assert published.reports["g"].reason == "moved_by_mirror"
-    assert home(a) == 5
+    (row,) = published.reports["g"].partitions
+    assert (row.verdict, row.bound, home(a)) == ("bounded", 5, 5), "it stays where it was"
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
