@@ -40,7 +40,8 @@ def _group(report: GroupReport) -> Iterator[str]:
     )
     for reason in report.reasons:
         since = "" if reason.since_ms is None else f" since {_iso_time(reason.since_ms)}"
-        yield f"  {reason.reason}{since}: {reason.detail}."
+        indent = "  " if reason.follows_from is None else "    so "
+        yield f"{indent}{reason.reason}{since}: {reason.detail}."
     if report.missing_records:
         since = (
             ""
@@ -88,7 +89,7 @@ def left_out_by(key: str) -> str:
 def _why(reason: str | None) -> str:
     if reason is None:
         return "no reason reported"
-    return f"{reason} ({REASONS[reason]})" if reason in REASONS else reason
+    return f"{reason} ({REASONS[reason].means})" if reason in REASONS else reason
 
 
 def _bound(part: PartitionReport) -> str:
