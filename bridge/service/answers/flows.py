@@ -9,6 +9,7 @@ from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import of_flow
 from bridge.service.answers.readiness import Answers, ConnectorView, counted
 from bridge.service.answers.reasons import REASONS, reason, under_causes
+from bridge.service.answers.status import RUNNING
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS
@@ -84,10 +85,14 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
 
 
 def _elsewhere(flow: FlowStatus) -> FlowReadiness:
-    """Reports a flow whose group connector does not run here: this node can say nothing of its groups."""
-    detail = f"{REASONS['elsewhere'].means}: ask {flow.node}" if flow.node is not None else flow.detail
-    code = "elsewhere" if flow.node is not None else "connector_stopped"
-    why = reason(code, detail or f"no node runs flow {flow.flow}")
+    """Reports a flow whose group connector is not known here: this node can say nothing of its groups."""
+    if flow.state == RUNNING:
+        text = f"this node runs flow {flow.flow}, and has not started its connectors yet, or is ending them"
+        why = reason("not_looked_at_yet", text)
+    elif flow.node is not None:
+        why = reason("elsewhere", f"{REASONS['elsewhere'].means}: ask {flow.node}")
+    else:
+        why = reason("connector_stopped", flow.detail or f"no node runs flow {flow.flow}")
     return FlowReadiness(
         connector=flow.flow,
         source=flow.source,

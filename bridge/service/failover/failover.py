@@ -48,6 +48,10 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
     """The connectors that follow the groups of a flow. Raises NotFound."""
     there = [connector for connector in service.table if connector.kind in GROUP_KINDS]
     connectors = [connector for connector in there if flow_name(connector) == name]
+    away = [each for each in service.flows if f"{each.source}-to-{each.target}" == name and each.node]
+    if not connectors and away:
+        text = f"another node runs flow {away[0].flow}: ask {away[0].node}"
+        raise NotFound(text, code=ErrorCode.UNKNOWN_CONNECTOR)
     if not connectors:
         flows = ", ".join(sorted({flow_name(connector) for connector in there})) or "none"
         raise NotFound(
