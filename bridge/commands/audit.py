@@ -244,9 +244,7 @@ def _verdict(report: AuditReport) -> tuple[str, str]:
     if report.verdict is AuditVerdict.DIFFERENT:
         kinds: Counter[str] = Counter()
         for part in report.partitions:
-            kinds.update(
-                {kind.value.replace("_", " "): number for kind, number in part.findings.found.items()}
-            )
+            kinds.update({kind.replace("_", " "): number for kind, number in part.findings.found.items()})
         listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
         where = sum(part.verdict is AuditVerdict.DIFFERENT for part in report.partitions)
         return (

@@ -9,6 +9,7 @@ from bridge.service.answers.flows import readiness_report
 from bridge.service.answers.status import overall
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import Snapshots
+from tests.support.messages import message
 from tests.unit.service.service_harness import ServiceHarness, error, run
 
 
@@ -24,7 +25,7 @@ def flow(state: str, node: str | None = None, detail: str | None = None) -> Flow
         (
             flow("running", "node-1:8900"),
             "not_looked_at_yet",
-            "this node runs flow A->B, and has not started its connectors yet, or is ending them",
+            message("health.this_node", flow="A->B"),
         ),
         (flow("waiting"), "connector_stopped", "no node runs flow A->B"),
         (

@@ -10,6 +10,7 @@ import pytest
 from bridge.service.ipc.messages import InstanceStatus
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Summary
+from tests.support.messages import message
 from tests.unit.service.service_fakes import FakeEngine, session
 from tests.unit.service.service_harness import START, TASK, ServiceHarness, run
 
@@ -125,7 +126,7 @@ def test_a_connector_says_what_it_waits_for() -> None:
         assert await shown() == ("running", [])
         await at.put("/v1/connectors/c/stop", {"session": session(1)})
         await at.client.request("DELETE", "/v1/connectors/c/tasks/0", json={"session": session(1)})
-        assert await shown() == ("idle", ["a start: Connect has stopped it, or it was deleted"])
+        assert await shown() == ("idle", [message("health.waits_for_a_start")])
 
     run(test)
 
