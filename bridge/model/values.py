@@ -79,6 +79,18 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+WITH_MEMBERS = frozenset(
+    {
+        GroupState.STABLE,
+        GroupState.PREPARING_REBALANCE,
+        GroupState.COMPLETING_REBALANCE,
+        GroupState.ASSIGNING,
+        GroupState.RECONCILING,
+    }
+)
+"""States of groups that consumers are in."""
+
+
 class GroupListing(NamedTuple):
     group: str
     state: GroupState

@@ -71,7 +71,8 @@ class LeftOut(Message):
 class Failover(Message):
     """Every group of the request is moved (or, with `dry_run`, could be). `missing_records`: at most so many of the
     source's records, of the partitions that these groups read, were not on the target; null for not known. `left_out`:
-    groups that `all` does not move, because nothing commits them any more. `next`: what to do now."""
+    groups that `all` does not move, because nothing commits them any more. `members_on_source`: groups that
+    consumers are still in on the source, as listed just now. `next`: what to do now."""
 
     flow: str
     source: str
@@ -82,6 +83,7 @@ class Failover(Message):
     missing_since_ms: int | None = None
     not_copied: list[NotCopiedTopic] = []
     left_out: list[LeftOut] = []
+    members_on_source: list[str] = []
     next: list[str] = []
 
 

@@ -140,9 +140,9 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         if any(one.connector == connector.name for some in selected.values() for one in some)
     }
     # A dry run on all connectors first: a group that two connectors follow is moved by both or by none.
-    answers = await _moved(service, arguments, request.flow, seconds, dry_run=True)
+    answers, members = await _moved(service, arguments, request.flow, seconds, dry_run=True)
     if not request.dry_run:
-        answers = await _moved(service, arguments, request.flow, seconds, dry_run=False)
+        answers, members = await _moved(service, arguments, request.flow, seconds, dry_run=False)
     source, target = connectors[0].flow
     groups = [
         moved_group(group, connector, record, dry_run=request.dry_run)
@@ -168,6 +168,7 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         missing_since_ms=min(known_since) if missing and known_since else None,
         not_copied=topics_not_copied(selected),
         left_out=left_out,
+        members_on_source=members,
     )
     return answer.model_copy(update={"next": after_move(answer)})
 
@@ -188,7 +189,9 @@ async def roll_back(service: Service, request: MoveGroups) -> RolledBack:
             for at in some
         ]
     done = rolled_back(connectors, selected, request).model_copy(update={"left": left})
-    return done.model_copy(update={"next": after_roll_back(done, *connectors[0].flow)})
+    views = service.views()
+    away = any(views[connector.name].source_away is not None for connector in connectors)
+    return done.model_copy(update={"next": after_roll_back(done, *connectors[0].flow, source_away=away)})
 
 
 def reported(
@@ -313,13 +316,18 @@ def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool 
 
 async def _moved(
     service: Service, arguments: Mapping[str, Arguments], flow: str, seconds: float, *, dry_run: bool
-) -> dict[str, Arguments]:
-    """Moves the groups; by connector, the move records of its groups. Raises GroupsRefused."""
+) -> tuple[dict[str, Arguments], list[str]]:
+    """Moves the groups. Returns by connector the move records of its groups, and the groups that consumers are in on
+    the source. Raises GroupsRefused."""
     moved: dict[str, Arguments] = {}
+    members: set[str] = set()
     refused: list[Refused] = []
     for name, given in arguments.items():
         result = await operate(service, name, Operation.MOVE, {**given, "dry_run": dry_run}, seconds)
         moved[name] = result["moved"]
+        # How it was when the source answered last says nothing of now.
+        here = {group for group, facts in given["groups"].items() if not facts["source_away"]}
+        members |= here.intersection(result.get("membersOnSource", ()))
         refused += [
             Refused(group, answer_of(code), [reason(code, detail)])
             for group, (code, detail) in result["refused"].items()
@@ -328,7 +336,7 @@ async def _moved(
         done = 0 if dry_run else len(set().union(*moved.values()))
         groups = set().union(*(given["groups"] for given in arguments.values()))
         raise _refused(refused, len(groups), flow, done)
-    return moved
+    return moved, sorted(members)
 
 
 def _facts(

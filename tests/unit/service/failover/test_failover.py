@@ -31,6 +31,7 @@ class Made(Flow):
     async def begin(self) -> None:
         await super().begin()
         self.refused: dict[str, list[str]] = {}
+        self.members: list[str] = []
         self.rounds.answer = self.answer
 
     def answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
@@ -45,6 +46,7 @@ class Made(Flow):
         return {
             "moved": {group: RECORD for group in groups if group not in self.refused},
             "refused": {group: why for group, why in self.refused.items() if group in groups},
+            "membersOnSource": [group for group in groups if group in self.members],
         }
 
     @property
@@ -86,6 +88,25 @@ def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
         assert any("Start the consumers on B, on A.orders" in line for line in answer.next)
         missing = message("failover.missing", records=12, source="A", target="B", time="2026-11-18T11:06:39")
         assert any(missing in line for line in answer.next)
+
+    play(test)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_consumers_that_are_still_at_work_on_the_source_are_warned_of(dry_run: bool) -> None:
+    async def test(made: Made) -> None:
+        made.members = ["zero"]
+        answer = Failover.model_validate((await made.post(all=True, dry_run=dry_run)).json())
+        assert answer.members_on_source == ["zero"]
+        (warning,) = [
+            line for line in answer.next if line.startswith("Consumers are still in zero on A: stop")
+        ]
+        assert answer.next.index(warning) == 1
+        assert not any(line.startswith("Keep the consumers") for line in answer.next)
+        # Of a source that is away nobody knows.
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        answer = Failover.model_validate((await made.post(all=True, accept_as_of=True)).json())
+        assert answer.members_on_source == []
 
     play(test)
 
@@ -322,6 +343,17 @@ def test_a_rollback_is_of_moved_groups_and_a_round_follows() -> None:
         assert again.groups == []
         assert again.next == ["one: not moved; nothing was changed."]
         error(await made.post("/rollback", groups=["nobody"]), 404, "unknown_group")
+
+    play(test)
+
+
+def test_a_rollback_without_the_source_says_when_the_groups_go_on() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        answer = RolledBack.model_validate((await made.post("/rollback", groups=["zero"])).json())
+        assert not any("continue as before" in line for line in answer.next)
+        assert any("A does not answer: the mirror commits" in line for line in answer.next)
 
     play(test)
 
