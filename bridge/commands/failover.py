@@ -118,6 +118,8 @@ def plan(
             note(printable(f"not copied: topic {left.topic}, read by {listed(left.groups)}"))
         if (more := len(planned.not_copied) - SCREEN) > 0:
             note(f"not copied: {more} more topics, which --output json has")
+        if planned.at_home:
+            note(printable(f"at home, nothing to do: {listed(planned.at_home)}"))
         for connector in sorted({each.connector for each in planned.left_out}):
             note(
                 printable(

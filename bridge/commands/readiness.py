@@ -20,14 +20,14 @@ from bridge.protocol.times import iso_time
 if TYPE_CHECKING:
     from bridge.protocol.messages import FlowReadiness, GroupSummary, ReadinessReport
 
-_STATUSES = {"ready": 0, "moved": 0, "not_ready": NOT_READY}
+_STATUSES = {"ready": 0, "moved": 0, "home": 0, "not_ready": NOT_READY}
 _PAGE = 1000
 _FLOWS = ("flow", "connector", "readiness", "groups", "missing")
-_COUNTS = ("ready", "ready_as_of", "not_ready", "cannot_tell", "moved")
+_COUNTS = ("ready", "ready_as_of", "not_ready", "cannot_tell", "moved", "home")
 _GROUPS = ("group", "flow", "connector", "readiness", "verdict", "bound", "missing", "why")
 _NOT_COPIED = "not copied"
 _SHOWN_FLOWS = 6
-_WORST = ("not_ready", "cannot_tell", "ready_as_of", "ready", "moved")
+_WORST = ("not_ready", "cannot_tell", "ready_as_of", "ready", "moved", "home")
 
 
 def readiness(

@@ -137,7 +137,8 @@ class NotCopiedTopic(Message):
 class GroupReport(Message):
     """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and committed on the target,
     and what this depends on holds now), `ready_as_of` (so it was when the source last answered), `not_ready`,
-    `cannot_tell`, or `moved` (it has failed over, which is no alarm); `reasons` say why. `as_of_ms`: when both clusters
+    `cannot_tell`, `moved` (it has failed over), or `home` (nobody has moved it on the source); the last two are
+    no alarm. `reasons` say why. `as_of_ms`: when both clusters
     were last queried. `ready`: `readiness` is `ready`. `missing_records`: of the source's records at most so many were
     not on the target at `as_of_ms`, null for not known; none that was appended before `missing_since_ms` is missing.
     `synced_at_ms`: since when the report is unchanged. `checkpoint_latency_ms`: null where no checkpoint was written.
@@ -203,6 +204,7 @@ class FlowReadiness(Message):
     not_ready: int
     cannot_tell: int
     moved: int = 0
+    home: int = 0
     missing_records: int | None = None
     missing_since_ms: int | None = None
     reasons: list[CountedReason] = []

@@ -24,6 +24,7 @@ _READINESS = {
     "ready_as_of": "was ready to fail over when the source answered last,",
     "not_ready": "not ready to fail over",
     "cannot_tell": "can't tell whether it can fail over;",
+    "home": "at home: nobody has moved it on the source, and nothing has to be moved back;",
     "moved": "has failed over, and its connector no longer commits it; its partitions are shown as they were then;",
 }
 

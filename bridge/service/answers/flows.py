@@ -20,6 +20,7 @@ _WEAKEST = (
     Readiness.READY_AS_OF,
     Readiness.READY,
     Readiness.MOVED,
+    Readiness.HOME,
 )
 
 
@@ -54,7 +55,7 @@ def readiness_report(
 def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
     answers, (source, target) = Answers(view, snapshot), connector.flow
     counts = answers.all()
-    some = bool(set(counts) - {Readiness.READY, Readiness.MOVED})
+    some = bool(set(counts) - {Readiness.READY, Readiness.MOVED, Readiness.HOME})
     of_groups = answers.reasons() if some else {}
     own = [*view.unknown, *view.tasks.values(), *(view.causes if some else ())]
     if view.source_away is not None:
@@ -80,6 +81,7 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         not_ready=counts[Readiness.NOT_READY],
         cannot_tell=counts[Readiness.CANNOT_TELL],
         moved=counts[Readiness.MOVED],
+        home=counts[Readiness.HOME],
         reasons=under_causes(reasons.values()),
     )
 

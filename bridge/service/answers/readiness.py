@@ -45,10 +45,18 @@ _UNKNOWN = {
 """Reasons of verdicts which mean that a cluster could not be queried about the group."""
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
-_WORST = (Readiness.MOVED, Readiness.READY, Readiness.READY_AS_OF, Readiness.CANNOT_TELL, Readiness.NOT_READY)
+_WORST = (
+    Readiness.HOME,
+    Readiness.MOVED,
+    Readiness.READY,
+    Readiness.READY_AS_OF,
+    Readiness.CANNOT_TELL,
+    Readiness.NOT_READY,
+)
 
 
-_FINE = (Readiness.READY, Readiness.MOVED)
+_FINE = (Readiness.READY, Readiness.MOVED, Readiness.HOME)
+AT_HOME = "at_home"
 NAMED = 3
 """Groups that the reason of a flow names."""
 
@@ -108,20 +116,24 @@ class ConnectorView:
             unknown.append(self.tasks.get(task) or _reason("not_looked_at_yet"))
         if not unknown and (outdated or task not in self.checked):
             unknown.append(_reason("not_looked_at_yet"))
-        missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
+        home = [_reason(reason)] if reason == AT_HOME else []
+        missing = [] if committed or home else [_reason(reason or "not_looked_at_yet")]
         if missing and missing[0].reason in _UNKNOWN:
             unknown += missing
-        copying = self.copying_reasons(topics)
+        # What the flow copies does not concern a group whose own offsets are on the target.
+        copying = [] if home else self.copying_reasons(topics)
         away = [self.source_away] if self.source_away is not None else []
         if unknown:
             readiness = Readiness.CANNOT_TELL
         elif missing or (copying and not away):
             readiness = Readiness.NOT_READY
+        elif away:
+            readiness = Readiness.READY_AS_OF
         else:
-            readiness = Readiness.READY_AS_OF if away else Readiness.READY
+            readiness = Readiness.HOME if home else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
         causes = self.causes if unknown or missing else ()
-        for each in (*unknown, *missing, *copying, *causes, *away):
+        for each in (*unknown, *missing, *home, *copying, *causes, *away):
             reasons.setdefault(each.detail, each)
         return GroupAnswer(readiness, self.times.get(task, self.own_ms), under_causes(reasons.values()))
 

@@ -188,8 +188,14 @@ REASONS: Mapping[str, KnownReason] = {
     ),
     "moved_by_mirror": KnownReason(
         _NOT_READY,
-        "group",
+        "partition",
         "the offset is not past where the opposite flow has put it, so no consumer has moved it",
+    ),
+    "at_home": KnownReason(
+        "home",
+        "group",
+        "no consumer has moved it on the source past where the opposite flow has put it: its offsets on the target are "
+        "the right ones",
     ),
     "group_type_unsupported": KnownReason(_NOT_READY, "group", "it is a share or streams group"),
     "offset_beyond_end": KnownReason(

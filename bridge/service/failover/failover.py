@@ -128,10 +128,13 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         if connector.active():  # else its groups are refused by what readiness says of it
             await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
     selected, left_out = select_present(service, known, request.groups)
+    at_home = groups_at_home(selected)
+    selected = {group: some for group, some in selected.items() if group not in at_home}
     accepted = {Readiness.READY, Readiness.MOVED}
     if request.accept_as_of:
         accepted.add(Readiness.READY_AS_OF)
-    if refused := refused_groups(service, known, selected, accepted):
+    refused = [] if at_home and not selected else refused_groups(service, known, selected, accepted)
+    if refused:
         as_of = as_of_answers(service, selected, accepted=request.accept_as_of)
         raise _refused(refused, len(selected), request.flow, as_of=as_of)
     arguments = {
@@ -169,6 +172,7 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         not_copied=topics_not_copied(selected),
         left_out=left_out,
         members_on_source=members,
+        at_home=at_home,
     )
     return answer.model_copy(update={"next": after_move(answer)})
 
@@ -259,6 +263,15 @@ def as_of_answers(
     }
     groups = len({one.report.group for one in some})
     return AsOf(groups, min(times) if times else None, summed(rows.values())[0])
+
+
+def groups_at_home(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[str]:
+    """The groups that nobody has moved on the source, by all connectors that report them."""
+    return sorted(
+        group
+        for group, some in selected.items()
+        if some and all(one.answer.readiness is Readiness.HOME for one in some)
+    )
 
 
 def answered(one: GroupOfConnector, of: str = "") -> Refused:

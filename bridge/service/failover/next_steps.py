@@ -16,9 +16,12 @@ def after_move(moved: Failover) -> list[str]:
     """After a failover: the consumers may start on the target."""
     groups = sorted({each.group for each in moved.groups})
     source, target = moved.source, moved.target
+    if not groups:
+        return [*_at_home(moved), *not_moved(moved.left_out)]
     if moved.dry_run:
         can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
-        return [can, *_members(moved), _missing(moved), *_not_copied(moved), *not_moved(moved.left_out)]
+        told = *_members(moved), _missing(moved), *_not_copied(moved), *not_moved(moved.left_out)
+        return [can, *told, *_at_home(moved)]
     topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
     return [
         f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
@@ -33,6 +36,15 @@ def after_move(moved: Failover) -> list[str]:
         *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
         *not_moved(moved.left_out),
+        *_at_home(moved),
+    ]
+
+
+def _at_home(moved: Failover) -> list[str]:
+    if not moved.at_home:
+        return []
+    return [
+        f"At home on {moved.target}: {listed(moved.at_home)}. Nobody has moved them on {moved.source}; nothing to do."
     ]
 
 

@@ -11,6 +11,7 @@ from bridge.service.failover.failover import (
     GroupOfConnector,
     as_of_answers,
     connectors_of,
+    groups_at_home,
     refused_groups,
     select_present,
     topics_not_copied,
@@ -27,9 +28,10 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
     known = connectors_of(service, flow)
     selected, left_out = select_present(service, known, groups)
     # Where two connectors report a group, both translate it alike.
-    first = {group: some[:1] for group, some in sorted(selected.items())}
+    at_home = groups_at_home(selected)
+    first = {group: some[:1] for group, some in sorted(selected.items()) if group not in at_home}
     current = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
-    refused = refused_groups(service, known, first, current)
+    refused = [] if at_home and not first else refused_groups(service, known, first, current)
     refused += [one for some in first.values() for one in _untranslated(some, current)]
     if refused:
         count = len({each.group for each in refused})
@@ -47,6 +49,7 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
         groups=[_planned(one) for one in planned],
         not_copied=topics_not_copied(selected),
         left_out=left_out,
+        at_home=at_home,
     )
 
 

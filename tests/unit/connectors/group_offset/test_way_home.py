@@ -281,7 +281,7 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
     aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
     ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
     published = CheckpointHarness(b, a, aliases | ways).play_rounds()
-    assert published.reports["g"].reason == "moved_by_mirror"
+    assert published.reports["g"].reason == "at_home"
     assert home(a) == 5
 
 

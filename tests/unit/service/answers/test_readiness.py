@@ -866,6 +866,35 @@ def test_a_group_that_could_not_be_looked_at_can_not_tell(reason: str) -> None:
     flow(test)
 
 
+def test_a_group_that_nobody_has_moved_on_the_source_is_at_home() -> None:
+    """Of a flow back: no alarm, whether its topics are copied or not, and nothing to move."""
+
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason="at_home"), connector="g")
+        made.copied(failure="there is no Spark")
+        readiness, reasons = await made.answers()
+        assert readiness == {"one": "not_ready", "zero": "home"}
+        assert [code for code, _ in reasons] == ["at_home"]
+        made.copied()
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["home"], whole["flows"][0]["reasons"]) == (
+            "ready",
+            1,
+            [],
+        )
+        for path in ("/v1/failover/plan?flow=A-to-B", "/v1/failover/plan?flow=A-to-B&group=zero"):
+            assert (await made.at.client.get(path)).json()["at_home"] == ["zero"]
+        made.at.reports(
+            *(report(name, "g", ready=False, reason="at_home") for name in ("zero", "one")), connector="g"
+        )
+        assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "home"
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        readiness, _ = await made.answers()
+        assert readiness == both("ready_as_of")
+
+    flow(test)
+
+
 # -- words -----------------------------------------------------------------------------------------------------------
 
 

@@ -179,6 +179,18 @@ def test_what_an_instance_refuses_moves_nothing() -> None:
     play(test)
 
 
+def test_groups_at_home_are_left_as_they_are() -> None:
+    async def test(made: Made) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason="at_home"), connector="g")
+        answer = Failover.model_validate((await made.post(all=True)).json())
+        assert ([each.group for each in answer.groups], answer.at_home) == (["one"], ["zero"])
+        assert any(line.startswith("At home on B: zero.") for line in answer.next)
+        alone = Failover.model_validate((await made.post(groups=["zero"])).json())
+        assert (alone.groups, len(alone.next)) == ([], 1)
+
+    play(test)
+
+
 def test_a_flow_without_groups_is_refused_by_what_is_known_of_its_connectors() -> None:
     async def test(made: Made) -> None:
         gone = [pack_report(name, None) for name in ("zero", "one")]
