@@ -191,7 +191,14 @@ def version() -> None:
     _show_version(True)
 
 
-@app.command()
+@app.command(name="help", hidden=True)
+def show_help(context: typer.Context, names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Show the help of a command, or the list of commands."""
+    assert context.parent is not None
+    context.parent.command.main([*(names or []), "--help"], prog_name=context.parent.info_name)
+
+
+@app.command(hidden=True)
 def openapi(
     path: Annotated[
         Path | None, typer.Argument(help="File to write; standard output when not given.")
@@ -203,7 +210,7 @@ def openapi(
     _write(path, contract())
 
 
-@app.command()
+@app.command(hidden=True)
 def definitions(
     root: Annotated[Path, typer.Argument(help="Root of the repository to write into.")] = Path("."),
 ) -> None:
@@ -214,6 +221,11 @@ def definitions(
     from bridge.service.answers.reasons import PAGE, with_reasons
     from connectors.export import export_definitions
 
+    if not (root / "java-shim" / "pom.xml").exists():
+        end(
+            f"{root.absolute()} is no checkout of the repository, into which this command writes",
+            BAD_SETTINGS,
+        )
     for changed in export_definitions(root, list(rows())):
         typer.echo(changed)
     tables = {name: partial(with_tables, name) for name in PAGES} | {PAGE: with_reasons}

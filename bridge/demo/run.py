@@ -16,6 +16,7 @@ from bridge.demo.errors import DemoFailed
 from bridge.demo.scene import play
 from bridge.demo.show import closing, console, table, wrong_rows
 from bridge.local import LocalStack
+from bridge.local.shim import check_sources
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
 LOG = "demo.log"
@@ -38,6 +39,7 @@ def run_demo(directory: Path, *, records: int, keep: bool) -> int:
 
 def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
     started = time.monotonic()
+    check_sources()
     with LocalStack(directory) as stack:
         played = play(stack, records, started, shown)
         path = played.report.write(directory)
