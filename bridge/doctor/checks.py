@@ -66,8 +66,9 @@ CHECKS = (
     ),
     Check(
         "second mirror",
-        "another connector has claimed a copy, or a stock mirror has written offset syncs",
-        "exclude its topics, or take over",
+        "another connector has claimed a copy, a stock mirror has written offset syncs, or another mirror copies "
+        "beside this one",
+        "exclude its topics, stop it, or take over",
         second_mirror,
     ),
     Check("timestamps", "a copy has `message.timestamp.type=LogAppendTime`", "set `CreateTime`", timestamps),

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from bridge.doctor.facts import ClusterFacts, Facts, TopicFacts, Unknown
+from bridge.doctor.another_mirror import copied_beside_ours
+from bridge.doctor.facts import ClusterFacts, Facts, Pair, TopicFacts, Unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.plan import Plan, servers_key
 from bridge.errors import BridgeError, KafkaFailure
@@ -70,6 +71,7 @@ def _without_clusters(facts: Facts, kind: Kind) -> Facts:
         ahead=unknown,
         claims=why,
         stock_syncs=why,
+        copied_beside=why,
         planned=why,
     )
 
@@ -139,6 +141,14 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
     if target is not None and plan.kind in COPYING_KINDS and plan.layout_topic in present:
         claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
+    beside: Sequence[str] | Unknown = away if target is None else ()
+    if (
+        target is not None
+        and source is not None
+        and plan.kind in COPYING_KINDS
+        and plan.runs_topic in present
+    ):
+        beside = await _or_unknown(_beside(source.cluster, target.cluster, plan.runs_topic, pairs))
     return replace(
         facts,
         topics=topics,
@@ -148,6 +158,7 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
         pairs=pairs,
         claims=claims,
         stock_syncs=_stock_syncs(plan, connected, present, claims),
+        copied_beside=beside,
         ahead=ahead,
     )
 
@@ -223,15 +234,8 @@ async def _topics(connected: Connected, names: Sequence[str]) -> Mapping[str, To
 
 async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]:
     """The connector that owns each copy, by source and target topic: the one with the first claim."""
-    records: list[LogRecord] = []
-    tail = cluster.tail(topic, committed_only=True)
-    for _ in range(_MOST_READS):
-        part = await tail.read()
-        records = [*([] if part.restarted else records), *part.records]
-        if part.at_end:
-            break
     held: dict[bytes, Claim] = {}
-    for each in records:
+    for each in await _records(cluster, topic):
         claim = Claim.decode(each.key)
         if claim is None or each.key is None:
             continue
@@ -242,6 +246,21 @@ async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]
     for claim in held.values():
         owners.setdefault((claim.source_topic, claim.target_topic), claim.connector)
     return owners
+
+
+async def _beside(source: Cluster, target: Cluster, runs_topic: str, pairs: Sequence[Pair]) -> Sequence[str]:
+    return await copied_beside_ours(source, target, await _records(target, runs_topic), pairs)
+
+
+async def _records(cluster: Cluster, topic: str) -> list[LogRecord]:
+    records: list[LogRecord] = []
+    tail = cluster.tail(topic, committed_only=True)
+    for _ in range(_MOST_READS):
+        part = await tail.read()
+        records = [*([] if part.restarted else records), *part.records]
+        if part.at_end:
+            break
+    return records
 
 
 async def _ahead(cluster: Cluster, topics: Mapping[str, TopicFacts] | Unknown) -> list[str]:

@@ -116,6 +116,8 @@ class Facts:
     """By source and target topic, the connector that copies them."""
     stock_syncs: bool | Unknown = False
     """Whether another mirror has written offset syncs: there are some, and no connector of ours has a claim."""
+    copied_beside: Sequence[str] | Unknown = ()
+    """Topics that another mirror copies beside ours."""
     worker_cluster_id: str | Unknown = Unknown("give --connect-url", skipped=True)
     others: Sequence[Other] | Unknown = Unknown("give --connector and --url", skipped=True)
     policy: str = ""

@@ -37,6 +37,14 @@ def second_mirror(facts: Facts) -> CheckResults:
             "there are offset syncs of this flow, and no connector of ours has copied: a stock mirror wrote them",
             "stop it before this connector starts, and see docs/take-over.md",
         )
+    if isinstance(facts.copied_beside, Unknown):
+        yield unknown("copies of another mirror", facts.copied_beside)
+    elif facts.copied_beside:
+        yield (
+            P,
+            f"another mirror copies {named(facts.copied_beside)} too: the target has these records twice",
+            "stop it, or leave the topics to it with topics.exclude",
+        )
 
 
 def timestamps(facts: Facts) -> CheckResults:

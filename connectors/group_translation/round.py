@@ -24,12 +24,12 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
 from connectors.group_translation.translating.left_out import NotCopiedTopics
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
-from connectors.group_translation.translating.verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.ports import Cluster
 
 
@@ -143,6 +143,7 @@ class GroupRounds:
             committed = self._last.of(groups)
         verdicts = await self._verdicts.of(committed, self.source_failure)
         outcome.lookups += verdicts.lookups
+        outcome.errors += verdicts.errors
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind

@@ -302,6 +302,8 @@ def test_a_second_mirror() -> None:
     one("second mirror", "problem", "connector first copies orders", claims={("orders", "A.orders"): "first"})
     assert findings("second mirror", claims={("orders", "A.orders"): "mine", ("x", "A.x"): "first"}) == []
     one("second mirror", "warning", "a stock mirror", stock_syncs=True)
+    one("second mirror", "problem", "another mirror copies orders too", copied_beside=["orders"])
+    one("second mirror", "not_checked", "no answer", copied_beside=Unknown("no answer"))
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
     assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
 
