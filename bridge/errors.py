@@ -20,7 +20,7 @@ Messages are for operators: they name the key, the value and what would be right
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -118,13 +118,22 @@ class NothingCopied(OperationRefused):
 
 
 class GroupsRefused(BridgeError):
-    """Groups are not ready to fail over, or it is not known whether they are (`code`). `errors`: the reasons."""
+    """Groups are not ready to fail over, or it is not known whether they are (`code`). `errors`: the reasons, group by
+    group; `facts`: the fields of the contract's Refusal, each reason once."""
 
     code = ErrorCode.NOT_READY
     status = 409
 
-    def __init__(self, message: str, lines: Sequence[tuple[str, str]], *, code: ErrorCode) -> None:
+    def __init__(
+        self,
+        message: str,
+        lines: Sequence[tuple[str, str]],
+        *,
+        code: ErrorCode,
+        facts: Mapping[str, object],
+    ) -> None:
         super().__init__(message, code=code)
+        self.facts = facts
         self.errors = tuple(ConfigError(*line) for line in lines)
 
 

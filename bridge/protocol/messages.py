@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from bridge.protocol.base import ErrorBody, Message, ValidationError
+from bridge.protocol.base import CountedReason, ErrorBody, Message, ReadinessReason, Refusal, ValidationError
 from bridge.protocol.copying import (
     CopyProgress,
     CopyTotals,
@@ -57,7 +57,6 @@ from bridge.protocol.operators import (
     Live,
     NotCopiedTopic,
     PartitionReport,
-    ReadinessReason,
     ReadinessReport,
     Ready,
     TaskStatus,
@@ -90,6 +89,7 @@ __all__ = [
     "Connectors",
     "CopyProgress",
     "CopyTotals",
+    "CountedReason",
     "ErrorBody",
     "Explanation",
     "Failover",
@@ -132,6 +132,7 @@ __all__ = [
     "Ready",
     "Record",
     "Refreshed",
+    "Refusal",
     "RemoteGroup",
     "RemoteOffset",
     "RemoteOffsets",

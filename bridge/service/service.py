@@ -326,7 +326,8 @@ class Service:
         if connector.generation == generation:
             return
         connector.ignored, connector.unreachable = ignored, {}
-        if ignored:
+        # The file of a node has been checked key by key; what follows from it for each connector nobody has set.
+        if ignored and not connector.dedicated:
             listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
             log.warning(
                 "%d setting(s) of the configuration have no effect: %s",

@@ -31,8 +31,8 @@ class Translated(NamedTuple):
     committed: Committed
     verdict: Verdict
     kept_back: Verdict | None = None
-    """What would be committed, were it not that the mirror itself has put the group there on the source: then nothing
-    is, and this verdict counts where the target stands at its offset, or before it."""
+    """The verdict on an offset that the mirror itself has put there on the source: nothing is committed for it. Beside
+    partitions that consumers have moved it counts where the group stands at its offset on the target, or before it."""
 
 
 class OwnCommit(NamedTuple):
@@ -95,6 +95,8 @@ def plan_group(
     """Plans one group. `written` is what we committed before, by target partition; `rewind` allows to move back
     what is still as we left it (sync.group.offsets.rewind=empty-groups)."""
     reason = _untouchable(target)
+    if all(row.kept_back is not None for row in translated):
+        translated = [row._replace(kept_back=None) for row in translated]  # nobody has moved the group
     rows = tuple(_row(each, target, written.get(each.target), reason, rewind=rewind) for each in translated)
     if dry_run and reason is None and any(row.write for row in rows):
         # What would be written is the answer; that nothing was is the reason.

@@ -87,6 +87,16 @@ class Flows(NamedTuple):
         before = now()
         stays(lambda: now() == before, INTERVALS, what=what)
 
+    def reason(self) -> str | None:
+        """Why the way back leaves the group where it is."""
+        (row,) = self.flow.service.report(self.group, self.back)["partitions"]
+        return str(row["reason"]) if row["reason"] is not None else None
+
+    def wait_reason(self, reason: str) -> None:
+        eventually(
+            lambda: self.reason() == reason, WAIT, what=f"{self.back}: {reason}", watched=self.flow.watched
+        )
+
 
 @contextmanager
 def returning(unique_flow: Flow, group: str) -> Iterator[str]:
@@ -154,11 +164,13 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
 def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> None:
     """The group stands on B where the mirror has put it. That is no news, whatever has been reset on A since."""
     source, target = flows.flow.source, flows.flow.target
+    flows.wait_reason("moved_by_mirror")
     commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
     # B is never lowered, and never followed.
     flows.wait_checkpoint(10)
     flows.still("after the reset")
     flows.wait(10, there=40 + SHIFT)
+    assert flows.reason() == "moved_by_mirror"
     # What a consumer does on B counts again.
     commit(target.bootstrap, flows.group, {(flows.remote, 0): 60 + SHIFT})
     flows.wait(60)

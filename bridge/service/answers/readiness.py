@@ -18,9 +18,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bridge.protocol.operators import ReadinessReason
+from bridge.protocol.base import CountedReason, ReadinessReason
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.reasons import REASONS
+from bridge.service.answers.reasons import reason as _reason
+from bridge.service.answers.reasons import under_causes
 from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.not_running import lapsed, why_not_running
 from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, others
@@ -44,7 +45,20 @@ _UNKNOWN = {
 """Reasons of verdicts which mean that a cluster could not be queried about the group."""
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
-_WORST = (Readiness.MOVED, Readiness.READY, Readiness.READY_AS_OF, Readiness.CANNOT_TELL, Readiness.NOT_READY)
+_WORST = (
+    Readiness.HOME,
+    Readiness.MOVED,
+    Readiness.READY,
+    Readiness.READY_AS_OF,
+    Readiness.CANNOT_TELL,
+    Readiness.NOT_READY,
+)
+
+
+_FINE = (Readiness.READY, Readiness.MOVED, Readiness.HOME)
+AT_HOME = "at_home"
+NAMED = 3
+"""Groups that the reason of a flow names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,7 @@ class ConnectorView:
 
     own_ms: int | None
     """When both clusters were last queried for the tasks that run on this service."""
+    flow: tuple[str | None, str | None] = (None, None)
     unknown: Sequence[ReadinessReason] = ()
     """Why nothing is known of any group."""
     not_copied: Mapping[str, ReadinessReason] = field(default_factory=dict)
@@ -101,22 +116,26 @@ class ConnectorView:
             unknown.append(self.tasks.get(task) or _reason("not_looked_at_yet"))
         if not unknown and (outdated or task not in self.checked):
             unknown.append(_reason("not_looked_at_yet"))
-        missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
+        home = [_reason(reason)] if reason == AT_HOME else []
+        missing = [] if committed or home else [_reason(reason or "not_looked_at_yet")]
         if missing and missing[0].reason in _UNKNOWN:
             unknown += missing
-        copying = self.copying_reasons(topics)
+        # What the flow copies does not concern a group whose own offsets are on the target.
+        copying = [] if home else self.copying_reasons(topics)
         away = [self.source_away] if self.source_away is not None else []
         if unknown:
             readiness = Readiness.CANNOT_TELL
         elif missing or (copying and not away):
             readiness = Readiness.NOT_READY
+        elif away:
+            readiness = Readiness.READY_AS_OF
         else:
-            readiness = Readiness.READY_AS_OF if away else Readiness.READY
+            readiness = Readiness.HOME if home else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
         causes = self.causes if unknown or missing else ()
-        for each in (*unknown, *missing, *copying, *causes, *away):
+        for each in (*unknown, *missing, *home, *copying, *causes, *away):
             reasons.setdefault(each.detail, each)
-        return GroupAnswer(readiness, self.times.get(task, self.own_ms), list(reasons.values()))
+        return GroupAnswer(readiness, self.times.get(task, self.own_ms), under_causes(reasons.values()))
 
     def copying_reasons(self, topics: Iterable[str]) -> list[ReadinessReason]:
         """Why records of these topics are not copied, each reason once."""
@@ -173,6 +192,22 @@ class Answers:
         groups = map(PackedGroup._make, self._snapshot.groups.values())
         return Counter(self.of(group).readiness for group in groups)
 
+    def reasons(self) -> dict[str, CountedReason]:
+        """Why groups are not ready, by sentence: each with the number of groups that have it, and the first of them."""
+        counts: Counter[str] = Counter()
+        reasons: dict[str, ReadinessReason] = {}
+        names: dict[str, list[str]] = {}
+        for group in self._snapshot.order:
+            packed = self._snapshot.groups.get(group)
+            if packed is None or (answer := self.of(PackedGroup._make(packed))).readiness in _FINE:
+                continue
+            for each in answer.reasons:
+                counts[each.detail] += 1
+                reasons.setdefault(each.detail, each)
+                if len(shown := names.setdefault(each.detail, [])) < NAMED:
+                    shown.append(group)
+        return {detail: counted(each, counts[detail], names[detail]) for detail, each in reasons.items()}
+
     def _of(
         self, task: int, committed: bool, reason: str | None, topics: tuple[str, ...], group: str
     ) -> GroupAnswer:
@@ -187,10 +222,15 @@ class Answers:
         return made
 
 
+def counted(reason: ReadinessReason, groups: int, names: Sequence[str]) -> CountedReason:
+    """The reason, as several groups share it."""
+    return CountedReason(**reason.model_dump(), groups=groups, names=list(names))
+
+
 def _with_merged(answer: GroupAnswer, connector: str, other: GroupAnswer) -> GroupAnswer:
     """Returns the answer for a group that another flow brings into the same topics: its offset there lies behind
     records of both sources, so both have to be ready."""
-    if other.readiness in (Readiness.READY, Readiness.MOVED):
+    if other.readiness in _FINE:
         return answer
     worse = max(answer.readiness, other.readiness, key=_WORST.index)
     by = f"by connector {connector}: "
@@ -264,8 +304,9 @@ def _view(
     }
     return ConnectorView(
         own_ms=summary.as_of_ms,
+        flow=connector.flow,
         unknown=unknown,
-        not_copied=_stuck(snapshot) | _not_copied(copying, now),
+        not_copied=_stuck(snapshot, copying) | _not_copied(copying, now),
         causes=[
             why
             for one, its in copying
@@ -373,7 +414,9 @@ def _not_copied(
     return {topic: why for topic, why in stopped.items() if topic not in well}
 
 
-def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
+def _stuck(
+    snapshot: ConnectorSnapshot, copying: Sequence[tuple[Connector, ConnectorSnapshot]]
+) -> dict[str, ReadinessReason]:
     """Finds topics with records to be copied of which none is, whichever connector copies them: after a restart the
     service does not know a connector that is paused."""
     until_ms = snapshot.summary.as_of_ms or 0
@@ -381,8 +424,13 @@ def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
     for (topic, _), since_ms in snapshot.stuck.items():
         if until_ms - since_ms > COPY_SILENT_MS:
             since[topic] = min(since_ms, since.get(topic, since_ms))
-    text = "records of topic {} wait to be copied, and none is copied: check the connector that copies it"
-    return {topic: _reason("copying_stopped", text.format(topic), since_ms=at) for topic, at in since.items()}
+    stuck = {}
+    for topic, since_ms in since.items():
+        names = [connector.name for connector, its in copying if topic in its.copying.topics()]
+        who = f"connector {', '.join(names)}" if names else "the connector that copies it"
+        text = f"records of topic {topic} wait to be copied, and none is copied: check {who}"
+        stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
+    return stuck
 
 
 def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> ReadinessReason | None:
@@ -402,7 +450,3 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     return None
-
-
-def _reason(code: str, detail: str = "", *, since_ms: int | None = None) -> ReadinessReason:
-    return ReadinessReason(reason=code, detail=detail or REASONS.get(code, code), since_ms=since_ms)

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
+from bridge.commands.doctor import together
 from bridge.doctor.checks import CHECKS, examine
 from bridge.doctor.collecting import collect
 from bridge.doctor.facts import (
@@ -27,7 +28,7 @@ from bridge.doctor.facts import (
     TopicFacts,
     Unknown,
 )
-from bridge.doctor.findings import Finding, Severity, exit_status
+from bridge.doctor.findings import Finding, Severity, exit_status, unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.needs import RIGHTS
 from bridge.doctor.plan import Plan
@@ -560,6 +561,21 @@ def test_a_connector_of_the_service_is_examined_with_the_others_of_its_flow() ->
 def test_a_connector_that_is_not_there_is_404_and_so_is_a_service_without_doctor() -> None:
     assert get(service_with(Examined()), "/v1/connectors/x/doctor").status_code == 404
     assert get(service_with(None), "/v1/connectors/one/doctor").status_code == 404
+
+
+def test_what_one_cause_keeps_from_being_checked_is_one_line() -> None:
+    away = Unknown("the source cluster did not answer")
+    found = [
+        Finding("reachability", Severity.PROBLEM, "the source is away"),
+        Finding("rights", *unknown("rights on orders", away)),
+        Finding("replication", *unknown("replication factors", away)),
+        Finding("clocks", *unknown("clocks", Unknown("something else"))),
+    ]
+    first, both, other = together(found)
+    assert (first, other) == (found[0], found[3])
+    what, _, why = both.found.partition(": not checked, ")
+    assert (what, why) == ("rights on orders, replication factors", away.why)
+    assert both.remedy == found[1].remedy
 
 
 def test_the_command_shows_what_the_service_finds(monkeypatch: pytest.MonkeyPatch) -> None:

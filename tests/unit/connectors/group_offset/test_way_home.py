@@ -86,42 +86,15 @@ def test_a_group_that_consumers_have_moved_comes_home_and_goes_on() -> None:
     a.group("g", {("orders", 0): 5})
     there(a, b)
     assert (home(a), beyond(b)) == (5, 5 + JUNK)
-    assert back(a, b).reports["g"].ready
+    assert held(back(a, b)) == "moved_by_mirror"
     assert a.altered == []
     b.group("g", {("A.orders", 0): 12 + JUNK})
     back(a, b)
     assert (home(a), beyond(b)) == (12, 12 + JUNK)
     a.group("g", {("orders", 0): 17})
     there(a, b)
-    assert back(a, b).reports["g"].ready
+    assert held(back(a, b)) == "moved_by_mirror"
     assert (home(a), beyond(b)) == (17, 17 + JUNK)
-
-
-def test_a_group_that_nobody_has_moved_since_is_ready_both_ways() -> None:
-    """Its offset was put there by the mirror, so nothing is committed; where it stands on the other side is right."""
-    a, b = mirrored()
-    a.group("g", {("orders", 0): 5})
-    both_ways = {"reverse_checkpointing_enabled": "true"}
-    there(a, b)
-    assert back(a, b).reports["g"].ready
-    b.group("g", {("A.orders", 0): 12 + JUNK})
-    assert back(a, b).reports["g"].ready
-    published = there(a, b, **both_ways)
-    assert published.reports["g"].ready
-    assert (held(published), beyond(b)) == (None, 12 + JUNK)
-    a.group("g", {("orders", 0): 7})
-    assert there(a, b, **both_ways).reports["g"].reason == "moved_by_mirror", "reset on A, and B stands ahead"
-    assert beyond(b) == 12 + JUNK
-
-
-def test_a_group_that_stands_lower_there_reads_some_twice() -> None:
-    a, b = mirrored()
-    a.group("g", {("orders", 0): 12})
-    there(a, b)
-    a.group("g", {("orders", 0): 5})
-    (row,) = back(a, b).reports["g"].partitions
-    assert (row.verdict, row.bound, row.target_offset, row.written) == ("bounded", 7, 5, 5)
-    assert home(a) == 5
 
 
 def late() -> tuple[FakeCluster, FakeCluster]:
@@ -140,8 +113,8 @@ def test_what_the_mirror_began_behind_is_not_skipped_at_home() -> None:
     a, b = late()
     there(a, b)
     assert beyond(b) == 0
-    (row,) = back(a, b).reports["g"].partitions
-    assert (row.verdict, row.bound, home(a)) == ("bounded", 5, 5), "it stays where it was"
+    assert held(back(a, b)) == "moved_by_mirror"
+    assert home(a) == 5
 
 
 def test_what_a_killed_mirror_has_committed_is_known_all_the_same() -> None:
@@ -167,8 +140,7 @@ def test_an_operators_reset_is_not_undone() -> None:
     there(a, b)  # it stands at 12 on both sides now, and the flow there knows it
     a.group("g", {("orders", 0): 2})
     there(a, b)
-    (row,) = back(a, b).reports["g"].partitions
-    assert (row.verdict, row.bound) == ("bounded", 10)
+    assert held(back(a, b)) == "moved_by_mirror"
     assert (home(a), beyond(b)) == (2, 12 + JUNK)
 
 
@@ -179,6 +151,37 @@ def test_partitions_without_an_offset_at_home_get_that_of_the_consumers() -> Non
     b.group("g", {("A.orders", 0): 5 + JUNK, ("A.orders", 1): 3 + JUNK})
     back(a, b)
     assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 5, 1: 3}
+
+
+def test_a_partition_that_nobody_reads_any_more_holds_up_no_later_failover() -> None:
+    a, b = mirrored(partitions=2)
+    both_ways = {"reverse_checkpointing_enabled": "true"}
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK, ("A.orders", 1): 5 + JUNK})
+    assert back(a, b).reports["g"].ready
+    a.group("g", {("orders", 0): 17, ("orders", 1): 5})
+    published = there(a, b, **both_ways)
+    assert published.reports["g"].ready
+    stands = {place.partition: at.offset for place, at in b.offsets["g"].items()}
+    assert stands == {0: 17 + JUNK, 1: 5 + JUNK}
+
+
+@pytest.mark.parametrize(
+    ("at_home", "verdict", "bound"), [(3, "bounded", 2), (5, "exact", 0), (7, None, None)]
+)
+def test_of_a_partition_that_stays_it_counts_where_it_stands_on_the_other_side(
+    at_home: int, verdict: str | None, bound: int | None
+) -> None:
+    """Lower, it is read twice from there; ahead, it is not known to be what the group has read."""
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK, ("A.orders", 1): 5 + JUNK})
+    a.group("g", {("orders", 0): 5, ("orders", 1): at_home})
+    _, row = back(a, b).reports["g"].partitions
+    assert (row.verdict, row.bound) == (verdict or "pending", bound)
+    assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 12, 1: at_home}
 
 
 # -- who tells what the mirror has committed ---------------------------------------------------------------------------
@@ -309,8 +312,8 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
     aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
     ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
     published = CheckpointHarness(b, a, aliases | ways).play_rounds()
-    (row,) = published.reports["g"].partitions
-    assert (row.verdict, row.bound, home(a)) == ("bounded", 5, 5), "it stays where it was"
+    assert published.reports["g"].reason == "at_home"
+    assert home(a) == 5
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
