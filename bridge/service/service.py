@@ -140,20 +140,19 @@ class Service:
     def _note_elsewhere(self) -> None:
         """Notes connectors without a task here which other services have reported to run tasks of."""
         now = int(time.time() * 1000), self.table.now_ms
-        for connector in self.table:
-            if connector.active():
-                continue
+        idle = [connector for connector in self.table if not connector.active()]
+        copying = defaultdict[tuple[str | None, str], set[str]](set)
+        if any(connector.kind in COPYING_KINDS for connector in idle):
+            for each in self.table:
+                if each.kind in GROUP_KINDS:
+                    copying[each.flow] |= run_elsewhere(self.snapshots.connector(each.name).summary, *now)
+        for connector in idle:
             connector.elsewhere = False
-            summary = self.snapshots.connector(connector.name).summary
             if connector.kind in COPYING_KINDS:
-                followers = [
-                    self.snapshots.connector(each.name).summary
-                    for each in self.table
-                    if each.kind in GROUP_KINDS and each.flow == connector.flow
-                ]
-                if any(connector.name in run_elsewhere(each, *now) for each in followers):
+                if connector.name in copying[connector.flow]:
                     self.table.note_elsewhere(connector, 0)
                 continue
+            summary = self.snapshots.connector(connector.name).summary
             reported = others(
                 connector, summary, *now, source_away="source" in summary.away_since_ms
             ).as_of_ms

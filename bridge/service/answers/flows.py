@@ -9,6 +9,7 @@ from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import of_flow
 from bridge.service.answers.readiness import Answers, ConnectorView
 from bridge.service.answers.reasons import REASONS
+from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS
@@ -50,7 +51,7 @@ def readiness_report(
 def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
     counts, (source, target) = Answers(view, snapshot).all(), connector.flow
     away = [] if view.source_away is None else [view.source_away]
-    reasons = [*view.unknown, *view.tasks.values(), *view.copying_reasons(view.not_copied), *away]
+    reasons = [*view.unknown, *view.tasks.values(), *view.copying_reasons(_read(snapshot, view)), *away]
     if set(counts) - {Readiness.READY, Readiness.MOVED}:
         reasons += view.causes
     if not counts and not view.unknown:
@@ -75,6 +76,15 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         moved=counts[Readiness.MOVED],
         reasons=reasons,
     )
+
+
+def _read(snapshot: ConnectorSnapshot, view: ConnectorView) -> list[str]:
+    """Topics that are not copied and that a group reads which has not been failed over; all where there is no group."""
+    if not view.not_copied or not snapshot.groups:
+        return list(view.not_copied)
+    groups = map(PackedGroup._make, snapshot.groups.values())
+    read = {topic for group in groups if group.moved_ms is None for topic in group.topics}
+    return [topic for topic in view.not_copied if topic in read]
 
 
 def _elsewhere(flow: FlowStatus) -> FlowReadiness:
