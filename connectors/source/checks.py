@@ -50,8 +50,8 @@ NOT_EXACTLY_ONCE = (
     "replicated from the source cluster to the target cluster."
 )
 NO_SYNCS_TO_SET_UP = (
-    "This connector can't set up offset syncs while emit.offset-syncs.enabled is false: take out the keys that begin with "
-    "offset-syncs- or offset-syncs.topic."
+    "This connector can't set up offset syncs while emit.offset-syncs.enabled is false: take out the keys that "
+    "begin with offset-syncs- or offset-syncs.topic."
 )
 
 
