@@ -715,6 +715,8 @@ def test_a_stopped_copy_of_other_topics_or_another_flow_says_nothing_of_these_gr
         made.copied("other", topic)
         made.table.stop_task("other", 0, session(1))
         assert await made.answers() == (both("ready"), [])
+        (ours,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert (ours["readiness"], ours["reasons"]) == ("ready", [])
 
     flow(test)
 
