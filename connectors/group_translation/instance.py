@@ -22,7 +22,7 @@ from connectors.cluster_away import ClusterAway, reason_of
 from connectors.failures import Failures
 from connectors.group_translation.around_moves import AroundMoves
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.listed_groups import FIRST_LOOK, ListedGroups
+from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.move_plan import pairs_of
 from connectors.group_translation.moves import Moves
 from connectors.group_translation.operating import GroupOperations
@@ -47,6 +47,8 @@ Options = TypeVar("Options", bound=GroupOptions)
 _LEAST_PROBE = 1.0
 """Seconds that a source which was away has to answer before a round without it begins, unless the interval is
 shorter."""
+REQUESTED_PROBE = 3.0
+"""Seconds that it has when an operator has requested the round."""
 _PORTION = 1000
 """Groups that are processed together: bounds what a round holds in memory, and how old a state is when we commit."""
 
@@ -223,16 +225,7 @@ class GroupsInstance(Generic[Options]):
                     self._rounds.end(whole=False)
                     return self._source_away
                 began, began_ms, assignment = time.monotonic(), int(time.time() * 1000), self._assignment
-            # The groups first: a group that is not listed has no report that says why it is not synced.
-            if await self._groups.refresh(at_once=self._groups_due):
-                log.info(
-                    "the source has %d consumer groups to translate",
-                    len(self._groups.all),
-                    extra={"connector": self._name},
-                )
-            self._groups_due = self._probe_due = False
-            await self._prepare()
-            await self._portions(self._groups.synced(assignment), tally)
+            await self._probe.watch(self._both_sides(assignment, tally), self._groups.synced(assignment))
         except ClusterAway as away:
             self._failed(away)
             if away.side is Side.SOURCE:
@@ -252,6 +245,19 @@ class GroupsInstance(Generic[Options]):
             await self._readiness_topic.ended(assignment, tally.seen, began_ms)
         return None
 
+    async def _both_sides(self, assignment: Assignment, tally: RoundTally) -> None:
+        """What a round asks both clusters. Raises ClusterAway."""
+        # The groups first: a group that is not listed has no report that says why it is not synced.
+        if await self._groups.refresh(at_once=self._groups_due):
+            log.info(
+                "the source has %d consumer groups to translate",
+                len(self._groups.all),
+                extra={"connector": self._name},
+            )
+        self._groups_due = self._probe_due = False
+        await self._prepare()
+        await self._portions(self._groups.synced(assignment), tally)
+
     async def _portions(self, groups: Sequence[str], tally: RoundTally) -> None:
         for at in range(0, len(groups), _PORTION):
             outcome = await self._portion(groups[at : at + _PORTION])
@@ -267,7 +273,7 @@ class GroupsInstance(Generic[Options]):
         if self._probe_due:
             # Requested by an operator, who may know that it is back: a request from before may hang for longer.
             await self._probe.close()
-            self._probe_due, seconds = False, FIRST_LOOK
+            self._probe_due, seconds = False, REQUESTED_PROBE
         return await self._probe.answers(self._groups.synced(self._assignment), self._changed, seconds)
 
     async def _round_without_source(self, failure: KafkaFailure) -> None:
