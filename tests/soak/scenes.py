@@ -22,8 +22,6 @@ from tests.support.processes import processes
 from tests.support.waits import WAIT
 
 RECORDS, MORE = 1000, 100
-LOOKS = float(os.environ.get("MIRROR_BRIDGE_MOMENTS_SECONDS", "30"))
-"""How long answers are looked at behind an event."""
 COPY = ("bridge.pipeline.driver.main", "SparkSubmit", "bridge.pipeline.slices.workers", "pyspark")
 STALE_SECONDS = 8.0
 """For so long a yes may rest on what was true when both clusters were last queried: three intervals, and a round."""
@@ -32,13 +30,15 @@ STALE_SECONDS = 8.0
 @dataclass
 class Scene:
     """Two clusters, and groups of topics at several offsets. `samplers`: by whom they ask; `watched`: processes that
-    have to live while something is waited for; `logs`: what they write."""
+    have to live while something is waited for; `logs`: what they write; `seconds`: for which answers are looked at
+    behind an event."""
 
     stack: LocalStack
     both: BothLogs
     samplers: Mapping[str, Sampler]
     watched: Sequence[Watched]
     logs: Sequence[Path]
+    seconds: float
     groups: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
     marks: list[tuple[float, str]] = field(default_factory=list)
@@ -102,8 +102,8 @@ class Scene:
             self.causes.append((began, time.time()))
             self.mark(f"no more: {event}")
 
-    def look(self, seconds: float = LOOKS) -> None:
-        time.sleep(seconds)
+    def look(self, seconds: float | None = None) -> None:
+        time.sleep(self.seconds if seconds is None else seconds)
 
     def wait_whole(self, *names: str) -> None:
         """Until by both logs these groups, or all, could fail over now."""

@@ -18,7 +18,7 @@ from bridge.local.spark_classes import spark_environment
 from tests.e2e.dedicated import dedicated_stack, mm2
 from tests.soak.both_logs import BothLogs
 from tests.soak.moments import Sampler
-from tests.soak.scenes import LOOKS, MORE, RECORDS, Scene, copying, hung
+from tests.soak.scenes import MORE, RECORDS, Scene, copying, hung
 from tests.support import (
     add_partitions,
     commit,
@@ -32,6 +32,7 @@ from tests.support import (
 
 pytestmark = pytest.mark.timeout(1800)
 
+LOOKS = float(os.environ.get("MIRROR_BRIDGE_MOMENTS_SECONDS", "30"))
 OFFSETS = (0, 500, 1000)
 INTERVALS = {
     "emit.checkpoints.interval.seconds": "2",
@@ -73,7 +74,7 @@ def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[NodeScene]
         node = MirrorNode(tmp_path, tmp_path / "mm2.properties", environment=environment)
         both = BothLogs(stack.source.bootstrap, stack.target.bootstrap)
         samplers = {"the node": Sampler(node.url)}
-        made = NodeScene(stack, both, samplers, [node.process], [node.process.log], node=node)
+        made = NodeScene(stack, both, samplers, [node.process], [node.process.log], LOOKS, node=node)
         try:
             with made.judged(request.node.name):
                 yield made
@@ -434,7 +435,7 @@ def test_groups_go_there_and_back(scene: NodeScene) -> None:
     sampler.connector = "A->B.MirrorCheckpointConnector"
     both = BothLogs(scene.target.bootstrap, scene.source.bootstrap, lambda name: name.removeprefix("A."))
     samplers = {"the way back": Sampler(node.url, "B->A.MirrorCheckpointConnector")}
-    back = NodeScene(scene.stack, both, samplers, [node.process], [], node=node)
+    back = NodeScene(scene.stack, both, samplers, [node.process], [], LOOKS, node=node)
     back.groups, back.starts, back.marks, back.began = scene.groups, scene.starts, scene.marks, scene.began
     both.topics, both.groups = [f"A.{topic}"], scene.both.groups
     with back.judged("test_groups_go_there_and_back-back"):

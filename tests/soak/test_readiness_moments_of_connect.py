@@ -3,6 +3,7 @@ other tasks and topics, and workers and services are rolled."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -15,11 +16,12 @@ from tests.e2e.control import our_control
 from tests.e2e.flow import Flow
 from tests.soak.both_logs import BothLogs
 from tests.soak.moments import Sampler
-from tests.soak.scenes import LOOKS, MORE, RECORDS, Scene
+from tests.soak.scenes import MORE, RECORDS, Scene
 from tests.support import unique
 
 pytestmark = pytest.mark.timeout(1800)
 
+LOOKS = float(os.environ.get("MIRROR_BRIDGE_MOMENTS_SECONDS", "30"))
 ENV = {
     "config.providers": "env",
     "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
@@ -102,6 +104,7 @@ def scene(clusters: LocalStack, request: pytest.FixtureRequest) -> Iterator[Conn
             {f"service {at}": Sampler(each.url, names) for at, each in enumerate(services)},
             [each.process for each in services],
             [each.process.log for each in (*services, *workers)],
+            LOOKS,
             workers=workers,
             services=services,
             copy=unique("copy"),
