@@ -73,7 +73,7 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         not_ready=counts[Readiness.NOT_READY],
         cannot_tell=counts[Readiness.CANNOT_TELL],
         moved=counts[Readiness.MOVED],
-        reasons=reasons,
+        reasons=list({each.detail: each for each in reasons}.values()),
     )
 
 

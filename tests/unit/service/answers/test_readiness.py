@@ -650,6 +650,8 @@ def test_records_that_wait_for_a_connector_that_never_began_to_copy_are_told_at_
         made.at.service.forget_connector("s")
         readiness, ((code, _),) = await made.answers()
         assert (readiness, code) == (both("not_ready"), "copying_failed")
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert [reason["reason"] for reason in whole["reasons"]] == ["copying_failed"]
 
     flow(test)
 
