@@ -235,7 +235,10 @@ class GroupsInstance(Generic[Options]):
         except BaseException:
             self._rounds.end(whole=False)
             raise
-        self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind, int(began * 1000)))
+        missing = self._backlog.after(began_ms, self._rounds.behind, int(began * 1000))
+        # Where a task has gone to another instance its partitions are known all the time.
+        others = self._readiness_topic.missing() if self._readiness_topic is not None else {}
+        self._publisher.backlog({**missing, **others})
         self._rounds.end()
         self._failures.clear()
         self._source_away = None
