@@ -27,7 +27,7 @@ from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.last_commits import LastCommits
 from connectors.group_translation.translating.left_out import NotCopiedTopics
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
-from connectors.group_translation.translating.reverse_flow import ReverseFlow
+from connectors.group_translation.translating.reverse_flow import NOT_MOVED_ON, ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.group_translation.translating.verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.ports import Cluster
@@ -73,6 +73,8 @@ class GroupRounds:
         self._states: Mapping[str, GroupListing] | None = None
         self.source_failure: KafkaFailure | None = None
         """Set for a round without the source, which did not answer: groups then are where they were seen last."""
+        self._held: dict[tuple[str, TopicPartition], Translated] = {}
+        """What the reverse flow holds back of this portion, as it was translated."""
         self._source_ends: dict[TopicPartition, int] = {}
         self._target_ends: dict[TopicPartition, int] = {}
         self._behind: dict[TopicPartition, Behind] = {}
@@ -154,10 +156,17 @@ class GroupRounds:
         }
         if self._reverse_flow is None:
             return translated
-        return {
+        guarded = {
             group: self._reverse_flow.guarded(group, rows, self.source_end)
             for group, rows in translated.items()
         }
+        self._held = {
+            (group, was.source): was
+            for group, rows in translated.items()
+            for was, row in zip(rows, guarded[group], strict=True)
+            if row.verdict == NOT_MOVED_ON
+        }
+        return guarded
 
     async def write(
         self, translated: Mapping[str, list[Translated]], outcome: RoundOutcome, *, commit: bool = True
@@ -178,6 +187,12 @@ class GroupRounds:
             if group not in self._states and there and not isinstance(there, KafkaFailure)
         ]
         states = await ask(Side.TARGET, self._target.group_states(unlisted), wait) if unlisted else {}
+        translated = {
+            group: rows
+            if isinstance(there := offsets[group], KafkaFailure)
+            else self._at_home(group, rows, there)
+            for group, rows in translated.items()
+        }
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
@@ -193,6 +208,20 @@ class GroupRounds:
         for group in translated.keys() & outcome.plans.keys():
             if not_copied := self._left_out.not_copied(group):
                 outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
+
+    def _at_home(
+        self, group: str, rows: list[Translated], there: Mapping[TopicPartition, Committed]
+    ) -> list[Translated]:
+        """Returns the rows with the verdicts of offsets that the reverse flow has put there and that stand on the
+        target at the same record already: nothing is sent back, and the group could go over now. So a partition that
+        nobody has read since does not hold up a group that goes there and back."""
+
+        def stands(was: Translated) -> bool:
+            standing = there.get(was.target)
+            return standing is not None and standing.offset == was.verdict.offset
+
+        held = {row.source: was for row in rows if (was := self._held.get((group, row.source)))}
+        return [was if (was := held.get(row.source)) and stands(was) else row for row in rows]
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome

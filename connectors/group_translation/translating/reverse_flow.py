@@ -14,7 +14,7 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Cluster
 
-_NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
+NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
 _KINDS = FurthestRecord.kind, MoveRecord.kind
 
 
@@ -90,7 +90,7 @@ class ReverseFlow:
         def verdict(row: Translated) -> Verdict:
             if (group, row.source) in self._undecodable:
                 return _held_verdict("its newest checkpoint can't be decoded; the next one ends this")
-            return _NOT_MOVED_ON if moved(row) else row.verdict
+            return NOT_MOVED_ON if moved(row) else row.verdict
 
         return [row._replace(verdict=verdict(row)) for row in rows]
 

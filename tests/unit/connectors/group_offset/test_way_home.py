@@ -86,15 +86,30 @@ def test_a_group_that_consumers_have_moved_comes_home_and_goes_on() -> None:
     a.group("g", {("orders", 0): 5})
     there(a, b)
     assert (home(a), beyond(b)) == (5, 5 + JUNK)
-    assert held(back(a, b)) == "moved_by_mirror"
+    assert held(back(a, b)) is None, "it stands at home already"
     assert a.altered == []
+    a.group("g", {("orders", 0): 6})
+    assert held(back(a, b)) == "moved_by_mirror"
     b.group("g", {("A.orders", 0): 12 + JUNK})
     back(a, b)
     assert (home(a), beyond(b)) == (12, 12 + JUNK)
     a.group("g", {("orders", 0): 17})
     there(a, b)
-    assert held(back(a, b)) == "moved_by_mirror"
+    assert held(back(a, b)) is None
     assert (home(a), beyond(b)) == (17, 17 + JUNK)
+
+
+def test_a_partition_that_nobody_reads_holds_up_no_group_that_goes_there_and_back() -> None:
+    """Both flows bring home the groups of the other side."""
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5, ("orders", 1): 3})
+    given: dict[str, str] = {}
+    for number in (5, 8, 11):
+        assert there(a, b, **given).reports["g"].ready, number
+        given = {"reverse_checkpointing_enabled": "true"}
+        b.group("g", {("A.orders", 0): number + 1 + JUNK, ("A.orders", 1): 3 + JUNK})
+        assert back(a, b).reports["g"].ready, number
+        a.group("g", {("orders", 0): number + 2, ("orders", 1): 3})
 
 
 def late() -> tuple[FakeCluster, FakeCluster]:
