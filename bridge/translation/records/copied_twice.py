@@ -26,16 +26,17 @@ _LOOKED_AT = 16
 
 class AnotherMirror(NamedTuple):
     """The newest copies that another mirror has made: `twice` of a record that ours has copied too, its offset on the
-    target, -1 for none; `alone` of one that ours has not copied."""
+    target, -1 for none; `alone` of one that ours had not copied by then."""
 
     twice: int = -1
     alone: Anchor | None = None
 
-    def reaches(self, offset: int, target_offset: int) -> int | None:
+    def reaches(self, offset: int, target_offset: int, is_ours: Callable[[int], bool]) -> int | None:
         """Returns up to where on the target a group, committed at `offset` and continued at `target_offset`, reads
-        records twice; None for nowhere."""
-        again = self.alone is not None and self.alone.upstream < offset
-        place = max(self.twice, self.alone.downstream if again and self.alone is not None else -1)
+        records twice; None for nowhere. `is_ours`: whether our mirror has copied a source offset by now."""
+        place, alone = self.twice, self.alone
+        if alone is not None and (alone.upstream < offset or is_ours(alone.upstream)):
+            place = max(place, alone.downstream)
         return place if place >= target_offset else None
 
     def with_newer(self, newer: AnotherMirror) -> AnotherMirror:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bridge.model.values import Bounds, Judgement, Verdict
+from bridge.translation.records.copied_twice import AnotherMirror
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
@@ -150,11 +151,12 @@ class KnownPair:
 
     def _read_twice(self, offset: int, verdict: Verdict) -> Verdict:
         assert verdict.offset is not None
-        place = None if self.memory is None else self.memory.another.reaches(offset, verdict.offset)
+        ledger = self.ledger or ConsistentRuns([])
+        another = AnotherMirror() if self.memory is None else self.memory.another
+        place = another.reaches(offset, verdict.offset, lambda upstream: ledger.held(upstream) is not None)
         if place is None:
             return verdict
-        end = self.state.target.end
-        more = None if self.ledger is None else self.ledger.no_copies(verdict.offset, end)
+        more = ledger.no_copies(verdict.offset, self.state.target.end) if ledger.runs else None
         bound = None if more is None or verdict.bound is None else verdict.bound + more
         judgement = Judgement.BOUNDED if verdict.judgement is Judgement.EXACT else verdict.judgement
         detail = verdict.detail | {"copied_twice": place}
