@@ -80,8 +80,8 @@ class HeartbeatInstance:
         try:
             await asyncio.wait_for(self._ended.wait(), max(0.0, due - time.monotonic()))
         except TimeoutError:
-            return True
-        return False
+            pass  # the task may have ended all the same: of a time that is over nothing is waited for
+        return not self._ended.is_set()
 
     async def _topic_made(self) -> bool:
         """Tries until the topic is there, or somebody else has to create it; False when the task has ended."""
