@@ -102,6 +102,8 @@ class Facts:
     ignored: Sequence[tuple[str, str]] = ()
     clusters: Mapping[Side, ClusterFacts | Unknown] = field(default_factory=dict)
     """The clusters that the connector connects to."""
+    one_cluster: bool = False
+    """Whether source and target may be the same (bridge.same.cluster)."""
     topics: Mapping[Side, Mapping[str, TopicFacts] | Unknown] = field(default_factory=dict)
     groups: Mapping[Side, Mapping[str, frozenset[str] | None] | Unknown] = field(default_factory=dict)
     """By side and group, the operations that the user may do."""

@@ -352,7 +352,7 @@ class Service:
         `generation` is that of the configuration before."""
         if connector.generation == generation:
             return
-        connector.ignored, connector.unreachable = ignored, {}
+        connector.ignored, connector.unreachable, connector.same_cluster = ignored, {}, ""
         if ignored:
             listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
             log.warning(

@@ -32,11 +32,17 @@ class RoundsContext:
     close: Callable[[], Awaitable[None]]
 
 
-class Probe(Protocol):
-    """Tries to reach the clusters of a valid configuration, all at once. Returns by side why a cluster can't be
-    reached, without those that can. Blocks, so for a bounded pool."""
+class Probed(NamedTuple):
+    """By side why a cluster can't be reached, and the ids of those that can."""
 
-    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]: ...
+    unreachable: Mapping[Side, str]
+    cluster_ids: Mapping[Side, str]
+
+
+class Probe(Protocol):
+    """Tries to reach the clusters of a valid configuration, all at once. Blocks, so for a bounded pool."""
+
+    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Probed: ...
 
 
 class Naming(NamedTuple):

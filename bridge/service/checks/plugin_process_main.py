@@ -92,7 +92,8 @@ def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: f
 
 
 def _probe(props: Props, sides: Sequence[str], seconds: float) -> object:
-    return {str(side): why for side, why in probe(props, list(map(Side, sides)), seconds).items()}
+    probed = probe(props, list(map(Side, sides)), seconds)
+    return [{str(side): text for side, text in each.items()} for each in probed]
 
 
 CALLS: Mapping[str, Callable[..., object]] = {

@@ -37,6 +37,8 @@ class Connector:
     """Settings of `config` without effect."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
+    same_cluster: str = ""
+    """What is wrong where its target was found to be its source when the configuration was new."""
     task_count: int = 1
     count_session: str = ""
     session: str = ""

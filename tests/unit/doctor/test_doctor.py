@@ -130,6 +130,8 @@ def test_reachability() -> None:
     )
     why = Unknown("the configuration has errors")
     one("reachability", "not_checked", why.why, clusters={A: why}, planned=why)
+    one("reachability", "problem", "both have the id id-of-cluster", clusters={A: CLUSTER, B: CLUSTER})
+    assert findings("reachability", clusters={A: CLUSTER, B: CLUSTER}, one_cluster=True) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
