@@ -63,8 +63,8 @@ CHECKS = (
     ),
     Check(
         "second mirror",
-        "another connector has claimed a copy, or a stock mirror has written offset syncs",
-        "exclude its topics, or take over",
+        "another connector has claimed a copy, or commits the same groups, or a stock mirror has written offset syncs",
+        "exclude its topics, or take over; other groups for one of the two",
         second_mirror,
     ),
     Check("timestamps", "a copy has `message.timestamp.type=LogAppendTime`", "set `CreateTime`", timestamps),

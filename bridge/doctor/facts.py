@@ -72,7 +72,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Another connector of the service, by what decides how it names topics."""
+    """Another connector of the service, by what decides how it names topics. `same_groups`: of how many groups both
+    commit the offsets."""
 
     name: str
     policy: str
@@ -80,6 +81,7 @@ class Other:
     aliases: str = ""
     topic_map: str = ""
     topic_map_file: str = ""
+    same_groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)

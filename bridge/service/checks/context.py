@@ -46,7 +46,7 @@ class Probe(Protocol):
 
 
 class Naming(NamedTuple):
-    """How another connector names topics."""
+    """How another connector names topics. `same_groups`: of how many groups both commit the offsets."""
 
     name: str
     policy: str
@@ -54,6 +54,7 @@ class Naming(NamedTuple):
     aliases: str = ""
     topic_map: str = ""
     topic_map_file: str = ""
+    same_groups: int = 0
 
 
 class Doctor(Protocol):

@@ -75,9 +75,9 @@ def _called(call: str, arguments: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _doctor(
-    kind: str, name: str, props: Props, others: Sequence[Sequence[str]], worker_cluster_id: str | None
+    kind: str, name: str, props: Props, others: Sequence[Sequence[Any]], worker_cluster_id: str | None
 ) -> object:
-    named = [Naming(*each) for each in others]
+    named = [Naming._make(each) for each in others]
     return doctor_here(KINDS[kind], name, props, named, worker_cluster_id).model_dump(mode="json")
 
 

@@ -305,6 +305,15 @@ def test_a_second_mirror() -> None:
     one("second mirror", "warning", "a stock mirror", stock_syncs=True)
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
     assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
+    same = [Other("other", "Default", ".", same_groups=12)]
+    one(
+        "second mirror",
+        "warning",
+        "connector other commits the offsets of 12",
+        kind="group_offset",
+        others=same,
+    )
+    one("second mirror", "skipped", "not checked", kind="checkpoint", others=Unknown("--url", skipped=True))
 
 
 def test_timestamps() -> None:
