@@ -33,9 +33,9 @@ async def make(
     for created what it may not create (stock §1.8): Connect's producer then lets the broker make one that is not
     compacted, or, where brokers don't, holds its task up for ever.
 
-    `key`: that of the replication factor. `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
-    None: it is there and compacted, or we may not describe it, so that nobody can tell, and the log says so. Raises
-    ClusterAway.
+    `key`: that of the replication factor. `holds`: what would be lost if the topic were not compacted; "" where each
+    record is soon followed by another one. None: it is there and compacted, or we may not describe it, so that nobody
+    can tell, and the log says so. Raises ClusterAway.
     """
     info = await _described(cluster, topic, timeout_ms, side)
     if _missing(info) or _hidden(info):
@@ -67,8 +67,8 @@ def naming_factor(failed: KafkaFailure, key: str, replication_factor: int) -> Ka
     if failed.fault is not KafkaFault.REPLICATION_FACTOR:
         return failed
     text = (
-        f"{str(failed).rstrip('.')}. {key} is {replication_factor}: set it to the number of brokers at most, or to -1 for "
-        "their default"
+        f"{str(failed).rstrip('.')}. {key} is {replication_factor}: set it to the number of brokers at "
+        "most, or to -1 for their default"
     )
     return KafkaFailure(failed.fault, text, retriable=failed.retriable)
 
