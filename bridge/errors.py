@@ -215,6 +215,8 @@ class KafkaFault(StrEnum):
     RECORD_TOO_LARGE = "record_too_large"
     UNREADABLE_BATCH = "unreadable_batch"
     """A batch that can't be decoded, or is over a limit."""
+    REPLICATION_FACTOR = "replication_factor"
+    """A topic would have more replicas than there are brokers."""
     TOPIC_CONFIG = "topic_config"
     """A topic's configuration would delete records that have to be kept."""
     OTHER = "other"

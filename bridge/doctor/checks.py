@@ -66,9 +66,9 @@ CHECKS = (
     ),
     Check(
         "second mirror",
-        "another connector has claimed a copy, a stock mirror has written offset syncs, or another mirror copies "
-        "beside this one",
-        "exclude its topics, stop it, or take over",
+        "another connector has claimed a copy, or commits the same groups; a stock mirror has written offset syncs, or "
+        "copies beside this one",
+        "exclude its topics, stop it, or take over; other groups for one of the two",
         second_mirror,
     ),
     Check("timestamps", "a copy has `message.timestamp.type=LogAppendTime`", "set `CreateTime`", timestamps),

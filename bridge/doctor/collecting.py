@@ -23,6 +23,7 @@ from bridge.model.lookups import FindTime
 from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
 from bridge.pipeline.layouts.records import Claim
 from connectors.base import COPYING_KINDS, Kind
+from connectors.config.cluster_options import allows_same_cluster
 from connectors.ports import ClientCheck, Cluster
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: Clie
     validated = kind.validate(props, clients)
     errors = [(error.key, error.message) for error in validated.errors]
     ignored = [(setting.key, setting.reason) for setting in validated.ignored]
-    facts = Facts(kind.kind, name, errors, ignored)
+    facts = Facts(kind.kind, name, errors, ignored, one_cluster=allows_same_cluster(props))
     if kind.kind in COPYING_KINDS:
         facts = replace(facts, machine=await asyncio.to_thread(machine))
     if errors:

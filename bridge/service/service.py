@@ -24,6 +24,7 @@ from bridge.protocol.messages import (
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
+from bridge.service.answers.shared_groups import shared_groups
 from bridge.service.answers.superseded import superseded
 from bridge.service.checks.altered_offsets import log_and_pack
 from bridge.service.checks.config_sizes import check_room, check_tasks
@@ -49,6 +50,8 @@ from connectors.config.configdef import given
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+SHARED_SECONDS = 5.0
+"""Between two looks at whether connectors share groups, which goes over all groups of such a flow."""
 
 
 class Polled(NamedTuple):
@@ -78,6 +81,7 @@ class Service:
     began: float = field(default_factory=time.monotonic)
     flows: Sequence[FlowStatus] = ()
     _sent: tuple[Desired, ...] = ()
+    _shared_at: float = -SHARED_SECONDS
     _ticker: asyncio.Task[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
@@ -107,6 +111,7 @@ class Service:
     def expire(self) -> None:
         """Ends the leases that have run out, and forgets connectors that were idle for a day."""
         self._note_elsewhere()
+        self._note_shared_groups()
         tasks: defaultdict[str, list[int]] = defaultdict(list)
         for lapsed in self.table.expire():
             if lapsed.task is None:
@@ -159,6 +164,15 @@ class Service:
             # A task that is paused or has lapsed here has not moved: Connect would have stopped it.
             if reported and all(task.stopped or task.index in reported for task in connector.current_tasks):
                 self.table.note_elsewhere(connector, summary.task_count)
+
+    def _note_shared_groups(self) -> None:
+        now = self.table.now_ms / 1000
+        if now - self._shared_at < SHARED_SECONDS:
+            return
+        self._shared_at = now
+        shared = shared_groups(self.table, self.snapshots)
+        for connector in self.table:
+            connector.shared_groups = shared.get(connector.name, {})
 
     def _replace(self, before: Connector | None, connector: Connector) -> None:
         """Drops what is kept of a connector in whose place that of another Connect cluster has come."""
@@ -352,7 +366,7 @@ class Service:
         `generation` is that of the configuration before."""
         if connector.generation == generation:
             return
-        connector.ignored, connector.unreachable = ignored, {}
+        connector.ignored, connector.unreachable, connector.same_cluster = ignored, {}, ""
         # The file of a node has been checked key by key; what follows from it for each connector nobody has set.
         if ignored and not connector.dedicated:
             listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)

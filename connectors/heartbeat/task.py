@@ -19,6 +19,7 @@ from bridge.model.values import Side
 from connectors.base import Arguments, Assignment, EmittedRecord, Publisher, Summary
 from connectors.cluster_away import ClusterAway
 from connectors.failures import Failures
+from connectors.heartbeat.definition import REPLICATION_FACTOR
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.internal_topics import make
 from connectors.outages import Outages
@@ -89,7 +90,11 @@ class HeartbeatInstance:
             options = self._options
             try:
                 failure = await make(
-                    self._target, self._topic, options.replication_factor, options.admin_timeout_ms
+                    self._target,
+                    self._topic,
+                    options.replication_factor,
+                    options.admin_timeout_ms,
+                    key=REPLICATION_FACTOR,
                 )
             except ClusterAway as away:
                 failure = away.failure

@@ -155,17 +155,19 @@ class Checker:
     async def _reached(self, kind: Kind, config: Config) -> tuple[list[ConfigError], list[ConfigError]]:
         """Clusters that can't be reached are errors or warnings, as `bridge.validate.reachability` says."""
         try:
-            errors = await self.reachability.errors(kind, config)
+            found = await self.reachability.find(kind, config)
         except Overloaded as busy:
             return [], [
                 ConfigError(REACHABILITY, f"could not check whether the clusters can be reached: {busy}")
             ]
         unreachable = [
-            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in errors.items()
+            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in found.away.items()
         ]
         for error in unreachable:
             log.warning("validation: %s", scrubbed(kind, config, error.message))
-        return (unreachable, []) if mode_of(config) == ERROR else ([], unreachable)
+        target = servers_key(Side.TARGET)
+        same = [ConfigError(target, _invalid(Side.TARGET, config, found.same))] if found.same else []
+        return ([*same, *unreachable], []) if mode_of(config) == ERROR else (same, unreachable)
 
     async def check(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
         """Returns the settings that have no effect. Raises ConfigRejected with all errors."""

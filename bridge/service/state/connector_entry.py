@@ -37,6 +37,10 @@ class Connector:
     """Settings of `config` without effect."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
+    same_cluster: str = ""
+    """What is wrong where its target was found to be its source when the configuration was new."""
+    shared_groups: Mapping[str, int] = field(default_factory=dict)
+    """By other connectors of its flow, of how many of its groups they commit the offsets too."""
     task_count: int = 1
     count_session: str = ""
     session: str = ""

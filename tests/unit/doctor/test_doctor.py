@@ -131,6 +131,8 @@ def test_reachability() -> None:
     )
     why = Unknown("the configuration has errors")
     one("reachability", "not_checked", why.why, clusters={A: why}, planned=why)
+    one("reachability", "problem", "both have the id id-of-cluster", clusters={A: CLUSTER, B: CLUSTER})
+    assert findings("reachability", clusters={A: CLUSTER, B: CLUSTER}, one_cluster=True) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -306,6 +308,15 @@ def test_a_second_mirror() -> None:
     one("second mirror", "not_checked", "no answer", copied_beside=Unknown("no answer"))
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
     assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
+    same = [Other("other", "Default", ".", same_groups=12)]
+    one(
+        "second mirror",
+        "warning",
+        "connector other commits the offsets of 12",
+        kind="group_offset",
+        others=same,
+    )
+    one("second mirror", "skipped", "not checked", kind="checkpoint", others=Unknown("--url", skipped=True))
 
 
 def test_timestamps() -> None:

@@ -20,6 +20,7 @@ final class IdleWatch {
 
     private final LongFunction<Call> report;
     private final BooleanSupplier serving;
+    private final int againLooks;
     private Thread thread;
     private Call call;
     private boolean polling;
@@ -31,8 +32,13 @@ final class IdleWatch {
 
     /** {@code report} sends for how long the task was not polled; {@code serving}: the service knows the task. */
     IdleWatch(LongFunction<Call> report, BooleanSupplier serving) {
+        this(report, serving, AGAIN_LOOKS);
+    }
+
+    IdleWatch(LongFunction<Call> report, BooleanSupplier serving, int againLooks) {
         this.report = report;
         this.serving = serving;
+        this.againLooks = againLooks;
     }
 
     synchronized void pollBegins() {
@@ -81,7 +87,7 @@ final class IdleWatch {
             long idleMs = (System.nanoTime() - polledAt) / 1_000_000;
             if (!polling && looks >= due && serving.getAsBoolean()) {
                 tries++;
-                due = looks + (tries < TRIES ? LOOKS : AGAIN_LOOKS);
+                due = looks + (tries < TRIES ? LOOKS : againLooks);
                 call = report.apply(idleMs);
                 return true;
             }
@@ -95,7 +101,7 @@ final class IdleWatch {
     private synchronized void reported() {
         if (!polling && tries > 0) {
             tries = TRIES;
-            due = looks + AGAIN_LOOKS;
+            due = looks + againLooks;
         }
     }
 }
