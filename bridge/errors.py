@@ -6,6 +6,7 @@
     ├── Forbidden               403  the token, or a page in a browser, may not do that
     ├── NotFound                404  connector, task, plugin or group that the service does not know
     ├── Fenced                  409  a newer session of the task has taken over
+    ├── NameTaken               409  the name of the connector belongs to another Connect cluster
     ├── OperationRefused        409  it would lose records or copy them twice
     ├── GroupsRefused           409  groups are not ready to fail over; `errors` say why, group by group
     ├── BodyRejected            422  the request body is not of the contract's form
@@ -38,6 +39,8 @@ class ErrorCode(StrEnum):
     NO_SUCH_ROUTE = "no_such_route"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     FENCED = "fenced"
+    NAME_TAKEN = "name_taken"
+    NAME_HELD = "name_held"
     REFUSED = "refused"
     BODY_REJECTED = "body_rejected"
     TOO_LARGE = "too_large"
@@ -103,6 +106,14 @@ class NotFound(BridgeError):
 
 class Fenced(BridgeError):
     code = ErrorCode.FENCED
+    status = 409
+
+
+class NameTaken(BridgeError):
+    """Another Connect cluster runs a connector of this name here (`code` is `name_taken`), or did so a short while ago
+    and may go on (`name_held`)."""
+
+    code = ErrorCode.NAME_TAKEN
     status = 409
 
 

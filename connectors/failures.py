@@ -5,8 +5,8 @@ from __future__ import annotations
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 5.0
-"""Seconds between a failure and the next try, doubling."""
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 2.0
+"""Seconds between a failure and the next try, doubling; the longest is how late it is seen that a cluster is back."""
 _PERMANENT_AFTER = 3
 """Times that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
 _LASTING = 2

@@ -57,6 +57,7 @@ class FlowRun:
         self._membership = Membership(flow.name, self._reading, worker, node, self)
         self._joining: asyncio.Task[None] | None = None
         self._beginning: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._runs: Sequence[ConnectorRun] = ()
         self._changing = asyncio.Lock()
@@ -66,6 +67,10 @@ class FlowRun:
         self._kept_out: str | None = None
         self._counted = False
         """By the group, since this node has joined it."""
+        self._lost = False
+        """Whether the group may have given the flow away, and has not said so."""
+        self._answered: float | None = None
+        """Since then: when it was asked first and answered (monotonic seconds)."""
         self.members: Members | None = None
         """As the cluster said last; None while it has said nothing."""
 
@@ -96,10 +101,20 @@ class FlowRun:
             self.members = await self._groups.members(self._worker.group)
         except KafkaFailure:
             self.members = None
-        else:
-            # A connection that was lost for a moment changes nothing in the group, and its members hear nothing.
-            if self._node in self.members.nodes:
-                self.joined()
+            return
+        # A connection that was lost for a moment changes nothing in the group, and its members hear nothing.
+        if self._node in self.members.nodes:
+            self.joined()
+        if self._lost and self._given_away(self.members):
+            self._ending = asyncio.create_task(self.released(), name=f"end of {self.flow.name}")
+
+    def _given_away(self, members: Members) -> bool:
+        """Whether the group has given the flow to another node, or does not count this one although it could have come
+        back by now."""
+        now = time.monotonic()
+        self._answered = now if self._answered is None else self._answered
+        absent = self._node not in members.nodes and now - self._answered > self._worker.session_ms / 1000
+        return absent or self._owner() is not None
 
     def status(self) -> FlowStatus:
         owner = self._owner()
@@ -134,12 +149,16 @@ class FlowRun:
     # -- Candidate -----------------------------------------------------------------------------------------------------
 
     def acquired(self) -> None:
+        self._lost = False
+        if self._own:
+            log.info("flow %s has stayed on this node", self.flow.name)
+            return
         self._own, self._since_ms = True, int(time.time() * 1000)
         log.info("flow %s runs on this node from now on", self.flow.name)
         self._beginning = asyncio.create_task(self._begin(), name=f"beginning of {self.flow.name}")
 
     async def released(self) -> None:
-        was, self._own = self._own, False
+        was, self._own, self._lost = self._own, False, False
         async with self._changing:
             running, self._running = self._running, None
             if running is None:
@@ -148,6 +167,16 @@ class FlowRun:
             await asyncio.wait({running})
         if was:
             log.info("flow %s stopped on this node", self.flow.name)
+
+    async def lost(self) -> None:
+        """The flow goes on while the cluster does not answer: no other node gets it then, or it does and fences what
+        this one writes. Who runs it once the cluster answers, the group says."""
+        log.warning(
+            "flow %s: this node was silent for the session timeout, and another one may run the flow by now",
+            self.flow.name,
+        )
+        self._lost, self._answered = self._own, None
+        await self.look()
 
     def joined(self) -> None:
         if self._kept_out is not None:

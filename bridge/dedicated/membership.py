@@ -47,6 +47,9 @@ class Candidate(Protocol):
     async def released(self) -> None:
         """The flow goes to another node once this returns."""
 
+    async def lost(self) -> None:
+        """The group has not heard of this node for the session timeout: it may have given the flow away."""
+
     def joined(self) -> None:
         """The group counts this node, whether or not the flow is its own."""
 
@@ -159,13 +162,9 @@ class Membership:
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """The group has given the flow away already: nobody waits."""
+        """Nobody waits: the group does not."""
         if any(each.partition == 0 for each in partitions):
-            log.warning(
-                "flow %s: this node was silent for the session timeout, and another one may run the flow by now",
-                self._flow,
-            )
-            asyncio.run_coroutine_threadsafe(self._candidate.released(), self._loop)
+            asyncio.run_coroutine_threadsafe(self._candidate.lost(), self._loop)
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:

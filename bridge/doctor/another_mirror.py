@@ -47,8 +47,7 @@ async def copied_beside_ours(
         behind = [] if last.handed_back else [LogBounds(last.downstream_end, goal.end)]
         steps = find_another_mirror(
             [*behind, *ledger.others],
-            ledger.has_copied,
-            ledger.position or 0,
+            ledger.copied_before,
             LogBounds(origin.start, origin.end),
             LogBounds(goal.start, goal.end),
         )

@@ -55,6 +55,8 @@ class Window:
     without_data: Sequence[tuple[int, int]] = ()
     """Offsets that never held a data record, as [first, end), in order: those of control batches, and of aborted
     transactions when the side is read committed. At any other offset without a record one may have stood."""
+    append_time: bool = False
+    """Whether brokers have overwritten timestamps in it (LogAppendTime)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,11 +184,13 @@ class Begun(Message):
 
 
 class StartConnector(Message):
-    """PUT /v1/connectors/{name}: the connector has started in a worker."""
+    """PUT /v1/connectors/{name}: the connector has started in a worker. `connect_group_id`: the `group.id` of the
+    worker, which its Connect cluster is known by; absent where the shim can't tell."""
 
     session: Session
     kind: str
     config: dict[str, str | None]
+    connect_group_id: str | None = None
     version: str = "0"
     protocol: int = 1
 
@@ -198,6 +200,7 @@ class StopConnector(Message):
     deleted."""
 
     session: Session
+    connect_group_id: str | None = None
 
 
 class StartTask(Message):
@@ -208,6 +211,7 @@ class StartTask(Message):
     kind: str
     task_count: int = Field(ge=1, le=10_000)
     config: dict[str, str | None]
+    connect_group_id: str | None = None
     version: str = "0"
     protocol: int = 1
 
@@ -304,6 +308,7 @@ class AckRequest(Message):
 
 class StopTask(Message):
     session: Session
+    connect_group_id: str | None = None
 
 
 class IdleTask(Message):

@@ -120,7 +120,7 @@ def alter_offsets() -> AlterOffsets:
 def alter_here() -> AlterOffsets:
     from bridge.errors import NothingCopied
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.pipeline.reset import reset
+    from bridge.pipeline.reset import check_first_positions, reset
     from bridge.translation.runs.reset_positions import PartitionReset
     from connectors.registry import KINDS
     from connectors.source.altering import Offsets, destinations, of_group
@@ -140,8 +140,8 @@ def alter_here() -> AlterOffsets:
                 )
             )
         except NothingCopied:
-            if kind == "sink":
-                of_group(offsets, alias, (), from_latest=latest)
+            first = chosen(offsets, alias, (), from_latest=latest)
+            asyncio.run(check_first_positions(options.spec(name, props), first))
             return ()  # copying starts at Connect's offsets, which Connect alters after this answer
 
     return alter

@@ -22,7 +22,7 @@ from connectors.cluster_away import ClusterAway, reason_of
 from connectors.failures import Failures
 from connectors.group_translation.around_moves import AroundMoves
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.listed_groups import FIRST_LOOK, ListedGroups
+from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.move_plan import pairs_of
 from connectors.group_translation.moves import Moves
 from connectors.group_translation.operating import GroupOperations
@@ -50,6 +50,8 @@ shorter."""
 COPIES_SOON = 2.0
 """Seconds until copies that are to come are looked for again, whatever the interval is; then twice as long."""
 _TO_COME = ("target_topic_missing", "target_partition_missing", "not_mirrored_yet")
+REQUESTED_PROBE = 3.0
+"""Seconds that it has when an operator has requested the round."""
 _PORTION = 1000
 """Groups that are processed together: bounds what a round holds in memory, and how old a state is when we commit."""
 
@@ -232,16 +234,7 @@ class GroupsInstance(Generic[Options]):
                     self._rounds.end(whole=False)
                     return self._source_away
                 began, began_ms, assignment = time.monotonic(), int(time.time() * 1000), self._assignment
-            # The groups first: a group that is not listed has no report that says why it is not synced.
-            if await self._groups.refresh(at_once=self._groups_due):
-                log.info(
-                    "the source has %d consumer groups to translate",
-                    len(self._groups.all),
-                    extra={"connector": self._name},
-                )
-            self._groups_due = self._probe_due = False
-            await self._prepare()
-            await self._portions(self._groups.synced(assignment), tally)
+            await self._probe.watch(self._both_sides(assignment, tally), self._groups.synced(assignment))
         except ClusterAway as away:
             self._failed(away)
             if away.side is Side.SOURCE:
@@ -251,7 +244,10 @@ class GroupsInstance(Generic[Options]):
         except BaseException:
             self._rounds.end(whole=False)
             raise
-        self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind, int(began * 1000)))
+        missing = self._backlog.after(began_ms, self._rounds.behind, int(began * 1000))
+        # Where a task has gone to another instance its partitions are known all the time.
+        others = self._readiness_topic.missing() if self._readiness_topic is not None else {}
+        self._publisher.backlog({**missing, **others})
         self._rounds.end()
         self._failures.clear()
         self._source_away = None
@@ -260,6 +256,19 @@ class GroupsInstance(Generic[Options]):
         if self._readiness_topic is not None and assignment.active:
             await self._readiness_topic.ended(assignment, tally.seen, began_ms)
         return None
+
+    async def _both_sides(self, assignment: Assignment, tally: RoundTally) -> None:
+        """What a round asks both clusters. Raises ClusterAway."""
+        # The groups first: a group that is not listed has no report that says why it is not synced.
+        if await self._groups.refresh(at_once=self._groups_due):
+            log.info(
+                "the source has %d consumer groups to translate",
+                len(self._groups.all),
+                extra={"connector": self._name},
+            )
+        self._groups_due = self._probe_due = False
+        await self._prepare()
+        await self._portions(self._groups.synced(assignment), tally)
 
     async def _portions(self, groups: Sequence[str], tally: RoundTally) -> None:
         for at in range(0, len(groups), _PORTION):
@@ -276,7 +285,7 @@ class GroupsInstance(Generic[Options]):
         if self._probe_due:
             # Requested by an operator, who may know that it is back: a request from before may hang for longer.
             await self._probe.close()
-            self._probe_due, seconds = False, FIRST_LOOK
+            self._probe_due, seconds = False, REQUESTED_PROBE
         return await self._probe.answers(self._groups.synced(self._assignment), self._changed, seconds)
 
     async def _round_without_source(self, failure: KafkaFailure) -> None:

@@ -57,17 +57,18 @@ class OtherInstances:
         if changed:
             self._publisher.groups(changed)
 
-    def show_missing(self, own: Collection[TopicPartition], *, others: bool) -> None:
-        """Publishes the missing records of partitions that are not among this instance's own. `others`: whether another
-        instance looks at some. To be called before its own are published."""
+    def missing(
+        self, own: Collection[TopicPartition], *, others: bool
+    ) -> dict[TopicPartition, Missing | None]:
+        """Returns what has changed of the missing records of partitions that are not among this instance's own.
+        `others`: whether another instance looks at some."""
         now = self._records.missing(own) if others else {}
         changed: dict[TopicPartition, Missing | None] = {
             tp: missing for tp, missing in now.items() if self._missing.get(tp) != missing
         }
         changed |= {tp: None for tp in self._missing.keys() - now.keys() if tp not in own}
         self._missing = now
-        if changed:
-            self._publisher.backlog(changed)
+        return changed
 
     async def recall(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from bridge.model.values import Reason
-from connectors.base import Assignment, Publisher, Summary
+from bridge.model.values import Reason, TopicPartition
+from connectors.base import Assignment, Missing, Publisher, Summary
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.listed_groups import ListedGroups
@@ -40,6 +40,8 @@ class ReadinessTopic:
         self._reports, self._backlog = reports, backlog
         self._furthest = rounds.furthest = FurthestOffsets(options, target, self.store)
         self.begun = False
+        self._whole = False
+        """Whether no other instance looks at any group."""
         self._recalled: tuple[int, set[int]] = 0, set()
         """How many tasks there were, and those whose groups were recalled."""
 
@@ -73,14 +75,20 @@ class ReadinessTopic:
             self._reports.task_count = count
         self._recalled[1].intersection_update(assignment.active)
         self._others.show(assignment)
-        whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
-        self._others.show_missing(self._backlog.missing.keys(), others=not whole)
+        self._whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
+        if missing := self.missing():
+            self._publisher.backlog(missing)
         return replace(
             summary,
             other_tasks=self._records.other_tasks(assignment),
             other_connectors=self._records.other_connectors(),
             task_count=count,
         )
+
+    def missing(self) -> dict[TopicPartition, Missing | None]:
+        """Returns what has changed of the missing records of partitions that other instances look at: those that this
+        one has looked at in its last round are not among them."""
+        return self._others.missing(self._backlog.missing.keys(), others=not self._whole)
 
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
         """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""

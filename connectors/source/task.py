@@ -33,6 +33,9 @@ from connectors.source.take_over import TakeOver
 
 WATCH_SECONDS = 1.0
 """Seconds between two checks of the pipeline's status."""
+AWAY_SECONDS = 2.0
+"""Seconds after which a cluster that did not answer a duty is asked again at the latest: until it answers, no group is
+ready."""
 _GAPS = 10
 """The newest gaps are named one by one."""
 _GAPS_SHOWN_MS = 24 * 3600 * 1000
@@ -64,6 +67,13 @@ class Duty:
     requested: RequestedRounds[DutyResult] = field(default_factory=RequestedRounds)
     away: Side | None = None
     """The cluster that did not answer the last round."""
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds until the next round."""
+        if self.away is not None:
+            return min(AWAY_SECONDS, self.failures.pause)
+        return self.failures.pause if self.failures else self.interval
 
 
 class SourceInstance:
@@ -201,7 +211,7 @@ class SourceInstance:
             self._publish_summary()
             duty.requested.end(DutyResult(failures, away))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(duty.failures.pause if duty.failures else duty.interval):
+                async with asyncio.timeout(duty.pause):
                     await duty.requested.wake.wait()
 
     async def _round(self, duty: Duty) -> DutyResult:

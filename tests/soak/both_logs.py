@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -212,9 +212,9 @@ class Side:
 class BothLogs:
     """Looks at both clusters again and again, in a thread."""
 
-    def __init__(self, source: str, target: str, remote: str = "A.") -> None:
-        """`source` and `target`: bootstrap servers; `remote`: what precedes the name of a copy."""
-        self._source, self._target, self._remote = Side(source), Side(target), remote
+    def __init__(self, source: str, target: str, copy_of: Callable[[str], str] = "A.{}".format) -> None:
+        """`source` and `target`: bootstrap servers; `copy_of`: the name of a topic's copy."""
+        self._source, self._target, self._copy_of = Side(source), Side(target), copy_of
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="truth")
         self.topics: list[str] = []
@@ -240,7 +240,7 @@ class BothLogs:
         began = time.time()
         answered = {
             "A": self._source.look(topics, groups),
-            "B": self._target.look([self._remote + topic for topic in topics], groups),
+            "B": self._target.look(list(map(self._copy_of, topics)), groups),
         }
         truths = {group: self._of(group) for group in groups}
         return Truth(began, time.time(), frozenset(name for name, did in answered.items() if did), truths)
@@ -250,7 +250,7 @@ class BothLogs:
         missed, again, unset = dict[Place, int](), dict[Place, int](), list[Place]()
         for (topic, number), offset in here.items():
             log = self._source.logs.get((topic, number))
-            copy_place = (self._remote + topic, number)
+            copy_place = (self._copy_of(topic), number)
             copy, stands = self._target.logs.get(copy_place), there.get(copy_place)
             to_read = log.rest(offset) if log is not None else set()
             if stands is None:
@@ -266,12 +266,12 @@ class BothLogs:
         uncommitted = 0
         for (topic, number), log in self._source.logs.items():
             if topic in subscribed and (topic, number) not in here:
-                copy = self._target.logs.get((self._remote + topic, number))
+                copy = self._target.logs.get((self._copy_of(topic), number))
                 uncommitted += len(set(log.values) - set(copy.values if copy is not None else ()))
         return GroupTruth(dict(here), dict(there), missed, again, unset, uncommitted, current)
 
     def _is_current(self, place: Place) -> bool:
-        log, copy = self._source.logs.get(place), self._target.logs.get((self._remote + place[0], place[1]))
+        log, copy = self._source.logs.get(place), self._target.logs.get((self._copy_of(place[0]), place[1]))
         if log is None or not log.values:
             return True
         return copy is not None and max(log.values, key=log.values.__getitem__) in copy.values

@@ -26,7 +26,7 @@ from tests.soak.both_logs import GroupTruth, Truth
 EVERY_SECONDS = 0.1
 STALE = ", stale"
 START_SECONDS = 60.0
-"""A service that was started so long ago knows what there is, on a busy machine too."""
+"""A service that was started so long ago knows what there is, on a busy machine too; or one that has said yes."""
 LASTING_SECONDS = 10.0
 """A no for longer than that, with all copied, committed and alive, is a lasting one."""
 
@@ -73,10 +73,11 @@ class Finding:
 
 
 class Sampler:
-    """Asks a service, in a thread, from before it is there."""
+    """Asks a service, in a thread, from before it is there. `connector`: whose answers count, where it is not all."""
 
-    def __init__(self, url: str, groups: Sequence[str]) -> None:
-        self._url, self.groups = url, groups
+    def __init__(self, url: str, connector: str | None = None) -> None:
+        self.url, self.connector = url, connector
+        self.groups: Sequence[str] = ()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler")
         self.samples: list[Sample] = []
@@ -90,7 +91,7 @@ class Sampler:
         self._thread.join(60)
 
     def _run(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=5.0, verify=NO_AUTHORITIES) as client:
+        with httpx.Client(base_url=self.url, timeout=5.0, verify=NO_AUTHORITIES) as client:
             due = time.monotonic()
             while not self._stop.is_set():
                 try:
@@ -103,13 +104,22 @@ class Sampler:
     def _ask(self, client: httpx.Client) -> Sample:
         began = time.time()
         readiness = _got(client, "/v1/readiness")
-        listed = {each["group"]: each for each in _got(client, "/v1/groups?limit=1000")["groups"]}
+        if self.connector is not None:
+            # Where the connector is not known, nothing is said of it.
+            flows = [each for each in readiness["flows"] if each["connector"] == self.connector]
+            readiness = {**(flows[0] if flows else readiness), "flows": flows}
+        answers = _got(client, "/v1/groups?limit=1000")["groups"]
+        listed = {each["group"]: each for each in answers if self._asks(each)}
         reports: dict[str, Json] = {}
         for group in self.groups:
             answer = client.get(f"/v1/groups/{quote(group, safe='')}")
             if answer.status_code != httpx.codes.NOT_FOUND:
-                reports[group] = answer.raise_for_status().json()["reports"][0]
+                for report in filter(self._asks, answer.raise_for_status().json()["reports"]):
+                    reports[group] = report
         return Sample(began, time.time(), readiness, listed, reports)
+
+    def _asks(self, answer: Json) -> bool:
+        return self.connector in (None, answer["connector"])
 
 
 def _got(client: httpx.Client, path: str) -> Json:
@@ -125,12 +135,20 @@ class Judge:
     """Names of groups for people."""
     starts: Sequence[float] = ()
     """When the service was started: a no is none for a while then."""
+    causes: Sequence[tuple[float, float]] = ()
+    """From when to when a no has its cause."""
+    _first_yes: dict[float, float] = field(default_factory=dict)
+    """By start: when everything was ready first."""
     findings: list[Finding] = field(default_factory=list)
 
     def judge(self, samples: Sequence[Sample]) -> list[Finding]:
         ended, began = [look.ended for look in self.looks], [look.began for look in self.looks]
         open_: dict[tuple[str, str], Finding] = {}
         for sample in samples:
+            if sample.readiness["readiness"] == "ready":
+                for start in self.starts:
+                    if start < sample.ended:
+                        self._first_yes.setdefault(start, sample.ended)
             before, after = bisect_left(ended, sample.began) - 1, bisect_right(began, sample.ended)
             wrong: dict[tuple[str, str], tuple[str, str]] = {}
             if before >= 0 and after < len(self.looks):
@@ -169,15 +187,22 @@ class Judge:
                 for part in report["partitions"]:
                     for kind, truth in _of_partition(part, first, second):
                         old = self._old(report, partial(_is_wrong, part), group)
+                        if old and report["readiness"] == "cannot_tell":
+                            continue  # numbers of an earlier time, and said to be so
                         yield f"{kind}{old}", name, _part_told(part, report), truth
-            if alive and first.whole and second.whole and (listed is None or listed["readiness"] != "ready"):
+            yes = listed is not None and listed["readiness"] in ("ready", "moved")
+            if alive and first.whole and second.whole and not yes:
                 told = "not in the list" if listed is None else _group_told(listed)
                 yield "LASTING NO", name, told, second.told()
         yield from self._of_flows(sample, before, after)
 
     def _alive(self, sample: Sample, before: Truth, after: Truth) -> bool:
-        fresh = any(start <= sample.ended <= start + START_SECONDS for start in self.starts)
-        return len(before.alive & after.alive) == 2 and not fresh
+        fresh = any(
+            start <= sample.ended <= min(start + START_SECONDS, self._first_yes.get(start, sample.ended))
+            for start in self.starts
+        )
+        caused = any(first <= sample.ended and sample.began <= last for first, last in self.causes)
+        return len(before.alive & after.alive) == 2 and not fresh and not caused
 
     def _of_group(
         self, answer: Json, group: str, before: GroupTruth, after: GroupTruth

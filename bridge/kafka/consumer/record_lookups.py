@@ -28,7 +28,8 @@ Answer = Window | int | None | KafkaFailure
 _LANES = 4
 _PARTITIONS_A_FETCH = 64
 _REMEMBERED = 600.0
-"""Seconds before the batch size of a partition expires that nobody reads."""
+"""Seconds before the batch size of a partition expires that nobody reads, and what is known of a topic that nobody asks
+for."""
 _MOST_BATCH_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 4 * 1024 * 1024
 """Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
@@ -74,6 +75,8 @@ class Lookups:
         self._client, self._committed_only = client, committed_only
         self._windows_by_tp: dict[TopicPartition, _Windows] = {}
         self._batch_bytes: ExpiringCache[TopicPartition, int] = ExpiringCache(_REMEMBERED)
+        self._append_time: ExpiringCache[str, bool] = ExpiringCache(_REMEMBERED)
+        """By topic id, where brokers were seen to overwrite timestamps."""
         self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
         self._kept_bytes = 0
         self.fetches = 0
@@ -81,7 +84,11 @@ class Lookups:
     @property
     def remembered(self) -> int:
         """Partitions of which anything is cached."""
-        return len(self._windows_by_tp) + len(self._batch_bytes)
+        return len(self._windows_by_tp) + len(self._batch_bytes) + len(self._append_time)
+
+    def append_time(self, topic_id: str) -> bool:
+        """Whether brokers have overwritten timestamps of records that were read of the topic (LogAppendTime)."""
+        return self._append_time.get(topic_id) is not None
 
     def forget(self) -> None:
         self._windows_by_tp.clear()
@@ -245,6 +252,8 @@ class Lookups:
             return None
         if not _covers(window, read.offset):
             raise ValueError("the broker sent records of other offsets")
+        if window.append_time:
+            self._append_time.put(self._client.topic_id(partition.topic), True)
         if (partition, read) in alone:
             self._batch_bytes.put(partition, max(self._batch_bytes.get(partition) or 0, len(data.records)))
         self._keep(partition, window, max(len(data.records), size // _EXPANDED))

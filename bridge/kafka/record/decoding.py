@@ -14,6 +14,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record.batch import (
+    APPEND_TIME,
     CODEC,
     HEADER_SIZE,
     CorruptBatch,
@@ -62,7 +63,7 @@ def opened(
     """
     records: list[RecordView] = []
     without_data: list[tuple[int, int]] = []
-    start, end, epoch = offset, offset, -1
+    start, end, epoch, append_time = offset, offset, -1, False
     room = most = most // _PART
     data_filter = DataFilter(aborted)
     first = True
@@ -77,6 +78,7 @@ def opened(
                 break
             room -= size
             records += inner
+            append_time = append_time or bool(batch.attributes & APPEND_TIME)
             if batch.magic < 2 and inner:
                 start = min(start, inner[0].offset)
         else:
@@ -89,7 +91,7 @@ def opened(
     if end == offset:
         # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
         return (None if data else Window(offset, max(offset, log_end), (), epoch)), 0
-    return Window(start, end, records, epoch, without_data), most - room
+    return Window(start, end, records, epoch, without_data, append_time), most - room
 
 
 class DecodedRecords:

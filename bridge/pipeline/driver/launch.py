@@ -118,21 +118,12 @@ class DriverPipeline:
         silence = self._now() - self._heard_at
         longest = SILENT_SECONDS if self._heard else SILENT_START_SECONDS
         if self.pid is None and self._spark is not None and self._spark.problem:
-            error, state = self._spark.problem, PipelineState.RETRYING
-            return replace(
-                self._status, state=state, errors=[error], restarts=restarts, away=(), slices_running=False
-            )
+            retrying = self._without_reports(PipelineState.RETRYING, self._spark.problem)
+            return replace(retrying, restarts=restarts)
         if self.pid is None or silence <= longest or self._status.state not in _REPORTING:
             return replace(self._status, restarts=restarts)
         error = f"no report of the driver (process {self.pid}) for {silence:.0f} s: whether it copies is not known"
-        return replace(
-            self._status,
-            state=PipelineState.SILENT,
-            errors=[error],
-            restarts=restarts,
-            away=(),
-            slices_running=False,
-        )
+        return replace(self._without_reports(PipelineState.SILENT, error), restarts=restarts)
 
     def drain_samples(self) -> Sequence[CopySample]:
         samples, self._samples = self._samples, {}
@@ -164,12 +155,15 @@ class DriverPipeline:
         problem = await asyncio.to_thread(java_problem, os.environ)
         if problem is None:
             return True
-        state = PipelineState.FAILED
         self._status = replace(
-            self._status, state=state, failure=problem, failure_code=NO_JAVA, slices_running=False
+            self._without_reports(PipelineState.FAILED), failure=problem, failure_code=NO_JAVA
         )
         log.error("copying cannot start: %s", problem, extra={"connector": self._spec.name})
         return False
+
+    def _without_reports(self, state: PipelineState, *errors: str) -> PipelineStatus:
+        """The status while no driver reports: what was seen of clusters and slices is not known any more."""
+        return replace(self._status, state=state, errors=list(errors), away=(), slices_running=False)
 
     def _started(self) -> None:
         self._heard_at, self._heard = self._now(), False
@@ -198,9 +192,7 @@ class DriverPipeline:
         self._restarts += 1
         error = f"the driver ended ({how}) and is restarted, {self._restarts} time(s) so far; see the log"
         self._last_error = error
-        self._status = replace(
-            self._status, state=PipelineState.RETRYING, errors=[error], away=(), slices_running=False
-        )
+        self._status = self._without_reports(PipelineState.RETRYING, error)
         log.error("%s; next start in %.0f s", error, pause, extra={"connector": self._spec.name})
         return True
 

@@ -10,6 +10,7 @@ from bridge.service.answers.missing_records import of_flow
 from bridge.service.answers.readiness import Answers, ConnectorView, counted
 from bridge.service.answers.reasons import REASONS, reason, under_causes
 from bridge.service.answers.status import RUNNING
+from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS
@@ -57,7 +58,8 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
     counts = answers.all()
     some = bool(set(counts) - {Readiness.READY, Readiness.MOVED, Readiness.HOME})
     of_groups = answers.reasons() if some else {}
-    own = [*view.unknown, *view.tasks.values(), *(view.causes if some else ())]
+    own = [*view.unknown, *view.tasks.values(), *view.copying_reasons(_read(snapshot, view))]
+    own += view.causes if some else ()
     if view.source_away is not None:
         own.append(view.source_away)
     if not counts and not view.unknown:
@@ -84,6 +86,15 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         home=counts[Readiness.HOME],
         reasons=under_causes(reasons.values()),
     )
+
+
+def _read(snapshot: ConnectorSnapshot, view: ConnectorView) -> list[str]:
+    """Topics that are not copied and that a group reads which has not been failed over; all where there is no group."""
+    if not view.not_copied or not snapshot.groups:
+        return list(view.not_copied)
+    groups = map(PackedGroup._make, snapshot.groups.values())
+    read = {topic for group in groups if group.moved_ms is None for topic in group.topics}
+    return [topic for topic in view.not_copied if topic in read]
 
 
 def _elsewhere(flow: FlowStatus) -> FlowReadiness:

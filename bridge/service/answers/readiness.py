@@ -302,16 +302,18 @@ def _view(
         for task in connector.current_tasks
         if task.index not in running and task.index not in on_others.as_of_ms
     }
+    causes = [
+        why
+        for one, its in copying
+        if not its.copying.topics() and (why := _copies_nothing(one, its.summary, now)) is not None
+    ]
+    stopped, well = _not_copied(copying, now)
     return ConnectorView(
         own_ms=summary.as_of_ms,
         flow=connector.flow,
         unknown=unknown,
-        not_copied=_stuck(snapshot, copying) | _not_copied(copying, now),
-        causes=[
-            why
-            for one, its in copying
-            if not its.copying.topics() and (why := _copies_nothing(one, its.summary, now)) is not None
-        ],
+        not_copied=_stuck(snapshot, copying, causes, well) | stopped,
+        causes=causes,
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**on_others.unknown, **lapsed_here},
         running=running | on_others.as_of_ms.keys(),
@@ -400,8 +402,8 @@ def _target_outdated(summary: Summary, now: _Now, longest: int) -> list[Readines
 
 def _not_copied(
     copying: Sequence[tuple[Connector, ConnectorSnapshot]], now: _Now
-) -> dict[str, ReadinessReason]:
-    """Finds topics whose connector has stopped copying, and that no other connector copies."""
+) -> tuple[dict[str, ReadinessReason], set[str]]:
+    """Finds topics whose connector has stopped copying, and that no other connector copies; and those that one does."""
     stopped: dict[str, ReadinessReason] = {}
     well: set[str] = set()
     for connector, snapshot in copying:
@@ -411,25 +413,31 @@ def _not_copied(
             well |= topics
         else:
             stopped |= dict.fromkeys(topics, why)
-    return {topic: why for topic, why in stopped.items() if topic not in well}
+    return {topic: why for topic, why in stopped.items() if topic not in well}, well
 
 
 def _stuck(
-    snapshot: ConnectorSnapshot, copying: Sequence[tuple[Connector, ConnectorSnapshot]]
+    snapshot: ConnectorSnapshot,
+    copying: Sequence[tuple[Connector, ConnectorSnapshot]],
+    causes: Sequence[ReadinessReason],
+    well: set[str],
 ) -> dict[str, ReadinessReason]:
     """Finds topics with records to be copied of which none is, whichever connector copies them: after a restart the
-    service does not know a connector that is paused."""
+    service does not know a connector that is paused. `causes`: why connectors copy nothing whose topics are not known:
+    they count at once, but for topics that another one copies (`well`)."""
     until_ms = snapshot.summary.as_of_ms or 0
     since: dict[str, int] = {}
     for (topic, _), since_ms in snapshot.stuck.items():
-        if until_ms - since_ms > COPY_SILENT_MS:
-            since[topic] = min(since_ms, since.get(topic, since_ms))
-    stuck = {}
+        since[topic] = min(since_ms, since.get(topic, since_ms))
+    stuck: dict[str, ReadinessReason] = {}
     for topic, since_ms in since.items():
-        names = [connector.name for connector, its in copying if topic in its.copying.topics()]
-        who = f"connector {', '.join(names)}" if names else "the connector that copies it"
-        text = f"records of topic {topic} wait to be copied, and none is copied: check {who}"
-        stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
+        if causes and topic not in well:
+            stuck[topic] = causes[0]
+        elif until_ms - since_ms > COPY_SILENT_MS:
+            names = [connector.name for connector, its in copying if topic in its.copying.topics()]
+            who = f"connector {', '.join(names)}" if names else "the connector that copies it"
+            text = f"records of topic {topic} wait to be copied, and none is copied: check {who}"
+            stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
     return stuck
 
 

@@ -51,6 +51,12 @@ class Connector:
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
     elsewhere: bool = False
     """No task runs here, and another service has reported some that it runs."""
+    connect_group_id: str | None = None
+    """The `group.id` of the Connect cluster that runs it; None where no shim has told."""
+    first_session: str = ""
+    """The smallest session of that Connect cluster."""
+    heard: float = 0.0
+    """When one of its calls was last accepted."""
     gone: bool = False
     """Connect has stopped or deleted it long ago, while another connector follows groups of the same flow."""
 

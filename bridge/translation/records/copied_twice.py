@@ -26,16 +26,17 @@ _LOOKED_AT = 16
 
 class AnotherMirror(NamedTuple):
     """The newest copies that another mirror has made: `twice` of a record that ours has copied too, its offset on the
-    target, -1 for none; `alone` of one that ours has not copied."""
+    target, -1 for none; `alone` of one that ours had not copied by then."""
 
     twice: int = -1
     alone: Anchor | None = None
 
-    def reaches(self, offset: int, target_offset: int) -> int | None:
+    def reaches(self, offset: int, target_offset: int, is_ours: Callable[[int], bool]) -> int | None:
         """Returns up to where on the target a group, committed at `offset` and continued at `target_offset`, reads
-        records twice; None for nowhere."""
-        again = self.alone is not None and self.alone.upstream < offset
-        place = max(self.twice, self.alone.downstream if again and self.alone is not None else -1)
+        records twice; None for nowhere. `is_ours`: whether our mirror has copied a source offset by now."""
+        place, alone = self.twice, self.alone
+        if alone is not None and (alone.upstream < offset or is_ours(alone.upstream)):
+            place = max(place, alone.downstream)
         return place if place >= target_offset else None
 
     def with_newer(self, newer: AnotherMirror) -> AnotherMirror:
@@ -44,14 +45,13 @@ class AnotherMirror(NamedTuple):
 
 def find_another_mirror(
     places: Sequence[LogBounds],
-    is_ours: Callable[[int], bool],
-    position: int,
+    ours_before: Callable[[int], int | None],
     source: LogBounds,
     target: LogBounds,
     caps: Caps | None = None,
 ) -> Steps[AnotherMirror]:
     """Looks at the newest records that are not ours. `places`: where on the target our runs have no copies, the newest
-    first; `is_ours`: whether our mirror has copied a source offset; `position`: up to where it has come."""
+    first; `ours_before`: the last source offset, at or before another, that our mirror has copied."""
     budget, memory = Budget(caps or Caps()), PartitionMemory()
     copies = Copies(
         LogReader(Side.SOURCE, source, budget, memory),
@@ -71,13 +71,17 @@ def find_another_mirror(
                     break
                 looked_at += 1
                 original = yield from copies.original_of(copy)
-                if original is not None and is_ours(original.offset):
+                end = limit = copy.offset
+                if original is None:
+                    continue
+                ours = ours_before(original.offset)
+                if ours == original.offset:
                     return AnotherMirror(copy.offset, alone)
-                if original is not None and alone is None:
-                    alone = Anchor(original.offset, copy.offset)
-                # Another mirror that is ahead of ours copies in order: what ours has copied too stands as far below.
-                ahead = 0 if original is None else max(0, original.offset - position)
-                end = limit = copy.offset - ahead
+                alone = alone or Anchor(original.offset, copy.offset)
+                if ours is None:
+                    return AnotherMirror(-1, alone)
+                # It copies in order: what ours has copied too stands at least as far below.
+                end = limit = copy.offset - (original.offset - ours) + 1
     except CapReached:
         pass
     return AnotherMirror(-1, alone)

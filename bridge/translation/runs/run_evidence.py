@@ -91,9 +91,10 @@ class ConsistentRuns:
         places = [LogBounds(run.downstream_end, after.downstream_start) for run, after in neighbours]
         return [place for place in reversed(places) if place.end - place.start > 1]
 
-    def has_copied(self, offset: int) -> bool:
-        """Whether the runs cover an offset, and hold its copy unless it is one of those that were skipped."""
-        return self.held(offset) is not None
+    def copied_before(self, offset: int) -> int | None:
+        """Returns the last offset at or before another one that the runs cover; None where there is none."""
+        at = bisect_right(self._runs, offset, key=_start)
+        return min(offset, self._runs[at - 1].upstream_end - 1) if at else None
 
     def no_copies(self, downstream: int, target_end: int) -> int:
         """Returns how many places of the target from an offset on, at most, hold no copy of ours."""

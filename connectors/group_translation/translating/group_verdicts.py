@@ -337,8 +337,7 @@ class GroupVerdicts:
             if ledger is None:
                 continue
             if places := _places_of_others(memory, ledger, state, min(some)):
-                position = ledger.position or 0
-                looking = find_another_mirror(places, ledger.has_copied, position, source, target)
+                looking = find_another_mirror(places, ledger.copied_before, source, target)
                 others[pair] = Job(*pair, source.end, looking)
             recognisable = not (ledger.transformed or state.log_append_time)
             for stretch in uncovered(ledger, min(some), state):

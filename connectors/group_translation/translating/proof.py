@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bridge.model.values import Bounds, Judgement, Verdict
+from bridge.model.values import Bounds, Flag, Judgement, Verdict
+from bridge.translation.records.copied_twice import AnotherMirror
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
@@ -77,6 +78,7 @@ class KnownPair:
         where a reader comes to copies of another mirror."""
         if verdict.offset is None:
             return verdict
+        verdict = self._without_what_never_comes(offset, verdict)
         absent = self._absent(offset, verdict)
         if absent and not self.source_away and (to_come := self._to_come(offset)):
             verdict = replace(verdict, detail=verdict.detail | {"to_come": min(absent, to_come)})
@@ -87,6 +89,15 @@ class KnownPair:
     def _target_is_empty(self) -> bool:
         """None of the source's records is there then, however far the mirror has come."""
         return self.state.target.start >= self.state.target.end
+
+    def _without_what_never_comes(self, offset: int, verdict: Verdict) -> Verdict:
+        """Returns a verdict on an empty target without the records before the offset that are yet to be copied, where
+        copying goes on at the offset or behind it: a look at the target can't know that."""
+        position = None if self.ledger is None else self.ledger.position
+        if not self._target_is_empty or position is None or position < offset or not verdict.bound:
+            return verdict
+        flags = tuple(flag for flag in verdict.flags if flag is not Flag.AHEAD_OF_MIRROR)
+        return replace(verdict, judgement=Judgement.EXACT, bound=0, flags=flags)
 
     def _absent(self, offset: int, verdict: Verdict) -> int | None:
         state, ledger = self.state, self.ledger
@@ -133,8 +144,8 @@ class KnownPair:
             elif by_records is None:
                 return None
             else:
-                tail = origin.end - max(extent.end, begin)
-                absent += min(origin.end - begin, by_records + max(0, tail))
+                before = max(by_records, extent.begin - begin)
+                absent += min(origin.end - begin, before + max(0, origin.end - max(extent.end, begin)))
         return absent
 
     def _to_come(self, offset: int) -> int:
@@ -150,11 +161,12 @@ class KnownPair:
 
     def _read_twice(self, offset: int, verdict: Verdict) -> Verdict:
         assert verdict.offset is not None
-        place = None if self.memory is None else self.memory.another.reaches(offset, verdict.offset)
+        ledger = self.ledger or ConsistentRuns([])
+        another = AnotherMirror() if self.memory is None else self.memory.another
+        place = another.reaches(offset, verdict.offset, lambda upstream: ledger.held(upstream) is not None)
         if place is None:
             return verdict
-        end = self.state.target.end
-        more = None if self.ledger is None else self.ledger.no_copies(verdict.offset, end)
+        more = ledger.no_copies(verdict.offset, self.state.target.end) if ledger.runs else None
         bound = None if more is None or verdict.bound is None else verdict.bound + more
         judgement = Judgement.BOUNDED if verdict.judgement is Judgement.EXACT else verdict.judgement
         detail = verdict.detail | {"copied_twice": place}

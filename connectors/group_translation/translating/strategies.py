@@ -180,7 +180,7 @@ class ByRuns:
         by_runs, last = self._by_runs(question)
         if by_runs is None or last is None:
             return self._otherwise.at_once(question, cached)
-        agrees_with_logs = self.agreed(question.copy, question.identity)
+        agrees_with_logs = self._agreed(question)
         if agrees_with_logs is None:
             return None
         if not agrees_with_logs:
@@ -197,7 +197,7 @@ class ByRuns:
         by_runs, last = self._by_runs(question)
         if by_runs is None or last is None:
             return (yield from self._otherwise.steps(question, memory))
-        agrees_with_logs = self.agreed(question.copy, question.identity)
+        agrees_with_logs = self._agreed(question)
         if agrees_with_logs is None:
             agrees_with_logs = yield from _check(question, last, memory)
             self._checked[question.copy] = last, question.identity, agrees_with_logs
@@ -266,6 +266,11 @@ class ByRuns:
         """Whether the newest run of a copy agreed with these logs; None where they have not been compared."""
         run, compared, agreed = self._checked.get(copy, (None, None, False))
         return agreed if (run, compared) == (self.last(copy), identity) else None
+
+    def _agreed(self, question: Question) -> bool | None:
+        """The same. That they disagreed before it was known that the target overwrites timestamps says nothing."""
+        agreed = self.agreed(question.copy, question.identity)
+        return None if question.log_append_time and not agreed else agreed
 
     def last(self, copy: CopyId) -> OffsetRun | None:
         """Returns the newest run of a copy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -94,3 +95,40 @@ def test_a_node_that_is_kept_out_says_so() -> None:
 def test_a_connection_that_came_back_without_a_rebalance_is_no_alarm() -> None:
     status = status_after(shut_out, Members(OTHER, frozenset({OTHER, ME})))
     assert (status.state, status.detail) == ("elsewhere", None)
+
+
+@pytest.mark.parametrize(
+    ("members", "state"),
+    [
+        # Nobody else can have it: a cluster that comes back finds the flow as it was.
+        (KafkaFailure(KafkaFault.TIMEOUT, "nobody there"), "running"),
+        # The group has come back, and has not decided yet.
+        (Members(None, frozenset({ME})), "running"),
+        (Members(None, frozenset({ME, OTHER})), "running"),
+        (Members(OTHER, frozenset({OTHER})), "elsewhere"),
+        # A connect-mirror-maker.sh has the group, or it does not take this node any more.
+        (Members(None, frozenset()), "waiting"),
+    ],
+)
+def test_a_flow_that_may_be_lost_ends_where_the_group_says_so(
+    members: Members | KafkaFailure, state: str
+) -> None:
+    async def go() -> None:
+        groups, service = Groups(), fake_service()
+        run = FlowRun(service, FLOW, replace(worker_settings(FLOW), session_ms=1), groups, ME)
+        run.acquired()
+        groups.answer = members
+        await run.lost()
+        await asyncio.sleep(0.01)
+        await run.look()
+        await asyncio.sleep(0)
+        assert run.status().state == state
+        if state == "running":
+            run.acquired()
+            groups.answer = Members(ME, frozenset({ME}))
+            await run.look()
+            assert run.status().state == state
+        await run.close()
+        service.pools.close()
+
+    asyncio.run(go())

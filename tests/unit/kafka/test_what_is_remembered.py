@@ -11,6 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import expiring_cache
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
@@ -173,6 +174,26 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
         assert most <= a_minute * (2 * 61 + 2 * 11), most
 
     asyncio.run(work())
+
+
+def test_records_show_a_timestamp_type_before_configs_are_described_again(
+    there: dict[str, TopicMetadata], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))
+        there["orders"] = meta("orders")
+        for seen in (set[str](), {there["orders"].topic_id}):
+            monkeypatch.setattr(Lookups, "append_time", lambda _, topic_id, seen=seen: topic_id in seen)
+            infos = await cluster.topics(["orders"])
+            assert not isinstance(infos["orders"], KafkaFailure)
+            assert infos["orders"].log_append_time is bool(seen)
+
+    monkeypatch.setattr("bridge.kafka.cluster.configs_in_parts", no_configs)
+    asyncio.run(work())
+
+
+async def no_configs(_: object, topics: list[str]) -> AsyncIterator[dict[str, dict[str, ConfigEntry]]]:
+    yield {}
 
 
 def test_configs_that_come_too_late_are_left_out_and_asked_for_again(

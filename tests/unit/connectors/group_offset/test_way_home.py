@@ -153,6 +153,37 @@ def test_partitions_without_an_offset_at_home_get_that_of_the_consumers() -> Non
     assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 5, 1: 3}
 
 
+def test_a_partition_that_nobody_reads_any_more_holds_up_no_later_failover() -> None:
+    a, b = mirrored(partitions=2)
+    both_ways = {"reverse_checkpointing_enabled": "true"}
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK, ("A.orders", 1): 5 + JUNK})
+    assert back(a, b).reports["g"].ready
+    a.group("g", {("orders", 0): 17, ("orders", 1): 5})
+    published = there(a, b, **both_ways)
+    assert published.reports["g"].ready
+    stands = {place.partition: at.offset for place, at in b.offsets["g"].items()}
+    assert stands == {0: 17 + JUNK, 1: 5 + JUNK}
+
+
+@pytest.mark.parametrize(
+    ("at_home", "verdict", "bound"), [(3, "bounded", 2), (5, "exact", 0), (7, None, None)]
+)
+def test_of_a_partition_that_stays_it_counts_where_it_stands_on_the_other_side(
+    at_home: int, verdict: str | None, bound: int | None
+) -> None:
+    """Lower, it is read twice from there; ahead, it is not known to be what the group has read."""
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK, ("A.orders", 1): 5 + JUNK})
+    a.group("g", {("orders", 0): 5, ("orders", 1): at_home})
+    _, row = back(a, b).reports["g"].partitions
+    assert (row.verdict, row.bound) == (verdict or "pending", bound)
+    assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 12, 1: at_home}
+
+
 # -- who tells what the mirror has committed ---------------------------------------------------------------------------
 
 

@@ -74,6 +74,19 @@ def test_another_had_copied_before_us_and_was_stopped(flow: Flow) -> None:
         assert flow.answer("g").verdict == "exact"
 
 
+def test_another_is_ahead_of_us(flow: Flow) -> None:
+    """What it had copied alone is there twice once ours has come to it, though nobody looks at it again."""
+    flow.produce(100)
+    flow.copy(10)
+    flow.another_copies(60, 80)
+    flow.copy(10)
+    flow.commit("g", 0)
+    assert flow.answer("g").verdict == "exact"
+    flow.copy(80)
+    row = flow.answer("g")
+    assert (row.verdict, flow.read_twice("g")) == ("bounded", 20)
+
+
 def test_another_had_copied_before_us_and_goes_on(flow: Flow) -> None:
     flow.produce(100)
     flow.another_copies(0, 60)

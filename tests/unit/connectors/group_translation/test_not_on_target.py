@@ -98,6 +98,20 @@ def test_the_copy_was_deleted_and_is_empty(flow: Flow) -> None:
     assert flow.answer("g").verdict == "exact"
 
 
+def test_nothing_comes_before_a_position_that_the_copy_is_past() -> None:
+    """The target is empty, and copying goes on at the position: no record that the group has read comes there."""
+    flow = Flow()
+    flow.produce(100)
+    flow.copy(100)
+    flow.delete_copy(recopy=False)
+    flow.commit("g", 100)
+    row = flow.answer("g")
+    assert (row.verdict, row.bound, row.flags) == ("exact", 0, [])
+    flow.commit("g", 90)
+    row = flow.answer("g")
+    assert (row.reason, row.bound, row.flags) == ("records_not_on_target", 0, [])
+
+
 def test_a_copy_that_was_deleted_is_not_ready_until_it_is_whole_again() -> None:
     flow = Flow()
     flow.produce(1000)

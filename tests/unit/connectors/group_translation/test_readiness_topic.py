@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import pytest
@@ -699,5 +699,31 @@ def test_what_is_missing_of_partitions_that_others_look_at_is_told() -> None:
         await until(lambda: one.published.missing.keys() == two.published.missing.keys() == places)
         assert one.published.missing == two.published.missing
         assert one.published.missing[ORIGINAL] == Missing(0, -1)
+
+    pair.play(script)
+
+
+def test_what_is_missing_is_known_all_the_time_while_a_task_goes_to_another_instance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = many()
+    pair = Pair(source, target)
+    one, two = pair.stands
+    known: list[bool] = []
+    publish = one.published.backlog
+
+    def noted(changed: Mapping[TopicPartition, Missing | None]) -> None:
+        publish(changed)
+        known.append(ORIGINAL in one.published.missing)
+
+    async def script(made: list[GroupOffsetInstance]) -> None:
+        await until(lambda: ORIGINAL in one.published.missing and ORIGINAL in two.published.missing)
+        monkeypatch.setattr(one.published, "backlog", noted)
+        made[0].assign(Assignment(2, frozenset()))
+        made[1].assign(Assignment(2, frozenset({0, 1})))
+        await until(lambda: one.published.summaries[-1].tasks == [])
+        await one.rounds(3)
+        assert known
+        assert all(known)
 
     pair.play(script)

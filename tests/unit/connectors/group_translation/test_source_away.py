@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -16,7 +16,7 @@ from bridge.translation.runs.runs import OffsetRun, Segment
 from connectors import failures
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import instance
+from connectors.group_translation import instance, source_probe
 from connectors.group_translation.translating import last_commits, scanning
 from connectors.group_translation.translating.last_commits import LastCommits
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
@@ -295,7 +295,7 @@ def test_while_the_source_hangs_the_target_is_looked_at_at_every_interval() -> N
             assert later.target_monotonic_ms is not None
             assert later.target_monotonic_ms > first.target_monotonic_ms
             assert later.as_of_ms == first.as_of_ms
-            patch.setattr(instance, "FIRST_LOOK", 0.05)
+            patch.setattr(instance, "REQUESTED_PROBE", 0.05)
             answer = await running.operate("refresh", {"without_source": True})
             assert str(answer["away"]).startswith("source cluster: ")
             with pytest.raises(KafkaFailure, match=r"^source cluster: "):
@@ -310,17 +310,65 @@ def test_while_the_source_hangs_the_target_is_looked_at_at_every_interval() -> N
     harness.play(script)
 
 
+def test_a_source_that_hangs_in_the_middle_of_a_round_is_away_before_its_requests_time_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The target is looked at meanwhile; once the source answers, a round of both follows."""
+    monkeypatch.setattr(source_probe, "LONG_SECONDS", 0.01)
+    monkeypatch.setattr(source_probe, "HANGS_SECONDS", 0.02)
+    source, target = behind()
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        before = await harness.rounds(2)
+        with hanging(source):
+            copy_the_rest(target)
+            await harness.summaries(8)
+            away = harness.published.summaries[-1]
+            assert away.away_since_ms.keys() == {"source"}
+            assert (away.target_monotonic_ms or 0) > (before.target_monotonic_ms or 0)
+            assert shown(harness.published.reports["g"]) == ("exact", "run", 15 + JUNK, 15 + JUNK, AWAY, True)
+        assert (await harness.rounds(2)).away_since_ms == {}
+        assert harness.published.reports["g"].ready
+
+    harness.play(script)
+
+
+def test_the_rounds_of_a_slow_source_come_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take longer each time that it has answered late."""
+    monkeypatch.setattr(source_probe, "LONG_SECONDS", 0.01)
+    monkeypatch.setattr(source_probe, "HANGS_SECONDS", 0.02)
+    source, target = behind()
+    harness = GroupOffsetHarness(source, target)
+    asked = source.committed
+
+    async def slowly(
+        groups: Sequence[str],
+    ) -> Mapping[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
+        await asyncio.sleep(0.1)
+        return await asked(groups)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        monkeypatch.setattr(source, "committed", slowly)
+        await harness.rounds(2)
+        assert 0 < sum("source" in each.away_since_ms for each in harness.published.summaries) < 40
+
+    harness.play(script)
+
+
 @contextmanager
 def hanging(cluster: FakeCluster) -> Iterator[pytest.MonkeyPatch]:
-    """Requests for groups' offsets are left without an answer."""
+    """Requests for groups' offsets are left without an answer, until it answers all of them."""
+    released, asked = asyncio.Event(), cluster.committed
 
-    async def never(*_: object, **__: object) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
-        await asyncio.Event().wait()
-        return {}
+    async def late(groups: Sequence[str]) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
+        await released.wait()
+        return await asked(groups)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster, "committed", never)
+        patch.setattr(cluster, "committed", late)
         yield patch
+    released.set()
 
 
 def test_with_both_away_it_goes_on_trying() -> None:

@@ -28,6 +28,7 @@ from tests.unit.connectors.run_instance import ALONE, NOBODY
 from tests.unit.connectors.source.source_harness import PROPS, SourceHarness
 
 REFUSED = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "connection refused")
 OTHER = KafkaFailure(KafkaFault.OTHER, "no such factor")
 
 
@@ -397,6 +398,26 @@ def test_a_cluster_that_does_not_answer_the_pipeline_is_away() -> None:
         assert summary.away_since_ms["source"] >= began_ms
         harness.pipeline.status = PipelineStatus(PipelineState.COPYING, 1)
         assert (await harness.until(lambda summary: not summary.errors)).away_since_ms == {}
+
+    harness.play(script)
+
+
+def test_a_cluster_that_is_back_is_seen_soon_however_long_it_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups are not ready before that, though the copy has gone on."""
+    monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(duty_failures, "LONGEST_RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(task, "AWAY_SECONDS", 0.02)
+    harness = SourceHarness()
+    harness.often()
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        harness.source.away = UNREACHABLE
+        await harness.until(lambda summary: summary.away_since_ms.keys() == {"source"})
+        harness.source.away = None
+        await harness.until(lambda summary: not summary.away_since_ms)
 
     harness.play(script)
 

@@ -234,3 +234,17 @@ def test_all_brokers_down_is_told_by_its_cause() -> None:
 def test_a_node_that_is_asked_for_is_not_replaced() -> None:
     with pytest.raises(KafkaFailure, match="Connect call failed"):
         send(FakeClient({2}), 2)
+
+
+def test_records_show_that_a_topic_has_its_timestamps_overwritten() -> None:
+    client = FakeNetworkClient(
+        lambda tp, offset, _size, _first: batch(offset, 2, append_time=77 if tp == TPS[1] else None)
+    )
+    client.id = "an id"
+    lookups = Lookups(client, committed_only=False)  # type: ignore[arg-type]
+    ask(lookups, (TPS[0], read(2)))
+    assert not lookups.append_time("an id")
+    ask(lookups, (TPS[1], read(2)))
+    lookups.forget()
+    assert lookups.append_time("an id")
+    assert not lookups.append_time("another id")

@@ -643,6 +643,27 @@ def test_a_connector_that_never_began_to_copy_is_told_beside_what_groups_lack() 
     flow(test)
 
 
+def test_records_that_wait_for_a_connector_that_never_began_to_copy_are_told_at_once() -> None:
+    """A group at the end of its topic lacks none of them; no copy of its topic is alive."""
+
+    async def test(made: Flow) -> None:
+        made.table.start_task("t", 0, session(4), "source", 1, FLOW)
+        seen = frozenset({"source", "target"})
+        made.snapshots.summary("t", 1, Summary(rounds=1, failure="there is no Java", clusters_seen=seen))
+        stuck = Missing(7, -1, int(time.time() * 1000))
+        made.snapshots.missing("g", 1, {TopicPartition("orders", 0): stuck})
+        assert await made.answers() == (both("ready"), []), "another connector copies the topic"
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        made.at.service.forget_connector("s")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_failed")
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert [reason["reason"] for reason in whole["reasons"]] == ["copying_failed"]
+
+    flow(test)
+
+
 # -- several flows ----------------------------------------------------------------------------------------------------
 
 
@@ -715,6 +736,8 @@ def test_a_stopped_copy_of_other_topics_or_another_flow_says_nothing_of_these_gr
         made.copied("other", topic)
         made.table.stop_task("other", 0, session(1))
         assert await made.answers() == (both("ready"), [])
+        (ours,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert (ours["readiness"], ours["reasons"]) == ("ready", [])
 
     flow(test)
 

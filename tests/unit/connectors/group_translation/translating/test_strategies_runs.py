@@ -148,6 +148,14 @@ def test_where_the_target_overwrites_timestamps_runs_are_taken_as_they_are() -> 
     assert logs.asked == []
 
 
+def test_runs_that_disagreed_before_it_was_known_that_timestamps_are_overwritten_are_taken_again() -> None:
+    logs, strategy = Logs(51), ByRuns(Known(run(0, 50, 40)), ByRecords())
+    assert logs.verdict(strategy, asked(10)).reason is Reason.EVIDENCE_DISAGREES
+    verdict = logs.verdict(strategy, asked(10, log_append_time=True))
+    assert (verdict.judgement, verdict.offset) == (EXACT, 60)
+    assert strategy.at_once(asked(10, log_append_time=True), None) == verdict
+
+
 def transformed(last_timestamp: int, *, skipped: int = 0) -> Known:
     return Known(run(0, 50, 40, skipped=skipped)._replace(transformed=True, last_timestamp=last_timestamp))
 
