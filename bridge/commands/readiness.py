@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -106,9 +107,7 @@ def explain(
 
 def _show_flows(report: ReadinessReport) -> None:
     _show_line(_headline(report))
-    flows = sorted(
-        report.flows, key=lambda each: _WORST.index(each.readiness) if each.readiness in _WORST else 0
-    )
+    flows = sorted(report.flows, key=lambda each: _rank(each.readiness))
     left = len(flows) - _SHOWN_FLOWS
     used = 1
     if flows:
@@ -126,6 +125,11 @@ def _show_flows(report: ReadinessReport) -> None:
         _show_line(line)
     if hint:
         _show_line("mirror-bridge groups lists all groups with their reasons; explain GROUP says more of one")
+
+
+def _rank(readiness: str) -> int:
+    """The worst first; a newer service may have further answers, none of which means ready."""
+    return _WORST.index(readiness) if readiness in _WORST else 0
 
 
 def _headline(report: ReadinessReport) -> str:
@@ -152,6 +156,9 @@ def _flow_row(each: FlowReadiness) -> dict[str, object]:
 
 
 def _show_groups(listed: Sequence[GroupSummary]) -> None:
+    counts = Counter(each.readiness for each in listed)
+    told = ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=_rank))
+    _show_line(f"{len(listed)} group(s){f': {told}' if told else ''}")
     rows = [
         {
             "group": each.group,

@@ -87,7 +87,9 @@ def _named(pairs: Collection[TopicPair], name: Callable[[TopicPair], str]) -> st
 def _refusal(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
     named = _named(pairs, lambda pair: f"{pair[0]} to {pair[1]}")
     heartbeats = [pair for pair in pairs if pair[0].endswith(_HEARTBEATS)]
-    exclude = "Exclude what it copies with topics.exclude"
+    exclude = (
+        f"Exclude what it copies with topics.exclude, or leave it out in {owner}, which releases it soon"
+    )
     if heartbeats:
         # They are copied whatever the filters say, so that excluding them changes nothing.
         off = (

@@ -25,6 +25,7 @@ from bridge.pipeline.driver.frames import (
     Gateway,
     pack_assignment,
     pack_gateway,
+    pack_release,
     pack_spec,
     pack_stop,
     read_line,
@@ -76,6 +77,8 @@ class DriverPipeline:
         self._heard_at, self._heard = now(), False
         """When the driver that runs now was started, or sent its last line; whether it has sent one."""
         self._assigned: Sequence[Copied] | None = None
+        self._released: Sequence[str] = ()
+        """What the driver that runs now was told to release."""
         self._status = PipelineStatus()
         self._samples: dict[TopicPartition, CopySample] = {}
         self._restarts = 0
@@ -103,6 +106,11 @@ class DriverPipeline:
         if assigned != self._assigned:
             self._assigned = assigned
             self._driver.send(pack_assignment(assigned))
+
+    def release(self, topics: Sequence[str]) -> None:
+        if (released := tuple(topics)) != self._released:
+            self._released = released
+            self._driver.send(pack_release(released))
 
     @property
     def status(self) -> PipelineStatus:
@@ -162,6 +170,7 @@ class DriverPipeline:
         if self._gateway is not None:
             self._driver.send(pack_gateway(self._gateway))
         self._driver.send(pack_spec(self._spec))
+        self._released = ()
         if self._assigned is not None:
             self._driver.send(pack_assignment(self._assigned))
 

@@ -14,35 +14,27 @@ The first row of the table that holds is the answer; it comes with the reasons o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.protocol.base import CountedReason, ReadinessReason
 from bridge.protocol.readiness import Readiness
+from bridge.service.answers.reasons import REASONS, under_causes
 from bridge.service.answers.reasons import reason as _reason
-from bridge.service.answers.reasons import under_causes
 from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.not_running import lapsed, why_not_running
 from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, others
 from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
+from bridge.service.state.snapshots import AnswerKey, ConnectorSnapshot, Snapshots, answer_key
 from bridge.service.state.task_table import Connector, TaskTable
 from connectors.base import COPYING_KINDS, GROUP_KINDS, Summary
 
+_NOT_KNOWN = (Readiness.CANNOT_TELL, Readiness.READY_AS_OF)
 COPY_SILENT_MS = 30_000
 """Copying without success for this long counts as stopped: a broker's failover takes less."""
-_UNKNOWN = {
-    "source_unreachable",
-    "target_unreachable",
-    "source_not_authorized",
-    "target_not_authorized",
-    "group_state_unknown",
-    "not_looked_at_yet",
-    "report_too_large",
-    "copies_unknown",
-}
-"""Reasons of verdicts which mean that a cluster could not be queried about the group."""
+_UNKNOWN = frozenset(code for code, known in REASONS.items() if known.answer in _NOT_KNOWN)
+"""Reasons which mean that it is not known whether a group is ready."""
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
 _WORST = (
@@ -181,9 +173,8 @@ class Answers:
         return answer
 
     def all(self) -> Counter[Readiness]:
-        """Counts the groups by readiness. Uses the snapshot's counts where they decide the answer: 10,000 groups one by
-        one take 10 ms."""
-        if not self._view.not_copied and not self._snapshot.outdated and not self._merged:
+        """Counts the groups by readiness."""
+        if self._of_counts:
             counts: Counter[Readiness] = Counter()
             for (task, committed, reason, failed_over), count in self._snapshot.answer_counts.items():
                 one = Readiness.MOVED if failed_over else self._of(task, committed, reason, (), "").readiness
@@ -197,16 +188,49 @@ class Answers:
         counts: Counter[str] = Counter()
         reasons: dict[str, ReadinessReason] = {}
         names: dict[str, list[str]] = {}
-        for group in self._snapshot.order:
-            packed = self._snapshot.groups.get(group)
-            if packed is None or (answer := self.of(PackedGroup._make(packed))).readiness in _FINE:
-                continue
+        for answer, count, first in self._not_ready():
             for each in answer.reasons:
-                counts[each.detail] += 1
+                counts[each.detail] += count
                 reasons.setdefault(each.detail, each)
-                if len(shown := names.setdefault(each.detail, [])) < NAMED:
-                    shown.append(group)
-        return {detail: counted(each, counts[detail], names[detail]) for detail, each in reasons.items()}
+                names.setdefault(each.detail, []).extend(first)
+        return {
+            detail: counted(each, counts[detail], sorted(names[detail])[:NAMED])
+            for detail, each in reasons.items()
+        }
+
+    def _not_ready(self) -> Iterator[tuple[GroupAnswer, int, Sequence[str]]]:
+        """Yields the answers that are neither ready nor moved, how many groups have them, and the first ones."""
+        groups = self._snapshot.groups
+        if not self._of_counts:
+            for name in self._snapshot.order:
+                answer = self.of(PackedGroup._make(groups[name])) if name in groups else None
+                if answer is not None and answer.readiness not in _FINE:
+                    yield answer, 1, [name]
+            return
+        answers: dict[AnswerKey, GroupAnswer] = {
+            (task, committed, reason, failed_over): self._of(task, committed, reason, (), "")
+            for task, committed, reason, failed_over in self._snapshot.answer_counts
+            if not failed_over
+        }
+        first: dict[AnswerKey, list[str]] = {
+            key: [] for key, answer in answers.items() if answer.readiness not in _FINE
+        }
+        lacking = set(first)
+        for name in self._snapshot.order:
+            if not lacking:
+                break
+            key = answer_key(groups[name]) if name in groups else None
+            if key in lacking:
+                first[key].append(name)
+                if len(first[key]) == NAMED:
+                    lacking.remove(key)
+        for key, some in first.items():
+            yield answers[key], self._snapshot.answer_counts[key], some
+
+    @property
+    def _of_counts(self) -> bool:
+        """Whether the snapshot's counts decide the answers: 10,000 groups one by one take 10 ms."""
+        return not self._view.not_copied and not self._snapshot.outdated and not self._merged
 
     def _of(
         self, task: int, committed: bool, reason: str | None, topics: tuple[str, ...], group: str

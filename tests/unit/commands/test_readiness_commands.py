@@ -131,6 +131,7 @@ def test_groups_end_with_the_status_of_the_weakest(
     )
     code, out, err = run("groups", "--connector", "c", "--readiness", "ready")
     assert (code, err) == (status, "")
+    assert out.startswith(f"{len(answers)} group(s)"), "the sums come first"
     assert [line.split()[0] for line in out.splitlines() if "connector_stopped" in line] == [
         each.group for each in result
     ]

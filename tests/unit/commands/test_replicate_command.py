@@ -136,6 +136,9 @@ class FakePipeline:
             self.status.state, 1, progress, failure=self.status.failure, errors=self.status.errors
         )
 
+    def release(self, topics: Sequence[str]) -> None:
+        return None
+
     def drain_samples(self) -> Sequence[CopySample]:
         return ()
 
