@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.lookups import LookupResult, Need, Read, Window
 from bridge.model.values import (
     Committed,
     GroupListing,
     GroupState,
+    Judgement,
     Reason,
     Side,
     TopicPartition,
@@ -31,6 +33,9 @@ from connectors.group_translation.translating.reverse_flow import NOT_MOVED_ON, 
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.group_translation.translating.verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.ports import Cluster
+
+_MARKERS_BYTES = 1_000
+"""Of what is read to see whether only control records stand between two offsets: some dozen of them."""
 
 
 @dataclass(slots=True)
@@ -187,12 +192,8 @@ class GroupRounds:
             if group not in self._states and there and not isinstance(there, KafkaFailure)
         ]
         states = await ask(Side.TARGET, self._target.group_states(unlisted), wait) if unlisted else {}
-        translated = {
-            group: rows
-            if isinstance(there := offsets[group], KafkaFailure)
-            else self._at_home(group, rows, there)
-            for group, rows in translated.items()
-        }
+        if self._held:
+            translated = await self._at_home(translated, offsets)
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
@@ -209,19 +210,39 @@ class GroupRounds:
             if not_copied := self._left_out.not_copied(group):
                 outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
 
-    def _at_home(
-        self, group: str, rows: list[Translated], there: Mapping[TopicPartition, Committed]
-    ) -> list[Translated]:
+    async def _at_home(
+        self,
+        translated: Mapping[str, list[Translated]],
+        offsets: Mapping[str, Mapping[TopicPartition, Committed] | KafkaFailure],
+    ) -> dict[str, list[Translated]]:
         """Returns the rows with the verdicts of offsets that the reverse flow has put there and that stand on the
         target at the same record already: nothing is sent back, and the group could go over now. So a partition that
-        nobody has read since does not hold up a group that goes there and back."""
-
-        def stands(was: Translated) -> bool:
-            standing = there.get(was.target)
-            return standing is not None and standing.offset == was.verdict.offset
-
-        held = {row.source: was for row in rows if (was := self._held.get((group, row.source)))}
-        return [was if (was := held.get(row.source)) and stands(was) else row for row in rows]
+        nobody has read since does not hold up a group that goes there and back. Raises ClusterAway."""
+        home: set[tuple[str, TopicPartition]] = set()
+        below: dict[tuple[str, TopicPartition], tuple[TopicPartition, Read, int]] = {}
+        for (group, source), was in self._held.items():
+            there, offset = offsets.get(group), was.verdict.offset
+            standing = there.get(was.target) if there and not isinstance(there, KafkaFailure) else None
+            if standing is None or offset is None or standing.offset > offset:
+                continue
+            if standing.offset == offset:
+                home.add((group, source))
+            elif was.verdict.judgement is Judgement.EXACT:
+                below[group, source] = was.target, Read(Side.TARGET, standing.offset, _MARKERS_BYTES), offset
+        needs: dict[TopicPartition, set[Need]] = {}
+        for tp, read, _ in below.values():
+            needs.setdefault(tp, set()).add(read)
+        if needs:
+            reads = {tp: list(some) for tp, some in needs.items()}
+            answer = self._target.answer(reads, committed_only=True)
+            found = await ask(Side.TARGET, answer, self._options.admin_timeout_ms)
+            home |= {
+                key for key, (tp, read, offset) in below.items() if _empty(found[tp][read], read, offset)
+            }
+        return {
+            group: [self._held[group, row.source] if (group, row.source) in home else row for row in rows]
+            for group, rows in translated.items()
+        }
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome
@@ -273,6 +294,15 @@ class GroupRounds:
     def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
+
+
+def _empty(window: LookupResult | KafkaFailure, read: Read, end: int) -> bool:
+    """Whether no record stands between the offset that was read and this one: control records do."""
+    return (
+        isinstance(window, Window)
+        and window.end >= end
+        and not any(read.offset <= record.offset < end for record in window.records)
+    )
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:

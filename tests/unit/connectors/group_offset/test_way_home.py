@@ -12,12 +12,14 @@ from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
 from bridge.model.state_records.readiness_records import RecordKey, decode, encode
 from bridge.model.state_records.state_value import Value
 from bridge.model.values import TopicPartition
+from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import furthest, round_records
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
+from tests.unit.connectors.copied_orders import put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.run_instance import Published
@@ -110,6 +112,24 @@ def test_a_partition_that_nobody_reads_holds_up_no_group_that_goes_there_and_bac
         b.group("g", {("A.orders", 0): number + 1 + JUNK, ("A.orders", 1): 3 + JUNK})
         assert back(a, b).reports["g"].ready, number
         a.group("g", {("orders", 0): number + 2, ("orders", 1): 3})
+
+
+def test_control_records_between_make_no_other_record() -> None:
+    """Consumers on B stop before the markers of a transaction: the next record stands behind them."""
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    there(a, b)
+    b.logs[COPY].end += 2
+    a.logs[ORIGINAL].append(1, first=20)
+    b.logs[COPY].append(1, first=20)
+    put_runs(b, Segment(0, 0, JUNK, 20), Segment(20, 20, 22 + JUNK, 1))
+    b.group("g", {("A.orders", 0): 20 + JUNK})
+    back(a, b)
+    assert home(a) == 20
+    report = there(a, b, reverse_checkpointing_enabled="true").reports["g"]
+    assert (report.ready, report.partitions[0].target_offset) == (True, 22 + JUNK)
+    assert back(a, b).reports["g"].ready
+    assert (home(a), beyond(b)) == (20, 22 + JUNK)
 
 
 def late() -> tuple[FakeCluster, FakeCluster]:
