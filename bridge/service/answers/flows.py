@@ -69,6 +69,8 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     nothing = {("", 0): (0, -1)} if snapshot.missing else {}
     missing, since_ms = of_flow(snapshot.incomplete or nothing, snapshot.lacking.values())
+    if view.as_of_ms is None:
+        missing = since_ms = None
     return FlowReadiness(
         missing_records=missing,
         missing_since_ms=since_ms,

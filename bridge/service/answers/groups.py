@@ -118,5 +118,5 @@ def _summary(
         reasons=list(answer.reasons),
         moved_at_ms=group.moved_ms,
         not_copied=list(group.not_copied),
-        **missing.of_group(partitions_of(group.blob), group.lacking),
+        **({} if answer.as_of_ms is None else missing.of_group(partitions_of(group.blob), group.lacking)),
     )

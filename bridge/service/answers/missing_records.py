@@ -1,4 +1,6 @@
-"""Counts the records that groups would lose if the source were gone now: those not on the target yet. Pure."""
+"""Counts the records that groups would lose if the source were gone now: those not on the target yet. Pure.
+
+A number is of the time when both clusters were last queried: without that time it is not known."""
 
 from __future__ import annotations
 
@@ -83,6 +85,7 @@ def _added(waiting: int | None, passed: Lacking) -> int | None:
 
 def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows, rounds: int) -> GroupReport:
     """The report with its current readiness, missing records and the rounds that it counts in."""
+    rows = rows if answer.as_of_ms is not None else {}
     return report.model_copy(
         update={
             "ready": answer.ready,

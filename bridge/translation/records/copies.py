@@ -220,8 +220,18 @@ class Copies:
                     return
                 original = yield from self.original_of(last)
                 if original is not None and self.memory.reached > original.offset:
+                    yield from self._pass_markers()
                     return
                 downstream = last.offset
+
+    def _pass_markers(self) -> Steps[None]:
+        """Takes the source for copied to its end where no record follows the last that is copied: control records never
+        are, and would be missing for good."""
+        at = self.memory.reached
+        if at < self.source.end:
+            section = yield from self._source.open(at)
+            if (yield from section.first_from(at)) is None:
+                self.memory.reach(self.source.end)
 
     def original_of(self, copy: RecordView) -> Steps[RecordView | None]:
         """Finds the first record of the source with the content of `copy`, by a guess or by time; also None where

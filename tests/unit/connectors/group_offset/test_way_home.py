@@ -97,6 +97,19 @@ def test_a_group_that_consumers_have_moved_comes_home_and_goes_on() -> None:
     assert (home(a), beyond(b)) == (17, 17 + JUNK)
 
 
+def test_a_partition_that_nobody_reads_holds_up_no_group_that_goes_there_and_back() -> None:
+    """Both flows bring home the groups of the other side."""
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5, ("orders", 1): 3})
+    given: dict[str, str] = {}
+    for number in (5, 8, 11):
+        assert there(a, b, **given).reports["g"].ready, number
+        given = {"reverse_checkpointing_enabled": "true"}
+        b.group("g", {("A.orders", 0): number + 1 + JUNK, ("A.orders", 1): 3 + JUNK})
+        assert back(a, b).reports["g"].ready, number
+        a.group("g", {("orders", 0): number + 2, ("orders", 1): 3})
+
+
 def late() -> tuple[FakeCluster, FakeCluster]:
     """The mirror has begun at record 10: a group that has still to read earlier ones begins there on B."""
     a, b = FakeCluster(), FakeCluster()

@@ -68,6 +68,9 @@ def test_without_runs_the_last_record_of_the_target_shows_how_far_the_mirror_has
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds(2)
         assert harness.published.missing[ORIGINAL] == Missing(0)
+        source.logs[ORIGINAL].end += 2
+        await harness.rounds(2)
+        assert harness.published.missing[ORIGINAL] == Missing(0), "control records are not copied"
         source.logs[ORIGINAL].append(10, first=10)
         await harness.rounds(2)
         assert harness.published.missing[ORIGINAL].records == 10

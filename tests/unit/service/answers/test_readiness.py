@@ -794,6 +794,23 @@ def test_a_partition_that_the_group_has_not_begun_to_read_counts_too() -> None:
     flow(test)
 
 
+def test_what_is_missing_as_of_no_time_is_not_known() -> None:
+    """Another service has counted it, and this one has not looked at the clusters since its connector was restarted."""
+
+    async def test(made: Flow) -> None:
+        zero, one = (TopicPartition("orders", number) for number in range(2))
+        made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0)})
+        for as_of_ms, expected in ((int(time.time() * 1000), 0), (None, None)):
+            made.snapshots.summary("g", 1, Summary(rounds=1, as_of_ms=as_of_ms, tasks=(0,)))
+            (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
+            (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+            (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+            numbers = [each["missing_records"] for each in (listed, full, whole, *full["partitions"])]
+            assert numbers == [expected] * 5
+
+    flow(test)
+
+
 def lacking(group: str, count: int, to_come: int) -> GroupReport:
     """A report of a group whose first partition lacks records on the target."""
     made = report(group, "g", ready=False, reason="records_not_on_target")
