@@ -4,7 +4,8 @@ A number is of the time when both clusters were last queried: without that time 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.answers.readiness import GroupAnswer
@@ -45,9 +46,14 @@ class MissingRows:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._topics: dict[str, list[tuple[str, int]]] = {}
-        for place in rows:
-            self._topics.setdefault(place[0], []).append(place)
+
+    @cached_property
+    def _topics(self) -> Mapping[str, Sequence[tuple[str, int]]]:
+        # Only where a group is shown: a page looks at all connectors, and shows groups of few.
+        topics: dict[str, list[tuple[str, int]]] = {}
+        for place in self._rows:
+            topics.setdefault(place[0], []).append(place)
+        return topics
 
     def of_group(self, tps: Iterable[tuple[str, int]], passed: Lacking) -> dict[str, int | None]:
         """Returns the fields for missing records of a group with these partitions. `passed`: of those that the copies
