@@ -32,7 +32,8 @@ class Translated(NamedTuple):
     verdict: Verdict
     kept_back: Verdict | None = None
     """The verdict on an offset that the mirror itself has put there on the source: nothing is committed for it. Beside
-    partitions that consumers have moved it counts where the group stands at its offset on the target, or before it."""
+    partitions that consumers have moved it counts where the group stands at its offset on the target, or before it;
+    in a group that nobody has moved only where the target lacks records."""
 
 
 class OwnCommit(NamedTuple):
@@ -96,7 +97,9 @@ def plan_group(
     what is still as we left it (sync.group.offsets.rewind=empty-groups)."""
     reason = _untouchable(target)
     if all(row.kept_back is not None for row in translated):
-        translated = [row._replace(kept_back=None) for row in translated]  # nobody has moved the group
+        translated = [
+            row if _lacks_records(row, target) else row._replace(kept_back=None) for row in translated
+        ]
     rows = tuple(_row(each, target, written.get(each.target), reason, rewind=rewind) for each in translated)
     if dry_run and reason is None and any(row.write for row in rows):
         # What would be written is the answer; that nothing was is the reason.
@@ -129,6 +132,11 @@ def _row(
     return PartitionPlan(
         each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
     )
+
+
+def _lacks_records(row: Translated, target: TargetGroup) -> bool:
+    verdict = None if row.kept_back is None else _in_place(row.kept_back, target.offsets.get(row.target))
+    return verdict is not None and bool(verdict.not_on_target)
 
 
 def _in_place(verdict: Verdict, standing: Committed | None) -> Verdict | None:

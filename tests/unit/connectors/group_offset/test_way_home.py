@@ -180,6 +180,21 @@ def test_a_partition_that_nobody_reads_any_more_holds_up_no_later_failover() -> 
     assert stands == {0: 17 + JUNK, 1: 5 + JUNK}
 
 
+def test_a_group_at_home_is_named_where_the_other_side_has_lost_what_it_has_not_read() -> None:
+    a, b = mirrored()
+    both_ways = {"reverse_checkpointing_enabled": "true"}
+    a.group("g", {("orders", 0): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    back(a, b)
+    assert there(a, b, **both_ways).reports["g"].reason == "at_home"
+    copy = b.logs[COPY]
+    copy.start = 15 + JUNK
+    copy.rows = [row for row in copy.rows if row.offset >= copy.start]
+    (row,) = there(a, b, **both_ways).reports["g"].partitions
+    assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 3)
+
+
 @pytest.mark.parametrize(
     ("at_home", "verdict", "bound"), [(3, "bounded", 2), (5, "exact", 0), (7, None, None)]
 )
