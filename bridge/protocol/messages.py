@@ -184,13 +184,15 @@ class Begun(Message):
 
 
 class StartConnector(Message):
-    """PUT /v1/connectors/{name}: the connector has started in a worker. `connect_group_id`: the `group.id` of the
-    worker, which its Connect cluster is known by; absent where the shim can't tell."""
+    """PUT /v1/connectors/{name}: the connector has started in a worker. `connect_group_id`,
+    `connect_kafka_cluster_id`: the `group.id` of the worker and the id of its Kafka cluster, by which its Connect
+    cluster is known; absent where the shim can't tell."""
 
     session: Session
     kind: str
     config: dict[str, str | None]
     connect_group_id: str | None = None
+    connect_kafka_cluster_id: str | None = None
     version: str = "0"
     protocol: int = 1
 
@@ -201,6 +203,7 @@ class StopConnector(Message):
 
     session: Session
     connect_group_id: str | None = None
+    connect_kafka_cluster_id: str | None = None
 
 
 class StartTask(Message):
@@ -212,6 +215,7 @@ class StartTask(Message):
     task_count: int = Field(ge=1, le=10_000)
     config: dict[str, str | None]
     connect_group_id: str | None = None
+    connect_kafka_cluster_id: str | None = None
     version: str = "0"
     protocol: int = 1
 
@@ -309,6 +313,7 @@ class AckRequest(Message):
 class StopTask(Message):
     session: Session
     connect_group_id: str | None = None
+    connect_kafka_cluster_id: str | None = None
 
 
 class IdleTask(Message):

@@ -52,10 +52,11 @@ class Plugins(Message):
 
 
 class ValidateRequest(Message):
-    """`connect_group_id`: the `group.id` of the worker, absent where the shim can't tell."""
+    """`connect_group_id`, `connect_kafka_cluster_id`: as in StartConnector."""
 
     config: dict[str, str | None]
     connect_group_id: str | None = None
+    connect_kafka_cluster_id: str | None = None
 
 
 class ValidateResponse(Message):

@@ -21,6 +21,9 @@ from bridge.protocol.messages import (
     PollResponse,
     StartConnector,
     StartTask,
+    StopConnector,
+    StopTask,
+    ValidateRequest,
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
@@ -43,7 +46,7 @@ from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
-from bridge.service.state.task_table import Connector, TaskTable, comparable
+from bridge.service.state.task_table import NOT_KNOWN, ConnectCluster, Connector, TaskTable, comparable
 from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.configdef import given
 
@@ -181,8 +184,8 @@ class Service:
             log.warning(
                 "the name of this connector was that of the Connect cluster with group.id %s, and is that of the one "
                 "with group.id %s now",
-                before.connect_group_id,
-                connector.connect_group_id,
+                before.runs_in,
+                connector.runs_in,
                 extra={"connector": connector.name},
             )
 
@@ -202,14 +205,12 @@ class Service:
 
     async def start_connector(self, name: str, body: StartConnector) -> Accepted:
         check_protocol(body.protocol)
-        self.table.require_name(name, body.session, body.connect_group_id)
+        self.table.require_name(name, body.session, runs_in(body))
         ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         session = before.session if before is not None else ""
         generation = before.generation if before is not None else 0
-        connector = self.table.start_connector(
-            name, body.session, body.kind, body.config, body.connect_group_id
-        )
+        connector = self.table.start_connector(name, body.session, body.kind, body.config, runs_in(body))
         self._replace(before, connector)
         if body.session > session:
             log.info("connector started, session %s", body.session, extra={"connector": name})
@@ -217,9 +218,9 @@ class Service:
         self._send_desired()
         return accepted(connector, None)
 
-    def stop_connector(self, name: str, session: str, connect_group_id: str | None = None) -> Accepted:
+    def stop_connector(self, name: str, session: str, by: ConnectCluster = NOT_KNOWN) -> Accepted:
         stopped = self.table.connector(name).stopped
-        connector = self.table.stop_connector(name, session, connect_group_id)
+        connector = self.table.stop_connector(name, session, by)
         if not stopped:
             log.info("connector stopped, session %s", session, extra={"connector": name})
         return accepted(connector, None)
@@ -235,13 +236,13 @@ class Service:
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
         check_protocol(body.protocol)
-        self.table.require_name(name, body.session, body.connect_group_id)
+        self.table.require_name(name, body.session, runs_in(body))
         ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         generation = before.generation if before is not None else 0
         check_tasks(self.table, name, index)
         fresh = self.table.start_task(
-            name, index, body.session, body.kind, body.task_count, body.config, body.connect_group_id
+            name, index, body.session, body.kind, body.task_count, body.config, runs_in(body)
         )
         self._replace(before, self.table.connector(name))
         self._configured(self.table.connector(name), generation, ignored)
@@ -255,8 +256,8 @@ class Service:
         self._send_desired()
         return accepted(self.table.connector(name), index)
 
-    def stop_task(self, name: str, index: int, session: str, connect_group_id: str | None = None) -> Accepted:
-        connector = self.table.stop_task(name, index, session, connect_group_id)
+    def stop_task(self, name: str, index: int, session: str, by: ConnectCluster = NOT_KNOWN) -> Accepted:
+        connector = self.table.stop_task(name, index, session, by)
         log.debug("task stopped, session %s", session, extra={"connector": name, "task": index})
         self.long_polls.wake(name)
         self._send_desired()
@@ -338,10 +339,10 @@ class Service:
         """Returns for each connector what holds for all of its groups now."""
         return connector_views(self.table, self.snapshots, self.rounds.state, int(time.time() * 1000))
 
-    async def validate(self, kind: str, config: Config, connect_group_id: str | None) -> bytes:
+    async def validate(self, kind: str, config: Config, by: ConnectCluster) -> bytes:
         """Returns a ValidateResponse as JSON."""
         name = config.get("name") or ""
-        taken = self.table.name_taken(name, connect_group_id)
+        taken = self.table.name_taken(name, by)
         return await self.checker.validate(
             kind, config, [] if taken is None else [ConfigError("name", str(taken))]
         )
@@ -401,6 +402,11 @@ class Service:
 
     def _failure(self, name: str) -> str | None:
         return self.snapshots.connector(name).summary.failure
+
+
+def runs_in(body: StartConnector | StartTask | StopConnector | StopTask | ValidateRequest) -> ConnectCluster:
+    """The Connect cluster of the worker that has sent this."""
+    return ConnectCluster(body.connect_group_id, body.connect_kafka_cluster_id)
 
 
 def _with_json(response: PollResponse, records: Iterable[bytes], **fields: bytes | None) -> bytes:

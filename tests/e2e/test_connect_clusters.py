@@ -7,7 +7,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from bridge.local import NO_AUTHORITIES, ConnectFailed, LocalStack
+from bridge.local import NO_AUTHORITIES, OLDEST_WORKER, ConnectFailed, LocalStack
+from bridge.local.stack import SOURCE
 from tests.e2e.flow import SHIFT, Flow, exactly
 from tests.support import commit, connector, eventually, unique
 from tests.support.waiting import wait_equal
@@ -84,3 +85,35 @@ def test_a_name_that_another_connect_cluster_runs_is_refused_and_can_be_freed(
     with connector(other.worker, config, name):
         commit(flow.source.bootstrap, group, {(topic, 0): 60})
         flow.wait_there(group, {(topic, 0): 60 + SHIFT})
+
+
+def test_connect_clusters_of_one_group_id_on_two_kafka_clusters_are_told_apart(stack: LocalStack) -> None:
+    """As with Kafka's sample file on each of the two."""
+    service, group_id = stack.service(unique("shared")), unique("connect-cluster")
+    first = stack.worker(unique("east"), group_id=group_id)
+    second = stack.worker(unique("west"), version=OLDEST_WORKER, group_id=group_id, on=SOURCE)
+    flow = Flow(stack.source, stack.target, first, service)
+    other = replace(flow, worker=second)
+    topic, group = flow.topic(), unique("group")
+    commit(flow.source.bootstrap, group, {(topic, 0): 40})
+    with connector(flow.worker, flow.config(exactly(group)), unique("same")) as name:
+        flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        sessions, tasks = flow.service.sessions(name), flow.worker.rest.tasks(name)
+        config = other.config(exactly(unique("nobody")))
+        # A worker learns its Kafka cluster from the first connector that it starts.
+        other.worker.rest.put(name, config)
+        eventually(
+            lambda: (
+                other.worker.rest.status(name)["connector"]["state"] == "FAILED"
+                and _tasks(other, name) == ["FAILED"]
+            ),
+            WAIT,
+            what="the second fails",
+            watched=flow.watched,
+        )
+        flow.wait_undisturbed(name, sessions, tasks)
+        other.worker.rest.delete(name)
+        assert "Another Connect cluster runs" in _refused(other, name, config)
+        flow.wait_rounds(name)
+        flow.wait_ready(group)
+        assert flow.service.status(name)["conditions"] == []

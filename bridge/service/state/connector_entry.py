@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bridge.model.copying import MERGE_WITH
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.ipc.desired_state import Config, characters
 from bridge.service.state.leases import lease_of
+
+
+class ConnectCluster(NamedTuple):
+    """A Connect cluster: the `group.id` of its workers, and their Kafka cluster; None for what is not known."""
+
+    group_id: str | None = None
+    kafka_cluster_id: str | None = None
+
+    def differs(self, other: ConnectCluster) -> bool:
+        """Whether what is known of both is not the same."""
+        return any(None not in pair and pair[0] != pair[1] for pair in zip(self, other, strict=True))
+
+    def __str__(self) -> str:
+        cluster = "" if self.kafka_cluster_id is None else f" on Kafka cluster {self.kafka_cluster_id}"
+        return f"{self.group_id or 'not known'}{cluster}"
+
+
+NOT_KNOWN = ConnectCluster()
 
 
 @dataclass(slots=True)
@@ -55,8 +74,8 @@ class Connector:
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
     elsewhere: bool = False
     """No task runs here, and another service has reported some that it runs."""
-    connect_group_id: str | None = None
-    """The `group.id` of the Connect cluster that runs it; None where no shim has told."""
+    runs_in: ConnectCluster = NOT_KNOWN
+    """The Connect cluster that runs it."""
     first_session: str = ""
     """The smallest session of that Connect cluster."""
     heard: float = 0.0

@@ -6,7 +6,7 @@ stopped may be deleted, or move to another worker, and Connect tells nobody whic
 from __future__ import annotations
 
 from bridge.errors import ErrorCode, NameTaken
-from bridge.service.state.connector_entry import Connector
+from bridge.service.state.connector_entry import ConnectCluster, Connector
 
 HELD_MS = 600_000
 """Twice as long as Connect may wait, by default, for a worker that has left (scheduled.rebalance.max.delay.ms)."""
@@ -14,18 +14,11 @@ _RUNS_MS = 5_000
 """A task that runs is polled once a second."""
 
 
-def differs(connector: Connector, connect_group_id: str | None) -> bool:
-    """Whether both Connect clusters are known, and are not the same."""
-    return None not in (connector.connect_group_id, connect_group_id) and (
-        connector.connect_group_id != connect_group_id
-    )
-
-
-def taken(connector: Connector, connect_group_id: str | None, now: float) -> NameTaken | None:
+def taken(connector: Connector, by: ConnectCluster, now: float) -> NameTaken | None:
     """Why a Connect cluster may not use the name of a connector. None where it may."""
-    if not differs(connector, connect_group_id) or now - connector.heard >= HELD_MS:
+    if not connector.runs_in.differs(by) or now - connector.heard >= HELD_MS:
         return None
-    which = f"a connector of this name at this service: its group.id is {connector.connect_group_id}"
+    which = f"a connector of this name at this service: its group.id is {connector.runs_in}"
     invalid = f"Invalid value {connector.name} for configuration name:"
     if any(not task.stopped and now - task.last_arrival < _RUNS_MS for task in connector.current_tasks):
         return NameTaken(

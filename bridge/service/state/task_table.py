@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NameTaken, NotFound, OperationRefused, Overloaded
 from bridge.service.ipc.desired_state import Config, Desired
-from bridge.service.state.connector_entry import Connector, Lapsed, Task
-from bridge.service.state.connector_names import differs, taken
+from bridge.service.state.connector_entry import NOT_KNOWN, ConnectCluster, Connector, Lapsed, Task
+from bridge.service.state.connector_names import taken
 from bridge.service.state.leases import IDLE_SLACK_MS, PAUSED_MS
 from connectors.base import GROUP_KINDS, Assignment
 
-__all__ = ["Connector", "Lapsed", "Task", "TaskTable", "comparable"]
+__all__ = ["NOT_KNOWN", "ConnectCluster", "Connector", "Lapsed", "Task", "TaskTable", "comparable"]
 
 IDLE_CLOSE_MS = 600_000
 """An instance without an active task keeps its caches this long: a pause or a worker's restart stays warm."""
@@ -36,7 +36,9 @@ GONE_MS = 600_000
 twice as long as Connect may wait, by default, for a worker that has left (scheduled.rebalance.max.delay.ms)."""
 MOST_CONNECTORS = 1_000
 
-PER_TASK_KEYS = frozenset({"task.class", "bridge.task.index", "bridge.task.count", "bridge.session"})
+PER_TASK_KEYS = frozenset(
+    {"task.class", "bridge.task.index", "bridge.task.count", "bridge.session", "task.kafka.cluster.id"}
+)
 """Keys that the shim adds per task or per start: they do not make two configurations differ."""
 
 
@@ -61,10 +63,10 @@ class TaskTable:
     # -- calls of the shim -------------------------------------------------------------------------
 
     def start_connector(
-        self, name: str, session: str, kind: str, config: Config, connect_group_id: str | None = None
+        self, name: str, session: str, kind: str, config: Config, by: ConnectCluster = NOT_KNOWN
     ) -> Connector:
         self._require_own_session(session, ErrorCode.UNKNOWN_CONNECTOR)
-        connector = self._of_this_cluster(name, session, connect_group_id)
+        connector = self._of_this_cluster(name, session, by)
         if connector is None:
             connector = self._add(name, session, kind, config)
         elif session < connector.session:
@@ -74,12 +76,12 @@ class TaskTable:
         if session > connector.session:
             connector.session, connector.stopped, connector.begun = session, False, self._clock()
             connector.gone = False
-        self._hear(connector, session, connect_group_id)
+        self._hear(connector, session, by)
         return connector
 
-    def stop_connector(self, name: str, session: str, connect_group_id: str | None = None) -> Connector:
+    def stop_connector(self, name: str, session: str, by: ConnectCluster = NOT_KNOWN) -> Connector:
         connector, foreign = self.connector(name), self._foreign(session)
-        self._require_same_cluster(connector, connect_group_id)
+        self._require_same_cluster(connector, by)
         if session < connector.session or (foreign and connector.session):
             raise _fenced(f"connector {name}", session, connector.session)
         # After a restart of the service tasks ask for new sessions and connectors don't: stop the connector all the
@@ -96,13 +98,13 @@ class TaskTable:
         kind: str,
         count: int,
         config: Config,
-        connect_group_id: str | None = None,
+        by: ConnectCluster = NOT_KNOWN,
     ) -> bool:
         """Starts a task. True for a session of the task that was not known before."""
         if index >= count:
             raise BodyRejected(f"task {index} is not below task_count {count}")
         self._require_own_session(session)
-        connector = self._of_this_cluster(name, session, connect_group_id)
+        connector = self._of_this_cluster(name, session, by)
         task = connector.tasks.get(index) if connector is not None else None
         if task is not None and (session < task.session or (task.stopped and session == task.session)):
             raise _fenced(f"task {index} of {name}", session, task.session)
@@ -124,15 +126,13 @@ class TaskTable:
         else:
             task.session, task.stopped = session, False
             self._renew_lease(task, arrived=True)
-        self._hear(connector, session, connect_group_id)
+        self._hear(connector, session, by)
         self._note_idleness(connector)
         return fresh
 
-    def stop_task(
-        self, name: str, index: int, session: str, connect_group_id: str | None = None
-    ) -> Connector:
+    def stop_task(self, name: str, index: int, session: str, by: ConnectCluster = NOT_KNOWN) -> Connector:
         connector, task = self._connector_and_task(name, index, session)
-        self._require_same_cluster(connector, connect_group_id)
+        self._require_same_cluster(connector, by)
         if session < task.session:
             raise _fenced(f"task {index} of {name}", session, task.session)
         if task.active:
@@ -272,39 +272,40 @@ class TaskTable:
         """Returns for how many ms an active task has been active."""
         return int(self._clock() - task.active_since)
 
-    def name_taken(self, name: str, connect_group_id: str | None) -> NameTaken | None:
+    def name_taken(self, name: str, by: ConnectCluster) -> NameTaken | None:
         """Why a Connect cluster may not use a name: another one runs a connector of this name here."""
         connector = self._connectors.get(name)
-        return None if connector is None else taken(connector, connect_group_id, self._clock())
+        return None if connector is None else taken(connector, by, self._clock())
 
-    def require_name(self, name: str, session: str, connect_group_id: str | None) -> None:
+    def require_name(self, name: str, session: str, by: ConnectCluster) -> None:
         """Raises NameTaken where a connector, or task, of this session may not have the name."""
         connector = self._connectors.get(name)
         # After a restart of the service the second may have come before the first.
         if connector is not None and session >= connector.first_session:
-            self._require_same_cluster(connector, connect_group_id)
+            self._require_same_cluster(connector, by)
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _of_this_cluster(self, name: str, session: str, connect_group_id: str | None) -> Connector | None:
+    def _of_this_cluster(self, name: str, session: str, by: ConnectCluster) -> Connector | None:
         """The connector of that name; None where there is none, or that of another Connect cluster has to go. Raises
         NameTaken."""
-        self.require_name(name, session, connect_group_id)
+        self.require_name(name, session, by)
         connector = self._connectors.get(name)
-        if connector is None or not differs(connector, connect_group_id):
+        if connector is None or not connector.runs_in.differs(by):
             return connector
         del self._connectors[name]
         self.version += 1
         return None
 
-    def _require_same_cluster(self, connector: Connector, connect_group_id: str | None) -> None:
-        if (refusal := taken(connector, connect_group_id, self._clock())) is not None:
+    def _require_same_cluster(self, connector: Connector, by: ConnectCluster) -> None:
+        if (refusal := taken(connector, by, self._clock())) is not None:
             raise refusal
 
-    def _hear(self, connector: Connector, session: str, connect_group_id: str | None) -> None:
+    def _hear(self, connector: Connector, session: str, by: ConnectCluster) -> None:
         """Notes that a start was accepted, and from which Connect cluster."""
         connector.heard = self._clock()
-        connector.connect_group_id = connector.connect_group_id or connect_group_id
+        known = (mine or given for mine, given in zip(connector.runs_in, by, strict=True))
+        connector.runs_in = ConnectCluster._make(known)
         connector.first_session = min(connector.first_session or session, session)
 
     def _add(self, name: str, session: str, kind: str, config: Config) -> Connector:

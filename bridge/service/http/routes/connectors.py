@@ -24,7 +24,7 @@ from bridge.service.failover.operating import operate
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
 from bridge.service.http.request_bodies import accepts, read
-from bridge.service.service import Service
+from bridge.service.service import Service, runs_in
 from bridge.service.state.copy_progress import CopySnapshot, ProgressFilter, gaps, page
 from bridge.service.state.task_table import Connector
 from connectors.base import Operation
@@ -52,7 +52,7 @@ async def stop(
 ) -> Accepted:
     """Stops a connector, for pause, stop and shutdown alike: nothing is deleted, and tasks that still poll stay
     active."""
-    return service.stop_connector(name, body.session, body.connect_group_id)
+    return service.stop_connector(name, body.session, runs_in(body))
 
 
 @router.delete("/{name}", status_code=204, responses=declares(404, 409))

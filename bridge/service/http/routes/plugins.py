@@ -11,6 +11,7 @@ from bridge.protocol.messages import Plugins, ValidateRequest, ValidateResponse,
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import KindName, TheService
 from bridge.service.http.request_bodies import accepts, read
+from bridge.service.service import runs_in
 
 router = APIRouter(prefix="/v1", tags=["plugins"])
 
@@ -38,6 +39,4 @@ async def validate(
 ) -> Response:
     """Connect's own answer: every key with its value and all of its errors. Tries to reach the clusters of a
     configuration without errors, for 5 s at most, unless `bridge.validate.reachability` is off."""
-    return Response(
-        await service.validate(kind, body.config, body.connect_group_id), media_type="application/json"
-    )
+    return Response(await service.validate(kind, body.config, runs_in(body)), media_type="application/json")

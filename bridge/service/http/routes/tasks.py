@@ -19,6 +19,7 @@ from bridge.service.http.errors import declares
 from bridge.service.http.middleware import HELD
 from bridge.service.http.path_params import ConnectorName, TaskIndex, TheService
 from bridge.service.http.request_bodies import accepts, read
+from bridge.service.service import runs_in
 
 router = APIRouter(prefix="/v1/connectors/{name}/tasks/{n}", tags=["tasks"])
 
@@ -39,7 +40,7 @@ async def stop(
     name: ConnectorName, n: TaskIndex, service: TheService, body: Annotated[StopTask, Depends(read(StopTask))]
 ) -> Accepted:
     """Stops a task; its groups go to the remaining tasks."""
-    return service.stop_task(name, n, body.session, body.connect_group_id)
+    return service.stop_task(name, n, body.session, runs_in(body))
 
 
 @router.post(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bridge.service.state.task_table import ConnectCluster
 from tests.unit.service.answers.ready_flow import FLOW, Flow
 from tests.unit.service.service_fakes import session
 from tests.unit.service.service_harness import ServiceHarness, error, run
@@ -20,9 +21,9 @@ class _First(Flow):
 
     async def begin(self) -> None:
         for name, kind, count in (("g", "group_offset", 2), ("s", "source", 1)):
-            self.table.start_connector(name, session(1), kind, FLOW, FIRST)
+            self.table.start_connector(name, session(1), kind, FLOW, ConnectCluster(FIRST))
             for index in range(count):
-                self.table.start_task(name, index, session(1), kind, count, FLOW, FIRST)
+                self.table.start_task(name, index, session(1), kind, count, FLOW, ConnectCluster(FIRST))
         await super().begin()
         self.round(clusters_seen=SEEN)
 

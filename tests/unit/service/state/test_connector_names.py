@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from bridge.errors import BridgeError, ErrorCode, NameTaken, NotFound
 from bridge.service.state.connector_names import HELD_MS
-from bridge.service.state.task_table import Connector, TaskTable
+from bridge.service.state.task_table import NOT_KNOWN, ConnectCluster, Connector, TaskTable
 from tests.unit.service.service_fakes import Clock, session
 
 CONFIG: dict[str, str | None] = {"groups": ".*"}
 OTHER: dict[str, str | None] = {"groups": "other"}
-FIRST, SECOND = "east", "west"
+FIRST, SECOND = ConnectCluster("east"), ConnectCluster("west")
 
 
 def table() -> tuple[TaskTable, Clock]:
@@ -26,7 +26,7 @@ def table() -> tuple[TaskTable, Clock]:
     return known, clock
 
 
-def start(known: TaskTable, group: str | None, at: int, config: dict[str, str | None] = CONFIG) -> None:
+def start(known: TaskTable, group: ConnectCluster, at: int, config: dict[str, str | None] = CONFIG) -> None:
     known.start_connector("c", session(at), "fake", config, group)
     known.start_task("c", 0, session(at), "fake", 1, config, group)
 
@@ -52,7 +52,7 @@ def refused(known: TaskTable, at: int = 9) -> ErrorCode:
         codes.add(caught.value.code)
     at_put = known.name_taken("c", SECOND)
     assert at_put is not None
-    assert {"c", FIRST} <= set(str(at_put).replace(",", " ").replace(".", " ").split())
+    assert {"c", "east"} <= set(str(at_put).replace(",", " ").replace(".", " ").split())
     assert owner(known) is before
     assert known.desired() == desired
     (code,) = {*codes, at_put.code}
@@ -71,8 +71,8 @@ def test_a_name_that_another_connect_cluster_runs_is_refused() -> None:
     known.poll("c", 0, session(1))
 
 
-@pytest.mark.parametrize("group", [FIRST, None], ids=["the same", "an older shim"])
-def test_its_own_connect_cluster_updates_moves_and_makes_it_again(group: str | None) -> None:
+@pytest.mark.parametrize("group", [FIRST, NOT_KNOWN], ids=["the same", "an older shim"])
+def test_its_own_connect_cluster_updates_moves_and_makes_it_again(group: ConnectCluster) -> None:
     known, _ = table()
     assert known.name_taken("c", group) is None
     start(known, group, 2, OTHER)
@@ -84,13 +84,25 @@ def test_its_own_connect_cluster_updates_moves_and_makes_it_again(group: str | N
     assert refused(known) is ErrorCode.NAME_TAKEN
 
 
+def test_workers_of_one_group_id_on_two_kafka_clusters_are_two_connect_clusters() -> None:
+    known, _ = table()
+    start(known, ConnectCluster("east", "kafka-1"), 2)
+    assert owner(known).runs_in == ("east", "kafka-1")
+    for same in (ConnectCluster("east"), ConnectCluster(None, "kafka-1"), NOT_KNOWN):
+        assert known.name_taken("c", same) is None
+    for other in (ConnectCluster("east", "kafka-2"), ConnectCluster(None, "kafka-2")):
+        refusal = known.name_taken("c", other)
+        assert refusal is not None
+        assert "east on Kafka cluster kafka-1" in str(refusal)
+
+
 def test_nobody_is_refused_where_the_first_is_not_known() -> None:
     known, _ = table()
     known.start_task("d", 0, session(1), "fake", 1, CONFIG)
     assert known.name_taken("d", SECOND) is None
     assert known.name_taken("e", SECOND) is None
     known.start_task("d", 0, session(2), "fake", 1, OTHER, SECOND)
-    assert known.connector("d").connect_group_id == SECOND
+    assert known.connector("d").runs_in == SECOND
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
@@ -143,7 +155,7 @@ def test_an_operator_frees_the_name() -> None:
     assert refused(known) is ErrorCode.NAME_HELD
     known.forget("c")
     start(known, SECOND, 9)
-    assert owner(known).connect_group_id == SECOND
+    assert owner(known).runs_in == SECOND
 
 
 def test_after_a_restart_of_the_service_the_older_one_has_the_name_whoever_comes_first() -> None:

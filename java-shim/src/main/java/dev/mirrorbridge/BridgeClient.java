@@ -18,7 +18,6 @@ class BridgeClient implements AutoCloseable {
     private static final long LARGEST_ANSWER = 32L * 1024 * 1024;
 
     private final Settings settings;
-    private final String group = WorkerGroup.id();
     private HttpClient http;
     /** That of {@link #http}; null for plain HTTP. */
     private SSLContext tls;
@@ -154,10 +153,15 @@ class BridgeClient implements AutoCloseable {
         return body;
     }
 
-    /** With the Connect cluster, which connectors of one name belong to. */
-    private Map<String, Object> inGroup(Map<String, Object> body) {
+    /** With the Connect cluster, to which the connector's name belongs. */
+    private static Map<String, Object> inGroup(Map<String, Object> body) {
+        String group = WorkerGroup.id();
         if (group != null) {
             body.put("connect_group_id", group);
+        }
+        String cluster = WorkerCluster.id();
+        if (cluster != null) {
+            body.put("connect_kafka_cluster_id", cluster);
         }
         return body;
     }

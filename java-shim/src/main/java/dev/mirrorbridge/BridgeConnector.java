@@ -29,7 +29,8 @@ final class BridgeConnector {
     }
 
     /** Does no network calls: a thread of its own registers the connector at the service, for as long as that takes. */
-    void start(Map<String, String> given, Pacer pacer, Consumer<ConnectException> raise) {
+    void start(Map<String, String> given, Object context, Pacer pacer, Consumer<ConnectException> raise) {
+        WorkerCluster.learn(WorkerCluster.of(context));
         props = Map.copyOf(withoutNulls(given));
         registration = new Registration(kind, props, settings(props, definition()), pacer, raise);
         registration.start();
@@ -52,6 +53,9 @@ final class BridgeConnector {
             config.put(BridgeSourceTask.KIND, kind);
             config.put(BridgeSourceTask.INDEX, Integer.toString(index));
             config.put(BridgeSourceTask.COUNT, Integer.toString(count));
+            if (WorkerCluster.id() != null) {
+                config.put(BridgeSourceTask.CLUSTER, WorkerCluster.id());
+            }
             configs.add(config);
         }
         return configs;

@@ -45,7 +45,7 @@ public final class BridgeMirrorSinkConnector extends SinkConnector {
 
     @Override
     public void start(Map<String, String> given) {
-        bridge.start(given, new Pacer(), error -> context().raiseError(error));
+        bridge.start(given, context, new Pacer(), error -> context().raiseError(error));
     }
 
     @Override

@@ -44,6 +44,7 @@ public class BridgeSinkTask extends SinkTask {
     public void start(Map<String, String> given) {
         Map<String, String> config = new HashMap<>(BridgeConnector.withoutNulls(given));
         String kind = config.remove(BridgeSourceTask.KIND);
+        WorkerCluster.learn(config.remove(BridgeSourceTask.CLUSTER));
         address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(BridgeSourceTask.INDEX)),
             Integer.parseInt(config.remove(BridgeSourceTask.COUNT)), null);
         Settings settings = BridgeConnector.settings(config, Definition.load(kind));

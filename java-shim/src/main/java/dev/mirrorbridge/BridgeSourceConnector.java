@@ -37,7 +37,7 @@ public abstract class BridgeSourceConnector extends SourceConnector {
 
     @Override
     public void start(Map<String, String> given) {
-        bridge.start(given, pacer(), error -> context().raiseError(error));
+        bridge.start(given, context, pacer(), error -> context().raiseError(error));
     }
 
     @Override

@@ -13,6 +13,8 @@ public class BridgeSourceTask extends SourceTask {
     static final String KIND = "bridge.kind";
     static final String INDEX = "task.index";
     static final String COUNT = "task.count";
+    /** The Kafka cluster of the worker, where the connector knew it. */
+    static final String CLUSTER = "task.kafka.cluster.id";
 
     private final AckQueue acks = new AckQueue();
     private volatile WrittenBytes bytes = new WrittenBytes(Map.of());
@@ -29,6 +31,7 @@ public class BridgeSourceTask extends SourceTask {
     public void start(Map<String, String> given) {
         Map<String, String> config = new HashMap<>(BridgeConnector.withoutNulls(given));
         String kind = config.remove(KIND);
+        WorkerCluster.learn(config.remove(CLUSTER));
         TaskAddress address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(INDEX)),
             Integer.parseInt(config.remove(COUNT)), null);
         bytes = new WrittenBytes(config);

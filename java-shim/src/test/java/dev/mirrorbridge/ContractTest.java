@@ -86,6 +86,7 @@ class ContractTest {
         try (FakeService service = FakeService.start(); FakeWorker worker = new FakeWorker("east", "connect-w:8083")) {
             FastPacer pacer = new FastPacer();
             Map<String, String> config = Tasks.config(service.url());
+            config.put(BridgeSourceTask.CLUSTER, "5L6g3nShT-eMCtK--X86sw");
             config.put(BridgeSourceTask.KIND, "source");
             BridgeSourceTask task = Tasks.started(pacer, config);
             task.poll();

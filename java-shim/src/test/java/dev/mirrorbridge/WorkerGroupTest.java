@@ -47,6 +47,24 @@ class WorkerGroupTest {
         }
     }
 
+    /** As Connect's classes hold one another. */
+    @Test
+    void theKafkaClusterIsThatOfTheHerderBehindTheContextAndGoesToTheTasks() throws Exception {
+        assertEquals("kafka-1", WorkerCluster.of(new Outer(new HerderContext()).new Context()));
+        assertNull(WorkerCluster.of(new Object()));
+        assertNull(WorkerCluster.of(null));
+        WorkerCluster.learn("kafka-1");
+        BridgeConnector connector = new BridgeConnector("group_offset");
+        assertNull(connector.taskConfigs(1).get(0).get(BridgeSourceTask.CLUSTER));
+        try (FakeWorker worker = new FakeWorker("east", "connect-1")) {
+            assertEquals("kafka-1", connector.taskConfigs(1).get(0).get(BridgeSourceTask.CLUSTER));
+            BridgeSourceTask task = Tasks.started(new FastPacer(), Tasks.config(service.url()));
+            assertNull(task.poll());
+            assertEquals("kafka-1", service.await("PUT", TASK).body.get("connect_kafka_cluster_id"));
+            task.stop();
+        }
+    }
+
     @Test
     void ofTwoWorkersInOneJvmNoneIsTold() throws Exception {
         try (FakeWorker one = new FakeWorker("east", "connect-1"); FakeWorker two = new FakeWorker("west", "connect-2")) {
@@ -128,5 +146,32 @@ class WorkerGroupTest {
         }
         new MirrorGroupOffsetConnector().validate(Tasks.props(service.url()));
         assertFalse(service.await("PUT", "/v1/plugins/group_offset/validate").body.containsKey("connect_group_id"));
+    }
+
+    /** The names are Connect's. */
+    @SuppressWarnings("unused")
+    private static final class Outer {
+        private final HerderContext ctx;
+
+        Outer(HerderContext ctx) {
+            this.ctx = ctx;
+        }
+
+        final class Context {
+            Object connector() {
+                return Outer.this;
+            }
+        }
+    }
+
+    @SuppressWarnings("unused")
+    private static final class HerderContext {
+        private final Herder herder = new Herder();
+    }
+
+    public static final class Herder {
+        public String kafkaClusterId() {
+            return "kafka-1";
+        }
     }
 }
