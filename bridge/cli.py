@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ from bridge.commands import (
     reset,
     translate,
 )
-from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, OF_ANSWERS, OF_MOVES, end
 
 app = typer.Typer(
     name="mirror-bridge",
@@ -67,15 +68,15 @@ app.command()(replicate.replicate)
 app.command()(audit.audit)
 app.command()(legacy.legacy)
 app.command()(mirror.mirror)
-app.command()(readiness.readiness)
-app.command()(readiness.groups)
-app.command()(readiness.explain)
+app.command(epilog=OF_ANSWERS)(readiness.readiness)
+app.command(epilog=OF_ANSWERS)(readiness.groups)
+app.command(epilog=OF_ANSWERS)(readiness.explain)
 app.command()(refresh.refresh)
 app.command()(forget.forget)
 app.command()(doctor.doctor)
-app.command()(failover.failover)
-app.command()(failover.rollback)
-app.command()(failover.plan)
+app.command(epilog=OF_MOVES)(failover.failover)
+app.command(epilog=OF_MOVES)(failover.rollback)
+app.command(epilog=OF_MOVES)(failover.plan)
 app.command()(progress.progress)
 app.command()(hand_back.hand_back)
 app.command()(reset.reset)
@@ -190,7 +191,14 @@ def version() -> None:
     _show_version(True)
 
 
-@app.command()
+@app.command(name="help", hidden=True)
+def show_help(context: typer.Context, names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Show the help of a command, or the list of commands."""
+    assert context.parent is not None
+    context.parent.command.main([*(names or []), "--help"], prog_name=context.parent.info_name)
+
+
+@app.command(hidden=True)
 def openapi(
     path: Annotated[
         Path | None, typer.Argument(help="File to write; standard output when not given.")
@@ -202,20 +210,28 @@ def openapi(
     _write(path, contract())
 
 
-@app.command()
+@app.command(hidden=True)
 def definitions(
     root: Annotated[Path, typer.Argument(help="Root of the repository to write into.")] = Path("."),
 ) -> None:
-    """Write every connector's keys and rights, for the Java shim and for people; print the files that changed."""
+    """Write every connector's keys and rights, and the reasons of answers, for the Java shim and for people; print the
+    files that changed."""
     from bridge.doctor.rights_pages import PAGES, with_tables
     from bridge.kafka.config.property_rules import rows
+    from bridge.service.answers.reasons import PAGE, with_reasons
     from connectors.export import export_definitions
 
+    if not (root / "java-shim" / "pom.xml").exists():
+        end(
+            f"{root.absolute()} is no checkout of the repository, into which this command writes",
+            BAD_SETTINGS,
+        )
     for changed in export_definitions(root, list(rows())):
         typer.echo(changed)
-    for name in PAGES:
+    tables = {name: partial(with_tables, name) for name in PAGES} | {PAGE: with_reasons}
+    for name, written in tables.items():
         page = root / name
-        if page.exists() and (text := with_tables(name, before := page.read_text("utf-8"))) != before:
+        if page.exists() and (text := written(before := page.read_text("utf-8"))) != before:
             page.write_text(text, "utf-8")
             typer.echo(page)
 

@@ -6,6 +6,7 @@
     ├── Forbidden               403  the token, or a page in a browser, may not do that
     ├── NotFound                404  connector, task, plugin or group that the service does not know
     ├── Fenced                  409  a newer session of the task has taken over
+    ├── NameTaken               409  the name of the connector belongs to another Connect cluster
     ├── OperationRefused        409  it would lose records or copy them twice
     ├── GroupsRefused           409  groups are not ready to fail over; `errors` say why, group by group
     ├── BodyRejected            422  the request body is not of the contract's form
@@ -20,7 +21,7 @@ Messages are for operators: they name the key, the value and what would be right
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,6 +39,8 @@ class ErrorCode(StrEnum):
     NO_SUCH_ROUTE = "no_such_route"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     FENCED = "fenced"
+    NAME_TAKEN = "name_taken"
+    NAME_HELD = "name_held"
     REFUSED = "refused"
     BODY_REJECTED = "body_rejected"
     TOO_LARGE = "too_large"
@@ -106,6 +109,14 @@ class Fenced(BridgeError):
     status = 409
 
 
+class NameTaken(BridgeError):
+    """Another Connect cluster runs a connector of this name here (`code` is `name_taken`), or did so a short while ago
+    and may go on (`name_held`)."""
+
+    code = ErrorCode.NAME_TAKEN
+    status = 409
+
+
 class OperationRefused(BridgeError):
     """The operation would lose records or copy them twice; the text says why, and what to do."""
 
@@ -118,13 +129,22 @@ class NothingCopied(OperationRefused):
 
 
 class GroupsRefused(BridgeError):
-    """Groups are not ready to fail over, or it is not known whether they are (`code`). `errors`: the reasons."""
+    """Groups are not ready to fail over, or it is not known whether they are (`code`). `errors`: the reasons, group by
+    group; `facts`: the fields of the contract's Refusal, each reason once."""
 
     code = ErrorCode.NOT_READY
     status = 409
 
-    def __init__(self, message: str, lines: Sequence[tuple[str, str]], *, code: ErrorCode) -> None:
+    def __init__(
+        self,
+        message: str,
+        lines: Sequence[tuple[str, str]],
+        *,
+        code: ErrorCode,
+        facts: Mapping[str, object],
+    ) -> None:
         super().__init__(message, code=code)
+        self.facts = facts
         self.errors = tuple(ConfigError(*line) for line in lines)
 
 
@@ -195,6 +215,8 @@ class KafkaFault(StrEnum):
     RECORD_TOO_LARGE = "record_too_large"
     UNREADABLE_BATCH = "unreadable_batch"
     """A batch that can't be decoded, or is over a limit."""
+    REPLICATION_FACTOR = "replication_factor"
+    """A topic would have more replicas than there are brokers."""
     TOPIC_CONFIG = "topic_config"
     """A topic's configuration would delete records that have to be kept."""
     OTHER = "other"

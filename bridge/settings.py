@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,6 +18,8 @@ from bridge.tokens import Tokens, check_token, read_tokens
 
 ENV_PREFIX = "MIRROR_BRIDGE_"
 ANY_HOST = "*"
+_NEAR = 0.93
+"""How alike two names are, of 1: a letter too many, too few or another one, or two that have changed places."""
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
@@ -209,6 +213,21 @@ class Settings(PolicySettings, LimitSettings):
             f"listening on {self.host}, which is not loopback, without {' and '.join(lacking)}: "
             "connector configurations carry cluster passwords"
         )
+
+
+_OTHERS = ("URL", "CA", "CLIENT_CERT", "CLIENT_KEY", "CACHE", "ALLOWED_URLS")
+"""Names that others read: commands, the plugin."""
+
+
+def misspelt(environment: Iterable[str]) -> list[str]:
+    """A sentence for each variable that is nearly a setting. What has none near it is somebody else's."""
+    known = [ENV_PREFIX + name.upper() for name in (*Settings.model_fields, *_OTHERS)]
+    sentences = []
+    for name in sorted(environment):
+        if name.startswith(ENV_PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+            sentences += [f"{name} is no setting: did you mean {each}?" for each in near]
+    return sentences
 
 
 def load_settings(**flags: Any) -> Settings:

@@ -27,21 +27,22 @@ async def make(
     side: Side = Side.TARGET,
     *,
     holds: str = "",
+    key: str,
 ) -> KafkaFailure | None:
     """Creates the topic as stock does where it is missing, or hidden from us; then checks that it exists. Stock takes
     for created what it may not create (stock §1.8): Connect's producer then lets the broker make one that is not
     compacted, or, where brokers don't, holds its task up for ever.
 
-    `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
-    None: it is there and compacted, or we may not describe it, so that nobody can tell, and the log says so. Raises
-    ClusterAway.
+    `key`: that of the replication factor. `holds`: what would be lost if the topic were not compacted; "" where each
+    record is soon followed by another one. None: it is there and compacted, or we may not describe it, so that nobody
+    can tell, and the log says so. Raises ClusterAway.
     """
     info = await _described(cluster, topic, timeout_ms, side)
     if _missing(info) or _hidden(info):
         making = cluster.create_compacted_topic(topic, replication_factor)
         failed = await ask(side, making, timeout_ms)
         if failed is not None:
-            return failed
+            return naming_factor(failed, key, replication_factor)
     for pause in (0.0, *pauses(*PAUSES)):
         await asyncio.sleep(pause)
         info = await _described(cluster, topic, timeout_ms, side)
@@ -59,6 +60,17 @@ async def make(
         f"Topic {topic} does not exist, and we are not allowed to create it: grant CREATE on it, or create it with one "
         "partition and cleanup.policy=compact; until then nothing is written to it",
     )
+
+
+def naming_factor(failed: KafkaFailure, key: str, replication_factor: int) -> KafkaFailure:
+    """The failure, with the key to set where the target has too few brokers for a replication factor."""
+    if failed.fault is not KafkaFault.REPLICATION_FACTOR:
+        return failed
+    text = (
+        f"{str(failed).rstrip('.')}. {key} is {replication_factor}: set it to the number of brokers at "
+        "most, or to -1 for their default"
+    )
+    return KafkaFailure(failed.fault, text, retriable=failed.retriable)
 
 
 async def _described(cluster: Cluster, topic: str, timeout_ms: int, side: Side) -> TopicInfo | KafkaFailure:

@@ -144,6 +144,9 @@ class Pipeline(Protocol):
     def assign(self, partitions: Sequence[Copied]) -> None:
         """Copies exactly these from now on; those that stay go on with at most a short break."""
 
+    def release(self, topics: Sequence[str]) -> None:
+        """Ends the connector's claims to these source topics, as far as it does not copy them: another one may then."""
+
     @property
     def status(self) -> PipelineStatus:
         """The last status that the driver has sent."""

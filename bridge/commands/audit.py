@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -227,6 +228,33 @@ def _show(report: AuditReport) -> None:
             "no record was compared: the lines above say why, or --from and --to leave out all\n"
         )
     of = f" of the sample ({report.sample:g})" if report.sample is not None else ""
+    sys.stdout.write(f"{_verdict(report)[0]}{of}: {_verdict(report)[1]}\n")
+
+
+def _verdict(report: AuditReport) -> tuple[str, str]:
+    """The verdict in words, and what it is about: the differences, not what was compared; and of what is not known
+    which part that is."""
+    from bridge.audit.report import AuditVerdict
+    from bridge.audit.rows import totals
+
     compared = sum(totals(part)["source_records"] for part in report.partitions)
-    verdict = {0: "equal", DIFFERENT: "different", NOT_KNOWN: "not known"}[_status(report)]
-    sys.stdout.write(f"{verdict}{of}: {compared:,} records in {len(report.partitions):,} partition(s)\n")
+    records = f"{compared:,} records in {len(report.partitions):,} partition(s)"
+    if report.verdict is AuditVerdict.EQUAL:
+        return "equal", records
+    if report.verdict is AuditVerdict.DIFFERENT:
+        kinds: Counter[str] = Counter()
+        for part in report.partitions:
+            kinds.update({kind.replace("_", " "): number for kind, number in part.findings.found.items()})
+        listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+        where = sum(part.verdict is AuditVerdict.DIFFERENT for part in report.partitions)
+        return (
+            "different",
+            f"{listed}, in {where:,} of {len(report.partitions):,} partition(s); {records} were compared",
+        )
+    unknown = sum(part.verdict is AuditVerdict.NOT_KNOWN for part in report.partitions)
+    parts = [
+        f"{number:,} {what}"
+        for number, what in ((unknown, "partition(s)"), (len(report.failures), "topic(s)"))
+        if number
+    ]
+    return "not known", f"of {' and '.join(parts) or 'all'}; no difference in {records}"

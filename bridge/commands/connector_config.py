@@ -20,6 +20,13 @@ def read_connector(path: Path) -> dict[str, str]:
         config = load_connector(path)
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
+    if any("->" in key for key in config):
+        end(
+            f"{path} is a file of mirror-bridge mirror, with all connectors of its flows; this command takes the "
+            "configuration of one. Write that one's keys into a file of its own, as docs/dedicated.md derives them, "
+            "or, for doctor, ask the node: mirror-bridge doctor --connector 'A->B.MirrorSourceConnector' --url NODE",
+            BAD_SETTINGS,
+        )
     if left := unresolved(config):
         end(
             f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",

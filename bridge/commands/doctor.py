@@ -169,7 +169,29 @@ def _show(findings: Sequence[Finding], output: Output) -> None:
         show_json({"findings": [asdict(each) for each in findings]})
         return
     width = max(len(each.check) for each in findings)
-    for each in findings:
+    for each in together(findings):
         sys.stdout.write(f"{_WORDS[each.severity]:<11}  {each.check:<{width}}  {printable(each.found)}\n")
         if each.remedy:
             sys.stdout.write(f"{'':<11}  {'':<{width}}  -> {printable(each.remedy)}\n")
+
+
+def together(findings: Sequence[Finding]) -> list[Finding]:
+    """What could not be checked for one cause, as one finding: a cluster that is away is told once."""
+    from bridge.doctor.findings import NOT_CHECKED, Severity
+
+    causes: dict[tuple[str, str], list[Finding]] = {}
+    shown: list[Finding] = []
+    for each in findings:
+        _, apart, why = each.found.partition(NOT_CHECKED)
+        if each.severity is not Severity.NOT_CHECKED or not apart:
+            shown.append(each)
+        elif same := causes.get((why, each.remedy)):
+            same.append(each)
+        else:
+            causes[why, each.remedy] = [each]
+            shown.append(each)
+    for (why, _), same in causes.items():
+        what = ", ".join(dict.fromkeys(each.found.partition(NOT_CHECKED)[0] for each in same))
+        if len(same) > 1:
+            shown[shown.index(same[0])] = replace(same[0], found=f"{what}{NOT_CHECKED}{why}")
+    return shown

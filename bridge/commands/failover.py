@@ -1,8 +1,4 @@
-"""`mirror-bridge failover`, `rollback` and `plan`: move groups to the target, and back.
-
-Exit status 0: done, for all groups; 1: refused, and nothing done; 3: not known whether it can be done, or no answer
-of the service.
-"""
+"""`mirror-bridge failover`, `rollback` and `plan`: move groups to the target, and back."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.commands.exit_status import BAD_SETTINGS, end, note
-from bridge.commands.readiness import CANNOT_TELL, NOT_READY
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_TELL, NOT_READY, end, note
+from bridge.commands.reasons import SCREEN, listed
 from bridge.commands.refresh import SECONDS, TimeoutOption
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
@@ -25,13 +21,8 @@ if TYPE_CHECKING:
 
 _STEPS = 4
 """Rounds and writes that a command waits for at most, each as long as --timeout."""
-_REFUSED = {
-    "not_ready": NOT_READY,
-    "refused": NOT_READY,
-    "unknown_connector": NOT_READY,
-    "unknown_group": NOT_READY,
-}
-"""Exit status by error code."""
+_REFUSED = {"not_ready": NOT_READY, "refused": NOT_READY}
+"""Exit status by error code; of others it is not known whether groups can be moved."""
 _COLUMNS = (
     "group",
     "topic",
@@ -75,12 +66,18 @@ def failover(
             end("--accept-as-of is for the way there: home is a cluster that answers", BAD_SETTINGS)
         _undo("/v1/failover/back", request, url, timeout, auth_token_file, output)
         return
-    done = _client(url, auth_token_file, timeout).post("/v1/failover", Failover, body=request)
+    done = _client(url, auth_token_file, timeout, output).post("/v1/failover", Failover, body=request)
     if output is Output.JSON:
         show_json(done.model_dump())
         return
-    show_rows(_rows(done.groups), _COLUMNS, output)
     _show_lines(done.next)
+    rows = _rows(done.groups)
+    # Header and rule are two lines, and what is left out is told in one.
+    most = SCREEN - len(done.next) - 2
+    shown = rows if len(rows) <= most else rows[: max(most - 1, 0)]
+    show_rows(shown, _COLUMNS, Output.TABLE)
+    if left := len(rows) - len(shown):
+        _show_lines([f"and {left} more offsets: --output json has all, and mirror-bridge plan"])
 
 
 def rollback(
@@ -112,13 +109,17 @@ def plan(
 
     request = _request(flow, groups, all_=all_)
     query = {"flow": flow, "group": request.groups, "accept_as_of": str(accept_as_of).lower()}
-    planned = _client(url, auth_token_file, SECONDS).get("/v1/failover/plan", FailoverPlan, query)
+    planned = _client(url, auth_token_file, SECONDS, output).get("/v1/failover/plan", FailoverPlan, query)
     if output is Output.JSON:
         show_json(planned.model_dump())
     else:
         sys.stdout.write(as_csv(planned.groups))
-        for left in planned.not_copied:
-            note(printable(f"not copied: topic {left.topic}, read by {', '.join(left.groups)}"))
+        for left in planned.not_copied[:SCREEN]:
+            note(printable(f"not copied: topic {left.topic}, read by {listed(left.groups)}"))
+        if (more := len(planned.not_copied) - SCREEN) > 0:
+            note(f"not copied: {more} more topics, which --output json has")
+        if planned.at_home:
+            note(printable(f"at home, nothing to do: {listed(planned.at_home)}"))
         for connector in sorted({each.connector for each in planned.left_out}):
             note(
                 printable(
@@ -132,7 +133,7 @@ def _undo(
 ) -> None:
     from bridge.protocol.messages import RolledBack
 
-    done = _client(url, token_file, timeout).post(path, RolledBack, body=request)
+    done = _client(url, token_file, timeout, output).post(path, RolledBack, body=request)
     if output is Output.JSON:
         show_json(done.model_dump())
     else:
@@ -149,8 +150,10 @@ def as_csv(groups: list[MovedGroup]) -> str:
     return text.getvalue()
 
 
-def _client(url: str, token_file: Path | None, timeout: float) -> ServiceClient:
-    return ServiceClient(url, token_file, failed=CANNOT_TELL, statuses=_REFUSED, seconds=_STEPS * timeout)
+def _client(url: str, token_file: Path | None, timeout: float, output: Output) -> ServiceClient:
+    return ServiceClient(
+        url, token_file, failed=CANNOT_TELL, statuses=_REFUSED, seconds=_STEPS * timeout, output=output
+    )
 
 
 def _request(

@@ -32,6 +32,10 @@ def mirror(
             help="Only flows into these clusters: --clusters B C, or B,C. All flows of the file otherwise.",
         ),
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse a file with keys that are misspelt, or that nobody knows."),
+    ] = False,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8900].")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error [info].")] = None,
@@ -55,6 +59,9 @@ def mirror(
     except SettingsRejected as error:
         end(str(error), BAD_SETTINGS)
     plan, workers = _planned(config, named, settings)
+    if strict and (wrong := unknown_keys(plan)):
+        _print_errors(config, wrong)
+        raise typer.Exit(BAD_SETTINGS)
     _serve(plan, workers, settings)
 
 
@@ -88,6 +95,18 @@ def _planned(
     except ConfigRejected as rejected:
         _print_errors(path, rejected.errors)
         raise typer.Exit(BAD_SETTINGS) from None
+
+
+def unknown_keys(plan: MirrorPlan) -> list[ConfigError]:
+    """The keys that stock passes over in silence: misspelt ones, also of flows and clusters, and those that nobody
+    knows. Old names and keys that mean something to stock alone are neither."""
+    from bridge.dedicated.config.meaning import NOBODYS_KEY
+
+    unknown = [key for unused in plan.unused if unused.reason == NOBODYS_KEY for key in unused.keys]
+    return [
+        *(ConfigError(each.key, each.message) for each in plan.warnings if each.unknown),
+        *(ConfigError(key, f"Unknown configuration '{key}': {NOBODYS_KEY}") for key in unknown),
+    ]
 
 
 def _print_errors(path: Path, errors: Sequence[ConfigError]) -> None:

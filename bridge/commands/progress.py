@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from bridge.protocol.messages import PartitionProgress
 
 _PAGE = 1000
-_COLUMNS = ("topic", "partition", "position", "source end", "lag", "records/s", "bytes/s", "latency")
+_AGE = "age at commit"
+"""From a record's timestamp: of records that were old when they were copied it is no delay."""
+_COLUMNS = ("topic", "partition", "position", "source end", "lag", "records/s", "bytes/s", _AGE)
 
 
 def progress(
@@ -52,9 +54,11 @@ def _row(each: PartitionProgress) -> dict[str, object]:
         "topic": each.topic,
         "partition": each.partition,
         "position": each.position,
-        "source end": UNKNOWN if each.source_end is None else each.source_end,
+        # The end is asked for every two seconds, and the position is newer.
+        "source end": UNKNOWN if each.source_end is None else max(each.source_end, each.position),
         "lag": count(each.lag),
         "records/s": count(each.record_rate),
         "bytes/s": size(each.byte_rate),
-        "latency": duration(each.replication_latency_ms),
+        # As in the sums: of what was copied just now. The last records may be of last year.
+        _AGE: duration(each.replication_latency_ms if each.record_rate else None),
     }

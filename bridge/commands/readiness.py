@@ -1,18 +1,17 @@
-"""`mirror-bridge readiness`, `groups` and `explain`: whether consumer groups can fail over now, by a service's answer.
-
-Exit status 0: all groups are ready, or moved; 1: some are not ready; 3: it is not known (cannot_tell, ready_as_of), or
-the service does not answer.
-"""
+"""`mirror-bridge readiness`, `groups` and `explain`: whether groups can fail over now, by a service's answer."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
+from bridge.commands.exit_status import CANNOT_TELL, NOT_READY
+from bridge.commands.reasons import SCREEN, reason_lines
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
 from bridge.commands.watching import WatchOption, show_repeatedly
@@ -20,33 +19,16 @@ from bridge.protocol.readiness import Readiness
 from bridge.protocol.times import iso_time
 
 if TYPE_CHECKING:
-    from bridge.protocol.messages import GroupSummary, ReadinessReason, ReadinessReport
+    from bridge.protocol.messages import FlowReadiness, GroupSummary, ReadinessReport
 
-NOT_READY, CANNOT_TELL = 1, 3
-_STATUSES = {"ready": 0, "moved": 0, "not_ready": NOT_READY}
-_WORDS = {
-    "ready": "ready",
-    "ready_as_of": "was ready",
-    "not_ready": "not ready",
-    "cannot_tell": "can't tell",
-    "moved": "moved",
-}
+_STATUSES = {"ready": 0, "moved": 0, "home": 0, "not_ready": NOT_READY}
 _PAGE = 1000
-_FLOWS = (
-    "flow",
-    "connector",
-    "readiness",
-    "as of",
-    "groups",
-    "ready",
-    "was ready",
-    "not ready",
-    "can't tell",
-    "moved",
-    "missing",
-)
-_GROUPS = ("group", "connector", "readiness", "verdict", "bound", "missing", "why")
+_FLOWS = ("flow", "connector", "readiness", "groups", "missing")
+_COUNTS = ("ready", "ready_as_of", "not_ready", "cannot_tell", "moved", "home")
+_GROUPS = ("group", "flow", "connector", "readiness", "verdict", "bound", "missing", "why")
 _NOT_COPIED = "not copied"
+_SHOWN_FLOWS = 6
+_WORST = ("not_ready", "cannot_tell", "ready_as_of", "ready", "moved", "home")
 
 
 def readiness(
@@ -58,7 +40,7 @@ def readiness(
     """Show whether all groups can fail over now, as of when, and if not, why."""
     from bridge.protocol.messages import ReadinessReport
 
-    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
+    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL, output=output)
 
     def show() -> int:
         report = client.get("/v1/readiness", ReadinessReport)
@@ -84,7 +66,7 @@ def groups(
     """List the groups, and whether each can fail over now."""
     from bridge.protocol.messages import Groups
 
-    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
+    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL, output=output)
     filters = {"connector": connector, "readiness": only, "limit": _PAGE}
     query = {key: value for key, value in filters.items() if value is not None}
 
@@ -109,7 +91,7 @@ def explain(
     """Explain in sentences whether a group can fail over now, and what each of its offsets rests on."""
     from bridge.protocol.messages import Explanation
 
-    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
+    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL, output=output)
 
     def show() -> int:
         explanation = client.get(f"/v1/groups/{quote(group, safe='')}/explain", Explanation)
@@ -124,33 +106,65 @@ def explain(
 
 
 def _show_flows(report: ReadinessReport) -> None:
-    _show_line(f"{_word(report.readiness)} as of {_as_of(report.as_of_ms)}")
-    rows = [
-        {
-            "flow": f"{each.source} -> {each.target}",
-            "connector": each.connector,
-            "readiness": _word(each.readiness),
-            "as of": _as_of(each.as_of_ms),
-            "groups": each.groups,
-            "ready": each.ready,
-            "was ready": each.ready_as_of,
-            "not ready": each.not_ready,
-            "can't tell": each.cannot_tell,
-            "moved": each.moved,
-            "missing": each.missing_records,
-        }
-        for each in report.flows
-    ]
-    show_table(rows, _FLOWS, right=_FLOWS[4:])
-    _show_reasons(reason for each in report.flows for reason in each.reasons)
+    _show_line(_headline(report))
+    flows = sorted(report.flows, key=lambda each: _rank(each.readiness))
+    left = len(flows) - _SHOWN_FLOWS
+    used = 1
+    if flows:
+        rows = [_flow_row(each) for each in flows[:_SHOWN_FLOWS]]
+        counts = [name for name in _COUNTS if any(getattr(each, name) for each in flows)]
+        columns = (*_FLOWS[:4], *counts, _FLOWS[4])
+        show_table(rows, columns, right=columns[3:])
+        used += len(rows) + 2
+    if left > 0:
+        _show_line(f"and {left} more flows: --output json has all")
+        used += 1
+    hint = any(each.groups > len(each.names) for flow in flows for each in flow.reasons)
+    reasons = (reason for flow in flows for reason in flow.reasons)
+    for line in reason_lines(reasons, SCREEN - used - hint, "--output json has all"):
+        _show_line(line)
+    if hint:
+        _show_line("mirror-bridge groups lists all groups with their reasons; explain GROUP says more of one")
+
+
+def _rank(readiness: str) -> int:
+    """The worst first; a newer service may have further answers, none of which means ready."""
+    return _WORST.index(readiness) if readiness in _WORST else 0
+
+
+def _headline(report: ReadinessReport) -> str:
+    if not report.flows:
+        return f"{report.readiness}: the service has no connector that follows groups yet"
+    groups = sum(each.groups for each in report.flows)
+    parts = [f"{sum(getattr(each, name) for each in report.flows)} {name}" for name in _WORST]
+    counts = ", ".join(part for part in parts if not part.startswith("0 "))
+    missing = report.missing_records
+    lost = "missing records not known" if missing is None else f"at most {missing} record(s) missing"
+    as_of = "" if report.as_of_ms is None else f" as of {iso_time(report.as_of_ms)}"
+    return f"{report.readiness}{as_of}: {groups} group(s){f', {counts}' if counts else ''}; {lost}"
+
+
+def _flow_row(each: FlowReadiness) -> dict[str, object]:
+    return {
+        "flow": f"{each.source} -> {each.target}",
+        "connector": each.connector,
+        "readiness": each.readiness,
+        "groups": each.groups,
+        **{name: getattr(each, name) for name in _COUNTS},
+        "missing": each.missing_records,
+    }
 
 
 def _show_groups(listed: Sequence[GroupSummary]) -> None:
+    counts = Counter(each.readiness for each in listed)
+    told = ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=_rank))
+    _show_line(f"{len(listed)} group(s){f': {told}' if told else ''}")
     rows = [
         {
             "group": each.group,
+            "flow": f"{each.source} -> {each.target}",
             "connector": each.connector,
-            "readiness": _word(each.readiness),
+            "readiness": each.readiness,
             "verdict": each.verdict,
             "bound": each.bound,
             "missing": each.missing_records,
@@ -163,25 +177,10 @@ def _show_groups(listed: Sequence[GroupSummary]) -> None:
     show_table(rows, (*_GROUPS, *more), right=("bound", "missing"))
 
 
-def _word(readiness: str) -> str:
-    """An answer in words. A newer service may have further answers, none of which means ready."""
-    return _WORDS.get(readiness, readiness)
-
-
 def _status(answers: Iterable[str]) -> int:
     """The exit status for the answers of several groups; of no group it is not known."""
     statuses = {_STATUSES.get(each, CANNOT_TELL) for each in answers} or {CANNOT_TELL}
     return NOT_READY if NOT_READY in statuses else max(statuses)
-
-
-def _show_reasons(reasons: Iterable[ReadinessReason]) -> None:
-    for each in {reason.detail: reason for reason in reasons}.values():
-        since = "" if each.since_ms is None else f" (since {iso_time(each.since_ms)})"
-        _show_line(f"{each.reason}{since}: {each.detail}")
-
-
-def _as_of(at_ms: int | None) -> str:
-    return "-" if at_ms is None else iso_time(at_ms)
 
 
 def _show_line(text: str) -> None:

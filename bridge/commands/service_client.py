@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
-from bridge.commands.show import printable
+from bridge.commands.reasons import SCREEN, reason_lines
+from bridge.commands.show import Output, printable, show_json
 
 if TYPE_CHECKING:
     import ssl
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
 _CA, _CERT, _KEY = "MIRROR_BRIDGE_CA", "MIRROR_BRIDGE_CLIENT_CERT", "MIRROR_BRIDGE_CLIENT_KEY"
 _SECONDS = 10.0
-_NAMED, _LINES = 3, 18
-"""Groups that a line names, and lines, at most: a refusal fits on a screen."""
-_BY_GROUP = ("not_ready", "cannot_tell")
-"""Error codes whose message does not name the groups: a line each for them."""
+_ALL_REASONS = "--output json has all"
 
 UrlOption = Annotated[
     str,
@@ -64,9 +62,11 @@ class ServiceClient:
         failed: int = CANNOT_START,
         statuses: Mapping[str, int] | None = None,
         seconds: float = _SECONDS,
+        output: Output = Output.TABLE,
     ) -> None:
-        """`statuses`: exit statuses by error code, instead of `failed`; `seconds`: timeout of each request."""
-        self._statuses = statuses or {}
+        """`statuses`: exit statuses by error code, instead of `failed`; `seconds`: timeout of each request; `output`:
+        as JSON an error goes to standard output too, whole."""
+        self._statuses, self._output = statuses or {}, output
         self._url, self._headers, self._failed, self._seconds = url, _headers(token_file), failed, seconds
 
     def get(self, path: str, message: type[Answer], query: Query | None = None) -> Answer:
@@ -98,7 +98,9 @@ class ServiceClient:
         except (httpx.UnsupportedProtocol, httpx.InvalidURL):
             end(f"--url {self._url!r} is not of the form http://host:port", BAD_SETTINGS)
         except httpx.HTTPError as error:
-            end(f"no answer from {self._url}: {error}", self._failed)
+            self._no_answer(
+                f"no answer from {self._url}: {error}; --url or MIRROR_BRIDGE_URL names the service"
+            )
 
     def pages(self, path: str, message: type[Page], query: Query | None = None) -> Iterator[Page]:
         """Yields every page of a list, the first one first."""
@@ -128,29 +130,23 @@ class ServiceClient:
         except ValidationError:
             self._not_ours(response)
         note(printable(error.message))
-        if error.error_code in _BY_GROUP:
-            for line in grouped((each.key, each.message) for each in error.validation_errors):
+        if self._output is Output.JSON:
+            show_json(error.model_dump())
+        elif error.refusal is not None:
+            for line in reason_lines(error.refusal.reasons, SCREEN - 1, _ALL_REASONS):
                 note(printable(line))
         raise typer.Exit(self._statuses.get(error.error_code, self._failed))
 
+    def _no_answer(self, text: str) -> NoReturn:
+        from bridge.protocol.base import ErrorBody
+
+        if self._output is Output.JSON:
+            show_json(ErrorBody(error_code="not_answered", message=text, retriable=True).model_dump())
+        end(text, self._failed)
+
     def _not_ours(self, response: httpx.Response) -> NoReturn:
         status = response.status_code
-        end(f"{self._url} returned HTTP {status}, but no Mirror Bridge response: check --url", self._failed)
-
-
-def grouped(errors: Iterable[tuple[str, str]]) -> list[str]:
-    """Returns a line for each text, with the keys that it is told of; the most frequent one first. Ten thousand groups
-    that have one reason are read at a glance."""
-    keys: dict[str, list[str]] = {}
-    for key, text in errors:
-        keys.setdefault(text, []).append(key)
-    lines = []
-    for text, named in sorted(keys.items(), key=lambda item: (-len(item[1]), item[1])):
-        shown = sorted(named)[:_NAMED]
-        more = f" and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
-        lines.append(f"{', '.join(shown)}{more}: {text}")
-    left = len(lines) - _LINES
-    return lines if left <= 0 else [*lines[:_LINES], f"and {left} other reasons: see explain for each group"]
+        self._no_answer(f"{self._url} returned HTTP {status}, but no Mirror Bridge response: check --url")
 
 
 def _headers(token_file: Path | None) -> dict[str, str]:

@@ -74,7 +74,7 @@ def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: S
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=SIMPLE_HEAD)
+    drawn = Table(box=SIMPLE_HEAD, show_edge=False)
     for name in columns:
         drawn.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)
     for row in rows:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from bridge.protocol.messages import CopyTotals
 
 UNKNOWN = "-"
-_COLUMNS = ("topic", "target topic", "partitions", "lag", "records", "records/s", "bytes/s", "latency")
+_COLUMNS = ("topic", "target topic", "partitions", "lag", "records", "records/s", "bytes/s", "age at commit")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 class TopicFigures(NamedTuple):
-    """Sums over a topic's partitions; None for what is not known of any. `latency`: the greatest, in ms."""
+    """Sums over a topic's partitions; None for what is not known of any. `latency`: from a record's timestamp to its
+    commit, the greatest, in ms."""
 
     topic: str
     target_topic: str
@@ -87,7 +88,7 @@ def sums(totals: CopyTotals) -> str:
         f"{count(totals.record_rate)} records/s",
         f"{size(totals.byte_rate)}/s",
         f"{count(totals.records)} records, {size(totals.bytes)} in all",
-        f"latency {duration(totals.replication_latency_ms)}",
+        f"age at commit {duration(totals.replication_latency_ms)}",
     ]
     if gaps := sum(totals.gaps.values()):
         parts.append(f"{count(gaps)} gap(s)")
@@ -104,7 +105,7 @@ def topics_table(topics: Sequence[TopicFigures]) -> Table:
             "records": count(each.records),
             "records/s": count(each.record_rate),
             "bytes/s": size(each.byte_rate),
-            "latency": duration(each.latency),
+            "age at commit": duration(each.latency),
         }
         for each in topics
     ]

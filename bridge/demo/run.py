@@ -16,6 +16,7 @@ from bridge.demo.errors import DemoFailed
 from bridge.demo.scene import play
 from bridge.demo.show import closing, console, table, wrong_rows
 from bridge.local import LocalStack
+from bridge.local.shim import check_sources
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
 LOG = "demo.log"
@@ -38,6 +39,7 @@ def run_demo(directory: Path, *, records: int, keep: bool) -> int:
 
 def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
     started = time.monotonic()
+    check_sources()
     with LocalStack(directory) as stack:
         played = play(stack, records, started, shown)
         path = played.report.write(directory)
@@ -55,17 +57,9 @@ def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
 
 def _keep(stack: LocalStack, shown: Console) -> None:
     """Prints the addresses, and leaves everything running until Ctrl-C or until a process dies."""
-    service, worker = stack.service().url, stack.worker().url
-    shown.print("\nAll of it goes on running until Ctrl-C:")
-    for what, where in (
-        ("service health", f"{service}/health"),
-        ("groups", f"{service}/v1/groups"),
-        ("why, of one group", f"{service}/v1/groups/audit/explain"),
-        ("Connect REST", f"{worker}/connectors?expand=status"),
-        ("broker A", stack.source.bootstrap),
-        ("broker B", stack.target.bootstrap),
-    ):
-        shown.print(f"  {what:<18} {where}", soft_wrap=True)
+    addresses = stack.service().url, stack.worker().url, stack.source.bootstrap, stack.target.bootstrap
+    for line in what_runs(*addresses):
+        shown.print(line, soft_wrap=True, markup=False)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             time.sleep(0.5)
@@ -73,6 +67,27 @@ def _keep(stack: LocalStack, shown: Console) -> None:
                 if process.died():
                     raise DemoFailed(process.obituary())
     shown.print("Stopping.")
+
+
+def what_runs(service: str, worker: str, source: str, target: str) -> list[str]:
+    """What the demo leaves running, and what to look at first. Broker A was killed in its last step."""
+    rows = (
+        ("service health", f"{service}/health"),
+        ("groups", f"{service}/v1/groups"),
+        ("why, of one group", f"{service}/v1/groups/audit/explain"),
+        ("Connect REST", f"{worker}/connectors?expand=status"),
+        ("broker B", target),
+    )
+    return [
+        "\nAll of it goes on running until Ctrl-C, without broker A:",
+        *(f"  {what:<18} {where}" for what, where in rows),
+        f"  {'broker A':<18} {source} was killed",
+        "\nIn another terminal:",
+        f"  export MIRROR_BRIDGE_URL={service}",
+        "  mirror-bridge readiness",
+        "  mirror-bridge failover --all --flow A-to-B --dry-run                  # what it says with A gone",
+        "  mirror-bridge failover --all --flow A-to-B --accept-as-of --dry-run   # as it was before",
+    ]
 
 
 @contextlib.contextmanager

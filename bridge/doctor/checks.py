@@ -20,6 +20,8 @@ class Check(NamedTuple):
     finds: str
     remedy: str
     run: Callable[[Facts], CheckResults]
+    fine: str = "nothing found"
+    """What is said where it finds nothing."""
 
 
 def examine(facts: Facts) -> list[Finding]:
@@ -27,7 +29,7 @@ def examine(facts: Facts) -> list[Finding]:
     findings = []
     for check in CHECKS:
         results = [Finding(check.name, *each) for each in check.run(facts)]
-        findings += results or [Finding(check.name, Severity.OK, "nothing found")]
+        findings += results or [Finding(check.name, Severity.OK, check.fine)]
     return findings
 
 
@@ -48,6 +50,7 @@ CHECKS = (
         "the user may not do what this kind of connector does, by operation and resource",
         "grant the operation on the resource",
         rights,
+        "all there",
     ),
     Check(
         "replication",
@@ -63,8 +66,9 @@ CHECKS = (
     ),
     Check(
         "second mirror",
-        "another connector has claimed a copy, or a stock mirror has written offset syncs",
-        "exclude its topics, or take over",
+        "another connector has claimed a copy, or commits the same groups; a stock mirror has written offset syncs, or "
+        "copies beside this one",
+        "exclude its topics, stop it, or take over; other groups for one of the two",
         second_mirror,
     ),
     Check("timestamps", "a copy has `message.timestamp.type=LogAppendTime`", "set `CreateTime`", timestamps),

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from bridge.doctor.facts import ClusterFacts, Facts, TopicFacts, Unknown
+from bridge.doctor.another_mirror import copied_beside_ours
+from bridge.doctor.facts import ClusterFacts, Facts, Pair, TopicFacts, Unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.plan import Plan, servers_key
 from bridge.errors import BridgeError, KafkaFailure
@@ -22,6 +23,7 @@ from bridge.model.lookups import FindTime
 from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
 from bridge.pipeline.layouts.records import Claim
 from connectors.base import COPYING_KINDS, Kind
+from connectors.config.cluster_options import allows_same_cluster
 from connectors.ports import ClientCheck, Cluster
 
 T = TypeVar("T")
@@ -46,7 +48,7 @@ async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: Clie
     validated = kind.validate(props, clients)
     errors = [(error.key, error.message) for error in validated.errors]
     ignored = [(setting.key, setting.reason) for setting in validated.ignored]
-    facts = Facts(kind.kind, name, errors, ignored)
+    facts = Facts(kind.kind, name, errors, ignored, one_cluster=allows_same_cluster(props))
     if kind.kind in COPYING_KINDS:
         facts = replace(facts, machine=await asyncio.to_thread(machine))
     if errors:
@@ -70,6 +72,7 @@ def _without_clusters(facts: Facts, kind: Kind) -> Facts:
         ahead=unknown,
         claims=why,
         stock_syncs=why,
+        copied_beside=why,
         planned=why,
     )
 
@@ -139,6 +142,14 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
     if target is not None and plan.kind in COPYING_KINDS and plan.layout_topic in present:
         claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
+    beside: Sequence[str] | Unknown = away if target is None else ()
+    if (
+        target is not None
+        and source is not None
+        and plan.kind in COPYING_KINDS
+        and plan.runs_topic in present
+    ):
+        beside = await _or_unknown(_beside(source.cluster, target.cluster, plan.runs_topic, pairs))
     return replace(
         facts,
         topics=topics,
@@ -148,6 +159,7 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
         pairs=pairs,
         claims=claims,
         stock_syncs=_stock_syncs(plan, connected, present, claims),
+        copied_beside=beside,
         ahead=ahead,
     )
 
@@ -223,15 +235,8 @@ async def _topics(connected: Connected, names: Sequence[str]) -> Mapping[str, To
 
 async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]:
     """The connector that owns each copy, by source and target topic: the one with the first claim."""
-    records: list[LogRecord] = []
-    tail = cluster.tail(topic, committed_only=True)
-    for _ in range(_MOST_READS):
-        part = await tail.read()
-        records = [*([] if part.restarted else records), *part.records]
-        if part.at_end:
-            break
     held: dict[bytes, Claim] = {}
-    for each in records:
+    for each in await _records(cluster, topic):
         claim = Claim.decode(each.key)
         if claim is None or each.key is None:
             continue
@@ -242,6 +247,21 @@ async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]
     for claim in held.values():
         owners.setdefault((claim.source_topic, claim.target_topic), claim.connector)
     return owners
+
+
+async def _beside(source: Cluster, target: Cluster, runs_topic: str, pairs: Sequence[Pair]) -> Sequence[str]:
+    return await copied_beside_ours(source, target, await _records(target, runs_topic), pairs)
+
+
+async def _records(cluster: Cluster, topic: str) -> list[LogRecord]:
+    records: list[LogRecord] = []
+    tail = cluster.tail(topic, committed_only=True)
+    for _ in range(_MOST_READS):
+        part = await tail.read()
+        records = [*([] if part.restarted else records), *part.records]
+        if part.at_end:
+            break
+    return records
 
 
 async def _ahead(cluster: Cluster, topics: Mapping[str, TopicFacts] | Unknown) -> list[str]:

@@ -72,7 +72,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Another connector of the service, by what decides how it names topics."""
+    """Another connector of the service, by what decides how it names topics. `same_groups`: of how many groups both
+    commit the offsets."""
 
     name: str
     policy: str
@@ -80,6 +81,7 @@ class Other:
     aliases: str = ""
     topic_map: str = ""
     topic_map_file: str = ""
+    same_groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Facts:
     ignored: Sequence[tuple[str, str]] = ()
     clusters: Mapping[Side, ClusterFacts | Unknown] = field(default_factory=dict)
     """The clusters that the connector connects to."""
+    one_cluster: bool = False
+    """Whether source and target may be the same (bridge.same.cluster)."""
     topics: Mapping[Side, Mapping[str, TopicFacts] | Unknown] = field(default_factory=dict)
     groups: Mapping[Side, Mapping[str, frozenset[str] | None] | Unknown] = field(default_factory=dict)
     """By side and group, the operations that the user may do."""
@@ -116,6 +120,8 @@ class Facts:
     """By source and target topic, the connector that copies them."""
     stock_syncs: bool | Unknown = False
     """Whether another mirror has written offset syncs: there are some, and no connector of ours has a claim."""
+    copied_beside: Sequence[str] | Unknown = ()
+    """Topics that another mirror copies beside ours."""
     worker_cluster_id: str | Unknown = Unknown("give --connect-url", skipped=True)
     others: Sequence[Other] | Unknown = Unknown("give --connector and --url", skipped=True)
     policy: str = ""

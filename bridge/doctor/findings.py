@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from bridge.doctor.facts import Unknown
 
+NOT_CHECKED = ": not checked, "
 _NAMED = 5
 """Most names in a finding, which then says how many more there are."""
 
@@ -57,6 +58,6 @@ def unknown(what: str, why: Unknown) -> tuple[Severity, str, str]:
         return Severity.SKIPPED, f"{what}: not checked", why.why
     return (
         Severity.NOT_CHECKED,
-        f"{what}: not checked, {why.why}",
+        f"{what}{NOT_CHECKED}{why.why}",
         "remove the cause, and run doctor again",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.doctor.facts import Facts, Unknown
+from bridge.doctor.facts import ClusterFacts, Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.model.values import Side
 from connectors.base import COPYING_KINDS
@@ -31,6 +31,10 @@ def reachability(facts: Facts) -> CheckResults:
             yield P, f"the {side} cluster can't be reached: {cluster.why}", remedy
         else:
             yield OK, f"the {side} cluster {cluster.cluster_id} answers, {len(cluster.brokers)} broker(s)", ""
+    ids = [each.cluster_id for each in facts.clusters.values() if isinstance(each, ClusterFacts)]
+    if len(ids) == len(Side) and len(set(ids)) == 1 and not facts.one_cluster:
+        remedy = "correct target.cluster.bootstrap.servers, or set bridge.same.cluster=true"
+        yield P, f"the target is the source cluster: both have the id {ids[0]}", remedy
 
 
 def versions(facts: Facts) -> CheckResults:

@@ -6,13 +6,15 @@ from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.values import Side
-from connectors.base import COPYING_KINDS
+from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.mirror_options import STOCK
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 
 
 def second_mirror(facts: Facts) -> CheckResults:
+    if facts.kind in GROUP_KINDS:
+        yield from _second_commits(facts)
     if facts.kind not in COPYING_KINDS:
         return
     if isinstance(facts.claims, Unknown):
@@ -37,6 +39,27 @@ def second_mirror(facts: Facts) -> CheckResults:
             "there are offset syncs of this flow, and no connector of ours has copied: a stock mirror wrote them",
             "stop it before this connector starts, and see docs/take-over.md",
         )
+    if isinstance(facts.copied_beside, Unknown):
+        yield unknown("copies of another mirror", facts.copied_beside)
+    elif facts.copied_beside:
+        yield (
+            P,
+            f"another mirror copies {named(facts.copied_beside)} too: the target has these records twice",
+            "stop it, or leave the topics to it with topics.exclude",
+        )
+
+
+def _second_commits(facts: Facts) -> CheckResults:
+    if isinstance(facts.others, Unknown):
+        yield unknown("other connectors that commit the offsets of its groups", facts.others)
+        return
+    for other in facts.others:
+        if other.same_groups:
+            yield (
+                W,
+                f"connector {other.name} commits the offsets of {other.same_groups} of its groups too",
+                "give one of the two other groups, or delete it",
+            )
 
 
 def timestamps(facts: Facts) -> CheckResults:

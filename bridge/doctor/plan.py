@@ -129,6 +129,10 @@ class Plan:
         return {**internal, Side.SOURCE: [*internal[Side.SOURCE], *self.named("topics")]}
 
     @property
+    def runs_topic(self) -> str:
+        return self.policy.offset_runs_topic(self.aliases[0])
+
+    @property
     def layout_topic(self) -> str:
         return self.policy.layout_topic(self.aliases[0])
 

@@ -13,11 +13,16 @@ from bridge.local.java import run_maven
 SHIM = Path(__file__).resolve().parents[2] / "java-shim"
 
 
-def shim_zip() -> Path:
-    """The zip of this version; built when there is none or a source is newer."""
-    archive = SHIM / "target" / f"mirror-bridge-connect-{VERSION}.zip"
+def check_sources() -> None:
+    """Raises LocalStackError without the sources, which an installed package does not have."""
     if not (SHIM / "pom.xml").exists():
         raise LocalStackError(f"No shim sources at {SHIM}: run from a checkout of the repository.")
+
+
+def shim_zip() -> Path:
+    """The zip of this version; built when there is none or a source is newer."""
+    check_sources()
+    archive = SHIM / "target" / f"mirror-bridge-connect-{VERSION}.zip"
     with locked(SHIM / "target" / "build"):
         if not archive.exists() or archive.stat().st_mtime < _newest_source():
             run_maven(["-f", str(SHIM / "pom.xml"), "package", "-DskipTests"], purpose="build the shim")

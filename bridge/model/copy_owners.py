@@ -21,6 +21,7 @@ class OtherCopy(NamedTuple):
     settled: bool = True
 
 
+_HEARTBEATS = "heartbeats"
 _NAMED = 3
 """Topics that an error names; of more it says how many."""
 
@@ -85,8 +86,20 @@ def _named(pairs: Collection[TopicPair], name: Callable[[TopicPair], str]) -> st
 
 def _refusal(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
     named = _named(pairs, lambda pair: f"{pair[0]} to {pair[1]}")
+    heartbeats = [pair for pair in pairs if pair[0].endswith(_HEARTBEATS)]
+    exclude = (
+        f"Exclude what it copies with topics.exclude, or leave it out in {owner}, which releases it soon"
+    )
+    if heartbeats:
+        # They are copied whatever the filters say, so that excluding them changes nothing.
+        off = (
+            f"set heartbeats.replication.enabled=false in {connector}: no filter leaves heartbeats topics out"
+        )
+        others = len(pairs) > len(heartbeats)
+        exclude = f"{exclude}, and {off}" if others else f"{off[0].upper()}{off[1:]}"
     return (
         f"connector {owner} copies {named} already, and {connector} would write each record a second time. "
-        f"Exclude what it copies with topics.exclude, or go on under the name {owner}, or stop {owner} and hand its "
-        f"copies back (mirror-bridge hand-back {owner}), or set {TAKE_OVER_FROM}={owner}, which shuts {owner} out"
+        f"{exclude}, or go on under the name {owner}, or stop {owner} and hand its "
+        f"copies back (mirror-bridge hand-back {owner}), or set {TAKE_OVER_FROM}={owner}: then {connector} goes on "
+        f"with these topics where they stand, and {owner} copies only what else it has"
     )

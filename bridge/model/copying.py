@@ -186,6 +186,8 @@ class PipelineStatus:
     """The clusters that do not answer the driver as a whole."""
     slices_running: bool = False
     """Whether the slices of a layout run, and how far they are is known: an error of one topic does not end that."""
+    claimed: Sequence[str] = ()
+    """Source topics that the connector owns, and that it is not asked to copy now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,18 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+WITH_MEMBERS = frozenset(
+    {
+        GroupState.STABLE,
+        GroupState.PREPARING_REBALANCE,
+        GroupState.COMPLETING_REBALANCE,
+        GroupState.ASSIGNING,
+        GroupState.RECONCILING,
+    }
+)
+"""States of groups that consumers are in."""
+
+
 class GroupListing(NamedTuple):
     group: str
     state: GroupState
@@ -165,6 +177,8 @@ class Reason(StrEnum):
     NO_OFFSET_SYNCS = "no_offset_syncs"
     OLDER_THAN_SYNCS = "older_than_syncs"
     MOVED_BY_MIRROR = "moved_by_mirror"
+    AT_HOME = "at_home"
+    """Of a group as a whole: all of its partitions are MOVED_BY_MIRROR, as records of the opposite flow prove."""
     TARGET_AHEAD = "target_ahead"
     GROUP_ACTIVE_ON_TARGET = "group_active_on_target"
     GROUP_STATE_UNKNOWN = "group_state_unknown"

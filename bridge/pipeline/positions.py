@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
 from bridge.kafka.network.client import NetworkClient
@@ -100,6 +100,23 @@ def sent_elsewhere(
         and (last := main[copy.source].last) is not None
         and copy.target_topic != last.target_topic
     }
+
+
+async def require_partitions(source: NetworkClient, alias: str, partitions: Iterable[TopicPartition]) -> None:
+    """Raises OperationRefused where the source does not have one of the partitions, and KafkaFailure."""
+    wanted = sorted(set(partitions))
+    described = await source.metadata(sorted({tp.topic for tp in wanted}))
+    for tp in wanted:
+        topic = described[tp.topic]
+        failed = of_code(topic.error, f"describe topic {tp.topic}", f"DESCRIBE on topic {tp.topic}")
+        if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
+            raise failed
+        if failed is not None or tp.partition not in topic.partitions:
+            has = "there is no such topic" if failed is not None else f"the topic has {len(topic.partitions)}"
+            raise OperationRefused(
+                f"partition {tp.partition} of topic {tp.topic} does not exist on source cluster {alias}: {has}. Only "
+                "an offset of a partition that exists can be altered"
+            )
 
 
 async def topic_ids(source: NetworkClient, topics: Sequence[str]) -> dict[str, str | None]:

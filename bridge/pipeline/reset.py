@@ -8,7 +8,7 @@ ledger entry for what is skipped. Ended in between nothing has changed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
@@ -20,7 +20,14 @@ from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.layouts.fencing import driver, shut_out
 from bridge.pipeline.layouts.records import LayoutTopic
-from bridge.pipeline.positions import committed_runs, positions, sent_elsewhere, stopped, topic_ids
+from bridge.pipeline.positions import (
+    committed_runs,
+    positions,
+    require_partitions,
+    sent_elsewhere,
+    stopped,
+    topic_ids,
+)
 from bridge.pipeline.slices.gaps import holds_none, ledger_entry, resume
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.reset_positions import (
@@ -109,6 +116,24 @@ async def reset(
         return rows
 
 
+async def check_first_positions(
+    spec: PipelineSpec, destinations: Mapping[TopicPartition, Destination]
+) -> None:
+    """Checks where copying is to begin of a connector that has copied nothing. Raises OperationRefused and
+    KafkaFailure."""
+    async with AsyncExitStack() as stack:
+        source = NetworkClient(client_settings(Side.SOURCE, spec.props).raw)
+        stack.push_async_callback(source.close)
+        await require_partitions(source, spec.source_alias, _stored(destinations, ()))
+
+
+def _stored(
+    destinations: Mapping[TopicPartition, Destination], copied: Collection[TopicPartition]
+) -> list[TopicPartition]:
+    """Partitions that were not copied, whose offset Connect stores: copying begins there."""
+    return [tp for tp, to in destinations.items() if tp not in copied and to.kind is ResetTo.OFFSET]
+
+
 class _Planned(NamedTuple):
     """What a reset would change. `runs`: of the connector's own copies; `committed`: of all in the runs topic; `again`:
     where copying would begin again of itself, because the target topic was deleted since."""
@@ -131,6 +156,7 @@ async def _planned(
     runs = positions(committed, spec, remote, layouts)
     newest = {tp: last for tp, each in runs.items() if (last := each.last) is not None}
     destinations = choose(runs)
+    await require_partitions(source, spec.source_alias, _stored(destinations, runs))
     ids = await topic_ids(source, sorted({tp.topic for tp in destinations}))
     existing = [tp for tp in destinations if ids[tp.topic] is not None]
     logs = await all_bounds(source, existing, committed_only=spec.committed_only)

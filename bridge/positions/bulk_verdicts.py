@@ -19,10 +19,10 @@ from bridge.positions.knowledge import LoadedRuns
 from bridge.translation.bulk.run_columns import Numbers, PartitionLogs, RunAnswers
 from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ClusterAway
-from connectors.group_translation.translating.pair_states import BothSides, PairState, TargetOnly
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from connectors.group_translation.translating.partition_pairs import PartitionPair
+from connectors.group_translation.translating.proof import BothSides, PairState, TargetOnly
 from connectors.group_translation.translating.strategies import ByRuns
-from connectors.group_translation.translating.verdicts import GroupVerdicts
 
 _CHUNK = 5_000
 """Positions whose look-ups are made together: bounds what is held of both logs."""

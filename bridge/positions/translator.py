@@ -17,8 +17,8 @@ from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets, Places
 from bridge.positions.flow import Flow
 from bridge.positions.knowledge import Knowledge, LoadedRuns
 from bridge.translation.bulk.run_columns import Mask, Numbers
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from connectors.group_translation.translating.strategies import ByRuns
-from connectors.group_translation.translating.verdicts import GroupVerdicts
 from connectors.ports import Clusters
 
 LOOKUPS = 10_000

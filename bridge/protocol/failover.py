@@ -71,7 +71,9 @@ class LeftOut(Message):
 class Failover(Message):
     """Every group of the request is moved (or, with `dry_run`, could be). `missing_records`: at most so many of the
     source's records, of the partitions that these groups read, were not on the target; null for not known. `left_out`:
-    groups that `all` does not move, because nothing commits them any more. `next`: what to do now."""
+    groups that `all` does not move, because nothing commits them any more. `members_on_source`: groups that
+    consumers are still in on the source, as listed just now. `at_home`: groups that nobody has moved on the source,
+    which are left as they are. `next`: what to do now."""
 
     flow: str
     source: str
@@ -82,18 +84,21 @@ class Failover(Message):
     missing_since_ms: int | None = None
     not_copied: list[NotCopiedTopic] = []
     left_out: list[LeftOut] = []
+    members_on_source: list[str] = []
+    at_home: list[str] = []
     next: list[str] = []
 
 
 class FailoverPlan(Message):
     """GET /v1/failover/plan: where the groups would resume on the target. `as_of_ms` is the oldest of the flow;
-    `left_out`: as in a failover."""
+    `left_out` and `at_home`: as in a failover."""
 
     flow: str
     as_of_ms: int | None
     groups: list[MovedGroup]
     not_copied: list[NotCopiedTopic] = []
     left_out: list[LeftOut] = []
+    at_home: list[str] = []
 
 
 class LeftOffset(Message):

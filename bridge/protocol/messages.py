@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from bridge.protocol.base import ErrorBody, Message, ValidationError
+from bridge.protocol.base import CountedReason, ErrorBody, Message, ReadinessReason, Refusal, ValidationError
 from bridge.protocol.copying import (
     CopyProgress,
     CopyTotals,
@@ -57,7 +57,6 @@ from bridge.protocol.operators import (
     Live,
     NotCopiedTopic,
     PartitionReport,
-    ReadinessReason,
     ReadinessReport,
     Ready,
     TaskStatus,
@@ -90,6 +89,7 @@ __all__ = [
     "Connectors",
     "CopyProgress",
     "CopyTotals",
+    "CountedReason",
     "ErrorBody",
     "Explanation",
     "Failover",
@@ -132,6 +132,7 @@ __all__ = [
     "Ready",
     "Record",
     "Refreshed",
+    "Refusal",
     "RemoteGroup",
     "RemoteOffset",
     "RemoteOffsets",
@@ -183,11 +184,13 @@ class Begun(Message):
 
 
 class StartConnector(Message):
-    """PUT /v1/connectors/{name}: the connector has started in a worker."""
+    """PUT /v1/connectors/{name}: the connector has started in a worker. `connect_group_id`: the `group.id` of the
+    worker, which its Connect cluster is known by; absent where the shim can't tell."""
 
     session: Session
     kind: str
     config: dict[str, str | None]
+    connect_group_id: str | None = None
     version: str = "0"
     protocol: int = 1
 
@@ -197,6 +200,7 @@ class StopConnector(Message):
     deleted."""
 
     session: Session
+    connect_group_id: str | None = None
 
 
 class StartTask(Message):
@@ -207,6 +211,7 @@ class StartTask(Message):
     kind: str
     task_count: int = Field(ge=1, le=10_000)
     config: dict[str, str | None]
+    connect_group_id: str | None = None
     version: str = "0"
     protocol: int = 1
 
@@ -303,6 +308,7 @@ class AckRequest(Message):
 
 class StopTask(Message):
     session: Session
+    connect_group_id: str | None = None
 
 
 class IdleTask(Message):

@@ -3,7 +3,7 @@ messages."""
 
 from __future__ import annotations
 
-from bridge.protocol.base import Message
+from bridge.protocol.base import CountedReason, Message, ReadinessReason
 from bridge.protocol.copying import CopyTotals
 
 
@@ -125,14 +125,6 @@ class CheckpointLatency(Message):
     count: int
 
 
-class ReadinessReason(Message):
-    """Why a group is not simply ready: a code, a sentence with what to do, and since when (null for not known)."""
-
-    reason: str
-    detail: str
-    since_ms: int | None = None
-
-
 class NotCopiedTopic(Message):
     """A topic that a group has committed offsets in and the flow does not copy. `key`: what leaves it out, "" for an
     internal topic. `groups`: where it is told of several groups, those that read it."""
@@ -145,7 +137,8 @@ class NotCopiedTopic(Message):
 class GroupReport(Message):
     """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and committed on the target,
     and what this depends on holds now), `ready_as_of` (so it was when the source last answered), `not_ready`,
-    `cannot_tell`, or `moved` (it has failed over, which is no alarm); `reasons` say why. `as_of_ms`: when both clusters
+    `cannot_tell`, `moved` (it has failed over), or `home` (nobody has moved it on the source); the last two are
+    no alarm. `reasons` say why. `as_of_ms`: when both clusters
     were last queried. `ready`: `readiness` is `ready`. `missing_records`: of the source's records at most so many were
     not on the target at `as_of_ms`, null for not known; none that was appended before `missing_since_ms` is missing.
     `synced_at_ms`: since when the report is unchanged. `checkpoint_latency_ms`: null where no checkpoint was written.
@@ -179,6 +172,8 @@ class GroupReport(Message):
 class GroupSummary(Message):
     group: str
     connector: str
+    source: str = ""
+    target: str = ""
     ready: bool
     verdict: str
     bound: int | None
@@ -195,7 +190,8 @@ class GroupSummary(Message):
 
 class FlowReadiness(Message):
     """Counts the groups of one connector by readiness. `as_of_ms`: when both clusters were last queried.
-    `missing_records` is over all partitions that its groups read."""
+    `missing_records` is over all partitions that its groups read. `reasons`: those of the connector, and of its groups
+    that are not ready, each once."""
 
     connector: str
     source: str
@@ -208,17 +204,19 @@ class FlowReadiness(Message):
     not_ready: int
     cannot_tell: int
     moved: int = 0
+    home: int = 0
     missing_records: int | None = None
     missing_since_ms: int | None = None
-    reasons: list[ReadinessReason] = []
+    reasons: list[CountedReason] = []
 
 
 class ReadinessReport(Message):
     """GET /v1/readiness: can everything fail over now? `readiness` is the weakest of the flows, and `cannot_tell` where
-    there is none; `as_of_ms` the oldest of theirs."""
+    there is none; `as_of_ms` the oldest of theirs; `missing_records` their sum, null where one is not known."""
 
     readiness: str
     as_of_ms: int | None
+    missing_records: int | None = None
     flows: list[FlowReadiness]
 
 

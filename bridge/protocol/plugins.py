@@ -52,7 +52,10 @@ class Plugins(Message):
 
 
 class ValidateRequest(Message):
+    """`connect_group_id`: the `group.id` of the worker, absent where the shim can't tell."""
+
     config: dict[str, str | None]
+    connect_group_id: str | None = None
 
 
 class ValidateResponse(Message):

@@ -13,5 +13,7 @@ class Readiness(StrEnum):
     """It was, when the source last answered; what was produced or committed there since is not known."""
     MOVED = "moved"
     """It has failed over: its connector no longer commits it."""
+    HOME = "home"
+    """Nobody has moved it on the source, where the opposite flow put it: its own offsets on the target are right."""
     NOT_READY = "not_ready"
     CANNOT_TELL = "cannot_tell"

@@ -52,10 +52,16 @@ def namings(connector: Connector, all_of: Iterable[Connector], kinds: Mapping[st
     """How other connectors of the same flow name topics, without heartbeat connectors, whose topic has one name."""
     flow = _flow(connector, kinds)
     return [
-        Naming(each.name, *(_value(each, key, kinds) for key in _NAMING))
+        _naming(connector, each, kinds)
         for each in all_of
         if each.name != connector.name and _flow(each, kinds) == flow and each.kind != "heartbeat"
     ]
+
+
+def _naming(connector: Connector, other: Connector, kinds: Mapping[str, Kind]) -> Naming:
+    policy, separator, aliases, topic_map, topic_map_file = (_value(other, key, kinds) for key in _NAMING)
+    same_groups = connector.shared_groups.get(other.name, 0)
+    return Naming(other.name, policy, separator, aliases, topic_map, topic_map_file, same_groups)
 
 
 def _flow(connector: Connector, kinds: Mapping[str, Kind]) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import TaskTable
 from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_queries
-from bridge.settings import Settings
+from bridge.settings import Settings, misspelt
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +118,8 @@ def run(
     """Serves until a signal ends it. Raises CannotListen before anything is started. `beside` makes what is started
     once the service serves, and closed before it ends; it gets the service and its URL."""
     set_up_logs(HTTP, settings.log_level, settings.log_format)
+    for sentence in misspelt(os.environ):
+        log.warning("%s", sentence)
     forget_secrets(os.environ)
     # Files are read again later, by other processes: a link may lead elsewhere then.
     keep_folders(settings.policy().folders)

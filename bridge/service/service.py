@@ -13,7 +13,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bridge.errors import OperationRefused
+from bridge.errors import ConfigError, OperationRefused
 from bridge.protocol.messages import (
     Accepted,
     AlterOffsets,
@@ -24,6 +24,7 @@ from bridge.protocol.messages import (
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
+from bridge.service.answers.shared_groups import shared_groups
 from bridge.service.answers.superseded import superseded
 from bridge.service.checks.altered_offsets import log_and_pack
 from bridge.service.checks.config_sizes import check_room, check_tasks
@@ -49,6 +50,8 @@ from connectors.config.configdef import given
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+SHARED_SECONDS = 5.0
+"""Between two looks at whether connectors share groups, which goes over all groups of such a flow."""
 
 
 class Polled(NamedTuple):
@@ -78,6 +81,7 @@ class Service:
     began: float = field(default_factory=time.monotonic)
     flows: Sequence[FlowStatus] = ()
     _sent: tuple[Desired, ...] = ()
+    _shared_at: float = -SHARED_SECONDS
     _ticker: asyncio.Task[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
@@ -107,6 +111,7 @@ class Service:
     def expire(self) -> None:
         """Ends the leases that have run out, and forgets connectors that were idle for a day."""
         self._note_elsewhere()
+        self._note_shared_groups()
         tasks: defaultdict[str, list[int]] = defaultdict(list)
         for lapsed in self.table.expire():
             if lapsed.task is None:
@@ -140,26 +145,46 @@ class Service:
     def _note_elsewhere(self) -> None:
         """Notes connectors without a task here which other services have reported to run tasks of."""
         now = int(time.time() * 1000), self.table.now_ms
-        for connector in self.table:
-            if connector.active():
-                continue
+        idle = [connector for connector in self.table if not connector.active()]
+        copying = defaultdict[tuple[str | None, str], set[str]](set)
+        if any(connector.kind in COPYING_KINDS for connector in idle):
+            for each in self.table:
+                if each.kind in GROUP_KINDS:
+                    copying[each.flow] |= run_elsewhere(self.snapshots.connector(each.name).summary, *now)
+        for connector in idle:
             connector.elsewhere = False
-            summary = self.snapshots.connector(connector.name).summary
             if connector.kind in COPYING_KINDS:
-                followers = [
-                    self.snapshots.connector(each.name).summary
-                    for each in self.table
-                    if each.kind in GROUP_KINDS and each.flow == connector.flow
-                ]
-                if any(connector.name in run_elsewhere(each, *now) for each in followers):
+                if connector.name in copying[connector.flow]:
                     self.table.note_elsewhere(connector, 0)
                 continue
+            summary = self.snapshots.connector(connector.name).summary
             reported = others(
                 connector, summary, *now, source_away="source" in summary.away_since_ms
             ).as_of_ms
             # A task that is paused or has lapsed here has not moved: Connect would have stopped it.
             if reported and all(task.stopped or task.index in reported for task in connector.current_tasks):
                 self.table.note_elsewhere(connector, summary.task_count)
+
+    def _note_shared_groups(self) -> None:
+        now = self.table.now_ms / 1000
+        if now - self._shared_at < SHARED_SECONDS:
+            return
+        self._shared_at = now
+        shared = shared_groups(self.table, self.snapshots)
+        for connector in self.table:
+            connector.shared_groups = shared.get(connector.name, {})
+
+    def _replace(self, before: Connector | None, connector: Connector) -> None:
+        """Drops what is kept of a connector in whose place that of another Connect cluster has come."""
+        if before is not None and connector is not before:
+            self._forget(connector.name)
+            log.warning(
+                "the name of this connector was that of the Connect cluster with group.id %s, and is that of the one "
+                "with group.id %s now",
+                before.connect_group_id,
+                connector.connect_group_id,
+                extra={"connector": connector.name},
+            )
 
     def _forget(self, name: str) -> None:
         """Drops what is kept of a connector beside the table."""
@@ -177,20 +202,24 @@ class Service:
 
     async def start_connector(self, name: str, body: StartConnector) -> Accepted:
         check_protocol(body.protocol)
+        self.table.require_name(name, body.session, body.connect_group_id)
         ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         session = before.session if before is not None else ""
         generation = before.generation if before is not None else 0
-        connector = self.table.start_connector(name, body.session, body.kind, body.config)
+        connector = self.table.start_connector(
+            name, body.session, body.kind, body.config, body.connect_group_id
+        )
+        self._replace(before, connector)
         if body.session > session:
             log.info("connector started, session %s", body.session, extra={"connector": name})
         self._configured(connector, generation, ignored)
         self._send_desired()
         return accepted(connector, None)
 
-    def stop_connector(self, name: str, session: str) -> Accepted:
+    def stop_connector(self, name: str, session: str, connect_group_id: str | None = None) -> Accepted:
         stopped = self.table.connector(name).stopped
-        connector = self.table.stop_connector(name, session)
+        connector = self.table.stop_connector(name, session, connect_group_id)
         if not stopped:
             log.info("connector stopped, session %s", session, extra={"connector": name})
         return accepted(connector, None)
@@ -206,11 +235,15 @@ class Service:
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
         check_protocol(body.protocol)
+        self.table.require_name(name, body.session, body.connect_group_id)
         ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         generation = before.generation if before is not None else 0
         check_tasks(self.table, name, index)
-        fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
+        fresh = self.table.start_task(
+            name, index, body.session, body.kind, body.task_count, body.config, body.connect_group_id
+        )
+        self._replace(before, self.table.connector(name))
         self._configured(self.table.connector(name), generation, ignored)
         if fresh:
             log.debug("task started, session %s", body.session, extra={"connector": name, "task": index})
@@ -222,8 +255,8 @@ class Service:
         self._send_desired()
         return accepted(self.table.connector(name), index)
 
-    def stop_task(self, name: str, index: int, session: str) -> Accepted:
-        connector = self.table.stop_task(name, index, session)
+    def stop_task(self, name: str, index: int, session: str, connect_group_id: str | None = None) -> Accepted:
+        connector = self.table.stop_task(name, index, session, connect_group_id)
         log.debug("task stopped, session %s", session, extra={"connector": name, "task": index})
         self.long_polls.wake(name)
         self._send_desired()
@@ -305,6 +338,14 @@ class Service:
         """Returns for each connector what holds for all of its groups now."""
         return connector_views(self.table, self.snapshots, self.rounds.state, int(time.time() * 1000))
 
+    async def validate(self, kind: str, config: Config, connect_group_id: str | None) -> bytes:
+        """Returns a ValidateResponse as JSON."""
+        name = config.get("name") or ""
+        taken = self.table.name_taken(name, connect_group_id)
+        return await self.checker.validate(
+            kind, config, [] if taken is None else [ConfigError("name", str(taken))]
+        )
+
     # -- steps -------------------------------------------------------------------------------------
 
     async def _check_config(self, name: str, kind: str, config: Config) -> Sequence[IgnoredSetting]:
@@ -325,8 +366,9 @@ class Service:
         `generation` is that of the configuration before."""
         if connector.generation == generation:
             return
-        connector.ignored, connector.unreachable = ignored, {}
-        if ignored:
+        connector.ignored, connector.unreachable, connector.same_cluster = ignored, {}, ""
+        # The file of a node has been checked key by key; what follows from it for each connector nobody has set.
+        if ignored and not connector.dedicated:
             listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
             log.warning(
                 "%d setting(s) of the configuration have no effect: %s",

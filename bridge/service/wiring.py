@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bridge.model.values import Side
 from bridge.policy import Policy
@@ -13,6 +13,7 @@ from bridge.service.checks.context import (
     CheckContext,
     MirrorQueries,
     Naming,
+    Probed,
     Props,
     RoundsContext,
 )
@@ -61,22 +62,24 @@ def check_context(policy: Policy) -> CheckContext:
     )
 
 
-def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
+def probe(props: Props, sides: Sequence[Side], seconds: float) -> Probed:
     """The Probe of the HTTP process, for configurations without users' code."""
     from bridge.kafka.admin.reachability import reach
     from bridge.kafka.config.settings import client_settings
 
-    async def unreachable() -> dict[Side, str]:
-        errors_of = await asyncio.gather(
+    async def probed() -> Probed:
+        reached = await asyncio.gather(
             *(reach(client_settings(side, props).raw_admin, seconds) for side in sides)
         )
-        return {
-            side: "; ".join(map(str, errors))
-            for side, errors in zip(sides, errors_of, strict=True)
-            if isinstance(errors, list)
-        }
+        unreachable, cluster_ids = dict[Side, str](), dict[Side, str]()
+        for side, found in zip(sides, reached, strict=True):
+            if isinstance(found, list):
+                unreachable[side] = "; ".join(map(str, found))
+            else:
+                cluster_ids[side] = found.cluster_id
+        return Probed(unreachable, cluster_ids)
 
-    return asyncio.run(unreachable())
+    return asyncio.run(probed())
 
 
 def doctor_here(
@@ -120,7 +123,7 @@ def alter_offsets() -> AlterOffsets:
 def alter_here() -> AlterOffsets:
     from bridge.errors import NothingCopied
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.pipeline.reset import reset
+    from bridge.pipeline.reset import check_first_positions, reset
     from bridge.translation.runs.reset_positions import PartitionReset
     from connectors.registry import KINDS
     from connectors.source.altering import Offsets, destinations, of_group
@@ -140,8 +143,8 @@ def alter_here() -> AlterOffsets:
                 )
             )
         except NothingCopied:
-            if kind == "sink":
-                of_group(offsets, alias, (), from_latest=latest)
+            first = chosen(offsets, alias, (), from_latest=latest)
+            asyncio.run(check_first_positions(options.spec(name, props), first))
             return ()  # copying starts at Connect's offsets, which Connect alters after this answer
 
     return alter

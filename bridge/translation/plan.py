@@ -30,6 +30,9 @@ class Translated(NamedTuple):
     target: TopicPartition
     committed: Committed
     verdict: Verdict
+    kept_back: Verdict | None = None
+    """The verdict on an offset that the mirror itself has put there on the source: nothing is committed for it. Beside
+    partitions that consumers have moved it counts where the group stands at its offset on the target, or before it."""
 
 
 class OwnCommit(NamedTuple):
@@ -92,6 +95,8 @@ def plan_group(
     """Plans one group. `written` is what we committed before, by target partition; `rewind` allows to move back
     what is still as we left it (sync.group.offsets.rewind=empty-groups)."""
     reason = _untouchable(target)
+    if all(row.kept_back is not None for row in translated):
+        translated = [row._replace(kept_back=None) for row in translated]  # nobody has moved the group
     rows = tuple(_row(each, target, written.get(each.target), reason, rewind=rewind) for each in translated)
     if dry_run and reason is None and any(row.write for row in rows):
         # What would be written is the answer; that nothing was is the reason.
@@ -117,11 +122,25 @@ def _row(
     if reason is not None:
         detail = verdict.detail | {"answer": verdict.offset}
         verdict = replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
+    elif each.kept_back is not None:
+        verdict = _in_place(each.kept_back, standing) or verdict
     elif verdict.offset is not None:
         verdict, write = _decide(each, standing, written, rewind=rewind)
     return PartitionPlan(
         each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
     )
+
+
+def _in_place(verdict: Verdict, standing: Committed | None) -> Verdict | None:
+    """Returns the verdict on an offset that nothing is committed for, by where the group stands on the target; None
+    where that is behind records that it has not read, or nowhere."""
+    if verdict.offset is None or standing is None or standing.offset > verdict.offset:
+        return None
+    lower = verdict.offset - standing.offset
+    if not lower:
+        return verdict
+    bound = None if verdict.bound is None else verdict.bound + lower
+    return replace(verdict, judgement=Judgement.BOUNDED, offset=standing.offset, bound=bound)
 
 
 def _decide(

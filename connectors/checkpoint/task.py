@@ -14,6 +14,7 @@ from bridge.model.values import Committed, GroupState, Side, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
 from connectors.base import EmittedRecord, Publisher
 from connectors.checkpoint.checkpoints import Checkpoints
+from connectors.checkpoint.definition import REPLICATION_FACTOR
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.group_translation.instance import GroupsInstance
@@ -88,7 +89,9 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         options = self._options
         if not self._topic_made and not options.dry_run:
             factor, wait = options.checkpoints_replication_factor, options.admin_timeout_ms
-            failure = await make(self._target, self._topic, factor, wait, holds="checkpoints")
+            failure = await make(
+                self._target, self._topic, factor, wait, holds="checkpoints", key=REPLICATION_FACTOR
+            )
             self._topic_made, self._topic_error = failure is None, str(failure) if failure else None
         await self._checkpoints.follow()
         if self._checkpoints.log.missing:

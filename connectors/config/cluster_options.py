@@ -6,6 +6,7 @@ shows and, where they are secrets, hides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from connectors.config.configdef import REQUIRED, Importance, Key, Type, Width
@@ -14,6 +15,7 @@ from connectors.config.validators import In, ListOf, Range, Url
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)
 REACHABILITY = "bridge.validate.reachability"
+SAME_CLUSTER = "bridge.same.cluster"
 _STORES = In(("JKS", "PKCS12", "PEM"), ignore_case=True)
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
 
@@ -116,6 +118,16 @@ _CLIENT = (
 )
 
 
+_SAME = _key(
+    SAME_CLUSTER,
+    Type.BOOLEAN,
+    _LOW,
+    "Whether source and target may be one cluster, by its id. Otherwise the configuration is refused: each copy "
+    "would be a topic of the source, and be copied in turn.",
+    "false",
+)
+
+
 def cluster_keys(side: str, group: str) -> list[Key]:
     """Returns the keys `<side>.cluster.*`; `side` is source or target."""
     servers = Key(
@@ -129,10 +141,14 @@ def cluster_keys(side: str, group: str) -> list[Key]:
         width=Width.LONG,
         validator=ListOf(allow_empty=False),
     )
-    return [
-        replace(key, name=f"{side}.cluster.{key.name}", group=group, order=order)
-        for order, key in enumerate((servers, *_CLIENT), 1)
-    ]
+    keys = [replace(key, name=f"{side}.cluster.{key.name}") for key in (servers, *_CLIENT)]
+    if side == "source":  # of connectors that connect to both
+        keys.append(_SAME)
+    return [replace(key, group=group, order=order) for order, key in enumerate(keys, 1)]
+
+
+def allows_same_cluster(props: Mapping[str, str | None]) -> bool:
+    return (props.get(SAME_CLUSTER) or "").strip().lower() == "true"
 
 
 def bridge_keys(group: str) -> list[Key]:

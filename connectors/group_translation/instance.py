@@ -47,6 +47,9 @@ Options = TypeVar("Options", bound=GroupOptions)
 _LEAST_PROBE = 1.0
 """Seconds that a source which was away has to answer before a round without it begins, unless the interval is
 shorter."""
+COPIES_SOON = 2.0
+"""Seconds until copies that are to come are looked for again, whatever the interval is; then twice as long."""
+_TO_COME = ("target_topic_missing", "target_partition_missing", "not_mirrored_yet")
 REQUESTED_PROBE = 3.0
 """Seconds that it has when an operator has requested the round."""
 _PORTION = 1000
@@ -95,6 +98,7 @@ class GroupsInstance(Generic[Options]):
         self._groups_due = False
         """Whether groups are listed in the next round, whatever the interval."""
         self._reports = Reports(name, options, publisher)
+        self._copies_soon = COPIES_SOON
         self._summary = Summary(interval_ms=int(interval * 1000))
         self._failures = Failures()
         self._backlog = Backlog()
@@ -207,6 +211,11 @@ class GroupsInstance(Generic[Options]):
         # After a failure `_due` does not count: everything is still due, and there would be no pause at all.
         soon = began + min(self.interval, self._failures.pause)
         due = soon if self._failures else self._due(began)
+        if not self._summary.reasons.keys() & {*_TO_COME}:
+            self._copies_soon = COPIES_SOON
+        elif not self._failures:
+            due = min(due, began + self._copies_soon)
+            self._copies_soon = min(2 * self._copies_soon, self.interval)
         try:
             left = max(0.0, due - time.monotonic())
             runs = self._assignment.active or self._follows_others

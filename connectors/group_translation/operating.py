@@ -8,6 +8,7 @@ from typing import Any
 
 from bridge.errors import OperationRefused
 from bridge.model.state_records.move_record import MoveRow
+from bridge.model.values import WITH_MEMBERS
 from bridge.protocol.messages import GroupReport
 from connectors.base import Arguments, Operation
 from connectors.cluster_away import ClusterAway
@@ -79,9 +80,13 @@ class GroupOperations:
             dry_run = bool(arguments.get("dry_run"))
             moved, refused = await self._moves.move(facts, self._report_of, dry_run=dry_run)
             self._moves.publish()
+        known = self._groups.all
         return {
             "moved": {name: record.fields() for name, record in moved.items()},
             "refused": {name: list(why) for name, why in refused.items()},
+            "membersOnSource": sorted(
+                name for name in facts if name in known and known[name].state in WITH_MEMBERS
+            ),
         }
 
     async def _roll_back(self, arguments: Arguments) -> Arguments:

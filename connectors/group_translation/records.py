@@ -64,6 +64,8 @@ def report_of(
     lacks_topics = needs_all_topics and bool(record.not_copied)
     reasons = [row.reason for row in record.rows if row.reason]
     reasons += [Reason.TOPIC_NOT_COPIED] if lacks_topics else []
+    if record.rows and not lacks_topics and all(map(_at_home, record.rows)):
+        reasons = [Reason.AT_HOME]
     verdicts = {row.verdict for row in record.rows}
     return GroupReport(
         group=group,
@@ -80,6 +82,11 @@ def report_of(
         partitions=[_partition(row) for row in sorted(record.rows, key=attrgetter("topic", "partition"))],
         not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in record.not_copied],
     )
+
+
+def _at_home(row: GroupRow) -> bool:
+    known = row.reason == Reason.MOVED_BY_MIRROR and "said" not in row.detail
+    return known and row.standing is not None
 
 
 def _stands(row: GroupRow) -> bool:

@@ -36,6 +36,8 @@ def report(
     ready = plan.reason is None and not lacks_topics and all(_stands(row) for row in plan.rows)
     reasons = [row.verdict.reason for row in plan.rows if row.verdict.reason]
     reasons += [Reason.TOPIC_NOT_COPIED] if lacks_topics else []
+    if plan.rows and not lacks_topics and all(map(_at_home, plan.rows)):
+        reasons = [Reason.AT_HOME]
     reason: Reason | None = plan.reason or (reasons[0] if reasons else None)
     bounds = [row.verdict.bound for row in plan.rows]
     known_bounds = [bound for bound in bounds if bound is not None]
@@ -78,6 +80,14 @@ def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
 
 def _stands(row: PartitionPlan) -> bool:
     return row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
+
+
+def _at_home(row: PartitionPlan) -> bool:
+    """Whether it is known that no consumer has moved the offset on the source, and the group has its own on the target.
+    `said`: why that is not known."""
+    verdict = row.verdict
+    known = verdict.reason is Reason.MOVED_BY_MIRROR and "said" not in verdict.detail
+    return known and row.standing is not None
 
 
 def _row(row: PartitionPlan) -> PartitionReport:

@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.lookups import LookupResult, Need, Read, Window
 from bridge.model.values import (
     Committed,
     GroupListing,
     GroupState,
-    Judgement,
     Reason,
     Side,
     TopicPartition,
@@ -26,16 +24,13 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
 from connectors.group_translation.translating.left_out import NotCopiedTopics
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
-from connectors.group_translation.translating.reverse_flow import NOT_MOVED_ON, ReverseFlow
+from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
-from connectors.group_translation.translating.verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.ports import Cluster
-
-_MARKERS_BYTES = 1_000
-"""Of what is read to see whether only control records stand between two offsets: some dozen of them."""
 
 
 @dataclass(slots=True)
@@ -78,8 +73,6 @@ class GroupRounds:
         self._states: Mapping[str, GroupListing] | None = None
         self.source_failure: KafkaFailure | None = None
         """Set for a round without the source, which did not answer: groups then are where they were seen last."""
-        self._held: dict[tuple[str, TopicPartition], Translated] = {}
-        """What the reverse flow holds back of this portion, as it was translated."""
         self._source_ends: dict[TopicPartition, int] = {}
         self._target_ends: dict[TopicPartition, int] = {}
         self._behind: dict[TopicPartition, Behind] = {}
@@ -150,6 +143,7 @@ class GroupRounds:
             committed = self._last.of(groups)
         verdicts = await self._verdicts.of(committed, self.source_failure)
         outcome.lookups += verdicts.lookups
+        outcome.errors += verdicts.errors
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
@@ -161,17 +155,10 @@ class GroupRounds:
         }
         if self._reverse_flow is None:
             return translated
-        guarded = {
+        return {
             group: self._reverse_flow.guarded(group, rows, self.source_end)
             for group, rows in translated.items()
         }
-        self._held = {
-            (group, was.source): was
-            for group, rows in translated.items()
-            for was, row in zip(rows, guarded[group], strict=True)
-            if row.verdict == NOT_MOVED_ON
-        }
-        return guarded
 
     async def write(
         self, translated: Mapping[str, list[Translated]], outcome: RoundOutcome, *, commit: bool = True
@@ -192,8 +179,6 @@ class GroupRounds:
             if group not in self._states and there and not isinstance(there, KafkaFailure)
         ]
         states = await ask(Side.TARGET, self._target.group_states(unlisted), wait) if unlisted else {}
-        if self._held:
-            translated = await self._at_home(translated, offsets)
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
@@ -209,40 +194,6 @@ class GroupRounds:
         for group in translated.keys() & outcome.plans.keys():
             if not_copied := self._left_out.not_copied(group):
                 outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
-
-    async def _at_home(
-        self,
-        translated: Mapping[str, list[Translated]],
-        offsets: Mapping[str, Mapping[TopicPartition, Committed] | KafkaFailure],
-    ) -> dict[str, list[Translated]]:
-        """Returns the rows with the verdicts of offsets that the reverse flow has put there and that stand on the
-        target at the same record already: nothing is sent back, and the group could go over now. So a partition that
-        nobody has read since does not hold up a group that goes there and back. Raises ClusterAway."""
-        home: set[tuple[str, TopicPartition]] = set()
-        below: dict[tuple[str, TopicPartition], tuple[TopicPartition, Read, int]] = {}
-        for (group, source), was in self._held.items():
-            there, offset = offsets.get(group), was.verdict.offset
-            standing = there.get(was.target) if there and not isinstance(there, KafkaFailure) else None
-            if standing is None or offset is None or standing.offset > offset:
-                continue
-            if standing.offset == offset:
-                home.add((group, source))
-            elif was.verdict.judgement is Judgement.EXACT:
-                below[group, source] = was.target, Read(Side.TARGET, standing.offset, _MARKERS_BYTES), offset
-        needs: dict[TopicPartition, set[Need]] = {}
-        for tp, read, _ in below.values():
-            needs.setdefault(tp, set()).add(read)
-        if needs:
-            reads = {tp: list(some) for tp, some in needs.items()}
-            answer = self._target.answer(reads, committed_only=True)
-            found = await ask(Side.TARGET, answer, self._options.admin_timeout_ms)
-            home |= {
-                key for key, (tp, read, offset) in below.items() if _empty(found[tp][read], read, offset)
-            }
-        return {
-            group: [self._held[group, row.source] if (group, row.source) in home else row for row in rows]
-            for group, rows in translated.items()
-        }
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome
@@ -294,15 +245,6 @@ class GroupRounds:
     def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
-
-
-def _empty(window: LookupResult | KafkaFailure, read: Read, end: int) -> bool:
-    """Whether no record stands between the offset that was read and this one: control records do."""
-    return (
-        isinstance(window, Window)
-        and window.end >= end
-        and not any(read.offset <= record.offset < end for record in window.records)
-    )
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:

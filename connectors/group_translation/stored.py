@@ -23,6 +23,7 @@ from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Side
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.keys import READINESS_REPLICATION_FACTOR
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.internal_topics import make
 from connectors.ports import Cluster
@@ -167,7 +168,8 @@ class StoredState:
     async def _make(self) -> None:
         options = self._options
         factor, wait = options.readiness_replication_factor, options.admin_timeout_ms
-        failed = await make(self._target, self.topic, factor, wait, holds=_HOLDS)
+        key = READINESS_REPLICATION_FACTOR
+        failed = await make(self._target, self.topic, factor, wait, holds=_HOLDS, key=key)
         if failed is not None:
             raise failed
         self._made = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from bridge.errors import AWAY, KafkaFailure
@@ -18,6 +19,7 @@ from bridge.model.values import Side
 from connectors.base import Arguments, Assignment, EmittedRecord, Publisher, Summary
 from connectors.cluster_away import ClusterAway
 from connectors.failures import Failures
+from connectors.heartbeat.definition import REPLICATION_FACTOR
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.internal_topics import make
 from connectors.outages import Outages
@@ -77,11 +79,10 @@ class HeartbeatInstance:
 
     async def until(self, due: float) -> bool:
         """Waits until then; False as soon as the task has ended."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), max(0.0, due - time.monotonic()))
-        except TimeoutError:
-            return True
-        return False
+        # Of a time that is over nothing is waited for: the task may have ended all the same.
+        return not self._ended.is_set()
 
     async def _topic_made(self) -> bool:
         """Tries until the topic is there, or somebody else has to create it; False when the task has ended."""
@@ -89,7 +90,11 @@ class HeartbeatInstance:
             options = self._options
             try:
                 failure = await make(
-                    self._target, self._topic, options.replication_factor, options.admin_timeout_ms
+                    self._target,
+                    self._topic,
+                    options.replication_factor,
+                    options.admin_timeout_ms,
+                    key=REPLICATION_FACTOR,
                 )
             except ClusterAway as away:
                 failure = away.failure

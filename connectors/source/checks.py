@@ -45,12 +45,13 @@ _FOR_A_SERVER = (
 
 COMMITTED = "read_committed"
 NOT_EXACTLY_ONCE = (
-    "MirrorSourceConnector can only provide exactly-once guarantees when its source consumer is configured with "
+    "BridgeMirrorSourceConnector can only provide exactly-once guarantees when its source consumer is configured with "
     "isolation.level set to 'read_committed'; otherwise, records from aborted and uncommitted transactions will be "
     "replicated from the source cluster to the target cluster."
 )
 NO_SYNCS_TO_SET_UP = (
-    "MirrorSourceConnector can't setup offset-syncs feature while emit.offset-syncs.enabled set to false"
+    "This connector can't set up offset syncs while emit.offset-syncs.enabled is false: take out the keys that "
+    "begin with offset-syncs- or offset-syncs.topic."
 )
 
 
@@ -102,7 +103,7 @@ def check(
 
 
 def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
-    """Checks stock's two rules across keys, in its words. Connect's own key is parsed as Connect does."""
+    """Checks stock's two rules across keys. Connect's own key is parsed as Connect does."""
     required = there.get("exactly.once.support", "").strip(JAVA_WHITESPACE).lower() == "required"
     if required and isolation(there) != COMMITTED:
         yield ConfigError("exactly.once.support", NOT_EXACTLY_ONCE)

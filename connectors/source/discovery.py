@@ -18,9 +18,10 @@ from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side, TopicInfo
 from connectors.cluster_away import ClusterAway
-from connectors.internal_topics import make
+from connectors.internal_topics import make, naming_factor
 from connectors.source.cluster_calls import Sides, failed
 from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
+from connectors.source.definition import REPLICATION_FACTOR, SYNCS_REPLICATION_FACTOR
 from connectors.source.options import SourceOptions
 from connectors.source.topics import copied, missing, plan_topics
 
@@ -111,6 +112,7 @@ class Discovery:
         every round: topics get deleted and altered, and a broker may create them again by its defaults."""
         options, spec = self._options, self._spec
         factor, wait = options.internal_replication_factor, options.admin_timeout_ms
+        key = SYNCS_REPLICATION_FACTOR if options.emit_syncs else REPLICATION_FACTOR
         syncs = Side.TARGET if spec.syncs_on_target else Side.SOURCE
         for side, topic, holds in (
             (Side.TARGET, spec.runs_topic, "offset runs"),
@@ -119,7 +121,8 @@ class Discovery:
             (syncs, spec.syncs_topic, "offset syncs"),
         ):
             if topic:
-                failure = await make(self._sides.cluster(side), topic, factor, wait, side, holds=holds)
+                cluster = self._sides.cluster(side)
+                failure = await make(cluster, topic, factor, wait, side, holds=holds, key=key)
                 if failure is not None:
                     raise ClusterAway(side, failure)
 
@@ -146,7 +149,10 @@ class Discovery:
         ]
         if new:
             making = self._sides.admin(Side.TARGET).create_topics(new)
-            failures += failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values()
+            failures += [
+                naming_factor(each, REPLICATION_FACTOR, options.replication_factor)
+                for each in failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values()
+            ]
         return failures
 
     async def _grow(self, totals: Mapping[str, int]) -> list[KafkaFailure]:

@@ -253,10 +253,18 @@ class SourceInstance:
         while True:
             self._publish_summary()
             if self._loaded.is_set() and self._pipeline is not None:
+                self._release(self._pipeline)
                 self._publish_progress(self._pipeline.status, self._pipeline.drain_samples())
             elif self._loaded.is_set():
                 self._publish_progress(PipelineStatus())
             await asyncio.sleep(WATCH_SECONDS)
+
+    def _release(self, pipeline: Pipeline) -> None:
+        """Ends claims to topics that the configuration leaves out: a filter goes by the name alone, so that a topic
+        which could not be described stays claimed."""
+        left_out = [topic for topic in pipeline.status.claimed if not self._options.replicates(topic)]
+        if left_out:
+            pipeline.release(left_out)
 
     def _copies(self) -> bool:
         """Whether it copies, or waits for a cluster that is away."""

@@ -47,13 +47,19 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_fl
         }
         wait_copied(unique_flow, topic, again)
 
-        # Connect has stored this one offset now, and asks the same for DELETE as for a PATCH that takes it away.
-        with pytest.raises(ConnectFailed, match="it is not clear whether those are meant"):
-            rest.call("DELETE", stopped())
         none = [{"partition": place, "offset": {"offset": 99}}]
         said = message_pattern("copying.no_offset", partition=f"{topic}-0", offset=100, start=0, end=20)
         with pytest.raises(ConnectFailed, match=said):
-            rest.call("PATCH", f"/connectors/{name}/offsets", body={"offsets": none})
+            rest.call("PATCH", stopped(), body={"offsets": none})
+        for elsewhere in ({"topic": unique("nowhere")}, {"partition": PARTITIONS}):
+            wrong = [{"partition": place | elsewhere, "offset": {"offset": 3}}]
+            with pytest.raises(ConnectFailed, match="does not exist on source cluster"):
+                rest.call("PATCH", f"/connectors/{name}/offsets", body={"offsets": wrong})
+
+        # All of it again, though an offset was altered before.
+        answer = rest.call("DELETE", f"/connectors/{name}/offsets")
+        assert answer["message"] == message("connect.offsets_reset")
+        again = {partition: offsets + whole for partition, offsets in again.items()}
         rest.resume(name)
         fill(unique_flow, topic, 20)
         after = {partition: [*offsets, *range(20, 40)] for partition, offsets in again.items()}

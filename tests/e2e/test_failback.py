@@ -164,8 +164,8 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
 def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> None:
     """The group stands on B where the mirror has put it. That is no news, whatever has been reset on A since."""
     source, target = flows.flow.source, flows.flow.target
-    commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
     flows.wait_reason("moved_by_mirror")
+    commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
     # B is never lowered, and never followed.
     flows.wait_checkpoint(10)
     flows.still("after the reset")

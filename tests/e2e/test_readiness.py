@@ -268,7 +268,7 @@ def test_a_dead_target_is_not_green_and_says_since_when(
     backup.kill()
     try:
         why = not_green(flow, group, "cannot_tell", "target_unreachable", PROMISED if timed else None)
-        assert why["detail"] == "the target cluster does not answer"
+        assert why["detail"].startswith("the target cluster does not answer")
         assert why["since_ms"] >= killed_ms
         if timed:
             assert why["since_ms"] - killed_ms <= PROMISED * 1000

@@ -272,3 +272,12 @@ def test_a_cluster_that_can_not_be_reached_refuses_only_what_asks_for_that(flow:
         eventually(listed, WAIT, what="the status says what can't be reached")
     finally:
         flow.worker.rest.delete(name)
+
+
+def test_a_target_that_is_the_source_is_refused_unless_that_is_meant(flow: Flow) -> None:
+    key = "target.cluster.bootstrap.servers"
+    config = {**_full(flow), "name": unique("loop"), key: flow.source.bootstrap}
+    errors = flow.worker.rest.validation_errors(CLASS, config)
+    assert list(errors) == [key]
+    assert "bridge.same.cluster=true" in errors[key][0]
+    assert flow.worker.rest.validation_errors(CLASS, {**config, "bridge.same.cluster": "true"}) == {}

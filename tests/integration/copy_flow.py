@@ -338,6 +338,9 @@ class InProcess:
     def assign(self, partitions: Sequence[Copied]) -> None:
         self.supervisor.assign(partitions)
 
+    def release(self, topics: Sequence[str]) -> None:
+        self.supervisor.release(topics)
+
     @property
     def status(self) -> PipelineStatus:
         return self.supervisor.status

@@ -173,6 +173,34 @@ def test_a_take_over_shuts_the_owner_out_and_goes_on_where_it_was(flow: CopyFlow
     assert owner(flow, topic) == "two"
 
 
+def test_what_a_connector_leaves_out_another_one_copies_on(flow: CopyFlow) -> None:
+    """A flow is split: the first one keeps a topic and leaves the other out, which goes on where it stands."""
+    kept, left = flow.topic(), flow.topic()
+    for topic in (kept, left):
+        produce(flow.source.bootstrap, topic, varied(100))
+    flow.copy()
+    flow.topics.remove(left)
+    other = beside(flow, "two", [left])
+    with flow.pipeline() as narrowed:
+        produce(flow.source.bootstrap, kept, varied(20, 100))
+        narrowed.wait_position({TopicPartition(kept, 0): 120})
+        assert list(narrowed.status.claimed) == [left]
+        failed(other.copy(), flow.spec.name)
+        # What is copied is not released, whoever asks for it.
+        narrowed.release([kept, left])
+        eventually(lambda: not narrowed.status.claimed, WAIT, what="the topic is released")
+        produce(flow.source.bootstrap, left, varied(30, 100))
+        assert other.copy().progress[TopicPartition(left, 0)].position == 130
+        layout = narrowed.status.layout
+        produce(flow.source.bootstrap, kept, varied(20, 120))
+        narrowed.wait_position({TopicPartition(kept, 0): 140})
+        assert narrowed.status.layout == layout, "nothing that is copied has paused"
+    assert (owner(flow, kept), owner(other, left)) == (flow.spec.name, "two")
+    flow.assert_copied()
+    other.assert_copied()
+    other.assert_runs_true()
+
+
 def test_reports_of_another_connector_are_not_ours(flow: CopyFlow) -> None:
     """All connectors of a source alias share the layout topic; layouts have small numbers."""
     topic = flow.topic()

@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,13 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local.clusters import Cluster
+from bridge.model.copying import Copied
+from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.records import Claim
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import Segment
 from connectors.registry import KINDS
+from tests.integration.copy_flow import COMPACTED, topic_id
 from tests.support import (
     Record,
     allow,
@@ -29,6 +35,7 @@ from tests.support import (
 )
 from tests.support.brokers import USERS, Secured
 from tests.support.messages import message, message_pattern
+from tests.support.records import read
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -170,6 +177,24 @@ def test_another_connectors_claim_and_a_stock_mirrors_syncs_are_named(flow: Flow
             delete_topic(flow.target, layouts)
     finally:
         delete_topic(flow.source, syncs)
+
+
+def test_copies_that_another_mirror_makes_beside_ours_are_named(flow: Flow) -> None:
+    original = read(flow.source, flow.topic, 0)
+    produce(flow.target, flow.copy, [replace(record, partition=0) for record in original])
+    ids = [topic_id(flow.source, flow.topic), topic_id(flow.target, flow.copy)]
+    copied = Copied(TopicPartition(flow.topic, 0), ids[0], flow.copy, ids[1])
+    changes = PartitionRuns().commit([Segment(0, 0, 0, 3)], 3, copied)
+    runs = create_topic(flow.target, f"mm2-offset-runs.{flow.alias}.internal", 1, COMPACTED)
+    try:
+        produce(flow.target, runs, [Record(value, key=key) for key, value in changes])
+        assert of(flow.examined("source")[1]) == []
+        produce(flow.target, flow.copy, [replace(original[1], partition=0)])
+        status, findings = flow.examined("source")
+        assert (status, [check for check, _ in of(findings)]) == (1, ["second mirror"])
+        assert flow.topic in of(findings)[0][1]
+    finally:
+        delete_topic(flow.target, runs)
 
 
 def test_records_from_the_future_are_named(flow: Flow) -> None:

@@ -384,10 +384,10 @@ def test_acls(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
         # Not ours to make: stock goes on without it too.
         assert await cluster.create_compacted_topic(made, 1) is None
         # Its configs are not ours to see: as Connect, we go on and say so.
-        assert await make(cluster, open_, 1, 30_000, holds="checkpoints") is None
+        assert await make(cluster, open_, 1, 30_000, holds="checkpoints", key="replication.factor") is None
         assert "DESCRIBE_CONFIGS" in caplog.text
         await asyncio.to_thread(allow, secured.bootstrap, f"User:{USER}", open_, "DESCRIBE_CONFIGS")
-        refused = await make(cluster, open_, 1, 30_000, holds="checkpoints")
+        refused = await make(cluster, open_, 1, 30_000, holds="checkpoints", key="replication.factor")
         assert refused is not None
         assert refused.fault is KafkaFault.TOPIC_CONFIG
 
@@ -455,14 +455,14 @@ def test_what_must_be_compacted_and_is_not_is_refused_by_name(
     name = create_topic(target.bootstrap, unique("mm2-offset-runs"), 1, configs)
 
     async def work(cluster: KafkaCluster) -> None:
-        failed = await make(cluster, name, 1, 30_000, holds="offset runs")
+        failed = await make(cluster, name, 1, 30_000, holds="offset runs", key="replication.factor")
         if policy is None:
             assert failed is None
         else:
             named = message_pattern("topics.not_compact", topic=name, policy=policy)
             assert re.search(named, str(failed))
             await asyncio.to_thread(set_topic_config, target.bootstrap, name, {"cleanup.policy": "compact"})
-            assert await make(cluster, name, 1, 30_000, holds="offset runs") is None
+            assert await make(cluster, name, 1, 30_000, holds="offset runs", key="replication.factor") is None
 
     using(target.bootstrap, work)
 
@@ -500,3 +500,14 @@ def test_all_topics_are_named(source: Cluster) -> None:
         assert len(result) == len(set(result))
 
     using(source.bootstrap, work)
+
+
+def test_a_replication_factor_that_one_broker_can_not_keep_is_named_by_its_key(target: Cluster) -> None:
+    key = "offset-syncs.topic.replication.factor"
+
+    async def work(cluster: KafkaCluster) -> None:
+        failed = await make(cluster, unique("mm2-layout"), 3, 30_000, holds="layouts", key=key)
+        assert failed is not None
+        assert f"{key} is 3" in str(failed)
+
+    using(target.bootstrap, work)

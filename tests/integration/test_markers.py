@@ -25,8 +25,8 @@ from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.translating import scanning
 from connectors.group_translation.translating.driver import Job, translate_all
+from connectors.group_translation.translating.pair_memory import PairIdentity
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Question
-from connectors.group_translation.translating.verdict_cache import PairIdentity
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
 from tests.support.forms import mostly_long
 

@@ -54,6 +54,9 @@ class RecordedPipelines:
     def assign(self, partitions: Sequence[Copied]) -> None:
         self.partitions = partitions
 
+    def release(self, topics: Sequence[str]) -> None:
+        return None
+
     def drain_samples(self) -> Sequence[CopySample]:
         return ()
 

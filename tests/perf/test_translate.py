@@ -34,7 +34,7 @@ from bridge.positions.translator import PositionColumns, PositionTranslator, Tra
 from bridge.spark import translate_offsets
 from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating.verdicts import GroupVerdicts
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from tests.integration.copy_flow import CopyFlow, InProcess, ThreadJobs, topic_id
 from tests.perf.loads import SCALE
 from tests.perf.results import write

@@ -126,7 +126,7 @@ ROOMS = {
     "bridge/protocol": "contract/test_fuzz contract/test_openapi contract/test_samples e2e/test_validate",
     "bridge/service": """e2e/test_acknowledged e2e/test_bad_input e2e/test_doctor e2e/test_faults e2e/test_fencing
         e2e/test_health e2e/test_lifecycle e2e/test_logs e2e/test_planted_secrets e2e/test_readiness
-        e2e/test_service_access e2e/test_sidecars e2e/test_wrong_clocks""",
+        e2e/test_connect_clusters e2e/test_service_access e2e/test_sidecars e2e/test_wrong_clocks""",
     "bridge/service/answers": """contract/test_fuzz e2e/test_health e2e/test_lifecycle e2e/test_readiness
         e2e/test_readiness_topic e2e/test_runbook""",
     "bridge/service/checks": "contract/test_fuzz e2e/test_bad_input e2e/test_keys e2e/test_validate",
@@ -137,7 +137,7 @@ ROOMS = {
     "bridge/service/metrics": "e2e/test_dedicated e2e/test_health e2e/test_readiness e2e/test_source",
     "bridge/service/rounds": "e2e/test_faults e2e/test_health e2e/test_lifecycle e2e/test_logs e2e/test_wrong_clocks",
     "bridge/service/state": """e2e/test_acknowledged e2e/test_faults e2e/test_fencing e2e/test_lifecycle
-        e2e/test_readiness e2e/test_sidecars e2e/test_take_over e2e/test_wrong_clocks""",
+        e2e/test_connect_clusters e2e/test_readiness e2e/test_sidecars e2e/test_take_over e2e/test_wrong_clocks""",
     "bridge/spark": """e2e/test_readiness_topic integration/test_spark_connect integration/test_spark_sources
         integration/test_wrong_credentials""",
     "bridge/spark/auditing": "e2e/test_rights integration/test_audit",
@@ -171,8 +171,8 @@ ROOMS = {
     "connectors/group_translation": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_checkpoints
         e2e/test_failback e2e/test_faults e2e/test_group_rules e2e/test_internal_topics e2e/test_known_defects
         e2e/test_lifecycle e2e/test_plain_rule e2e/test_readiness e2e/test_readiness_topic e2e/test_runbook
-        e2e/test_stock_cases e2e/test_take_over integration/test_known_defects integration/test_known_defects_java
-        integration/test_transforms""",
+        e2e/test_second_mirror e2e/test_stock_cases e2e/test_take_over integration/test_known_defects
+        integration/test_known_defects_java integration/test_transforms""",
     "connectors/heartbeat": """e2e/test_control_beside_stock e2e/test_control_lifecycle e2e/test_faults
         e2e/test_stock_cases""",
     "connectors/sink": "e2e/test_mirror_sink e2e/test_rights e2e/test_worker_39",
@@ -184,7 +184,7 @@ ROOMS = {
     "java-shim": """contract/test_samples e2e/test_acknowledged e2e/test_copy_again e2e/test_fencing e2e/test_lifecycle
         e2e/test_mbeans e2e/test_mirror_sink e2e/test_planted_secrets e2e/test_service_access e2e/test_sidecars
         e2e/test_source e2e/test_source_life e2e/test_source_take_over e2e/test_take_over e2e/test_validate
-        e2e/test_worker_39 e2e/test_wrong_clocks""",
+        e2e/test_connect_clusters e2e/test_worker_39 e2e/test_wrong_clocks""",
 }
 """Tests by room, a folder or a file of the source: names in tests/, without `.py`."""
 

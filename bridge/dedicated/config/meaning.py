@@ -35,7 +35,7 @@ _OF_CLUSTERS = tuple(f"{side}." for side in names.SIDES)
 _CONNECTIONS = tuple(f"{side}.cluster." for side in names.SIDES)
 _ONLY_OF_FLOWS = ("use.defaults.from",)
 """Keys that stock drops at the top level, without a word."""
-_UNKNOWN = "it is no key of MirrorMaker, of Connect or of Kafka's clients"
+NOBODYS_KEY = "it is no key of MirrorMaker, of Connect or of Kafka's clients"
 
 
 def _own_names() -> frozenset[str]:
@@ -59,7 +59,7 @@ class Meaning(NamedTuple):
     why: str = ""
 
 
-_USED, _NOBODY_KNOWS = Meaning(Fate.USED), Meaning(Fate.UNKNOWN, _UNKNOWN)
+_USED, _NOBODY_KNOWS = Meaning(Fate.USED), Meaning(Fate.UNKNOWN, NOBODYS_KEY)
 
 
 class Keys:
@@ -98,7 +98,7 @@ class Keys:
         """Yields the keys that are probably misspelt."""
         for key, meaning in self._meanings.items():
             if meaning.fate is Fate.UNKNOWN and (meant := self._meant(key)) is not None:
-                yield KeyWarning(key, f"Unknown configuration '{key}': {meant}")
+                yield KeyWarning(key, f"Unknown configuration '{key}': {meant}", unknown=True)
 
     @cached_property
     def _meanings(self) -> Mapping[str, Meaning]:

@@ -81,10 +81,11 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class KeyWarning:
-    """A key of the file that is probably a misspelling, or whose value is doubtful; a warning at start."""
+    """A key of the file that is probably a misspelling (`unknown`), or whose value is doubtful; a warning at start."""
 
     key: str
     message: str
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

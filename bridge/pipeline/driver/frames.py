@@ -1,6 +1,6 @@
 """The protocol between the launcher and the driver process: a JSON object a line, on standard input and output.
 
-    to the driver      {"spec": …}  once, first; {"assign": [ … ]}; {"stop": true}
+    to the driver      {"spec": …}  once, first; {"assign": [ … ]}; {"release": [topics]}; {"stop": true}
                        {"gateway": [port, secret]}  before the spec, where Spark runs already
     to the launcher    {"status": {"progress": [[topic, target topic, [row], …], …], …}};
                        {"samples": [ … ]}, what was copied since the last ones
@@ -81,6 +81,10 @@ def pack_assignment(partitions: Sequence[Copied]) -> bytes:
         for each in partitions
     ]
     return _line({"assign": rows})
+
+
+def pack_release(topics: Sequence[str]) -> bytes:
+    return _line({"release": topics})
 
 
 def pack_stop() -> bytes:
@@ -173,6 +177,7 @@ def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
             "progress": {each.source: each for each in progress},
             "gaps": gaps,
             "away": tuple(map(Side, packed["away"])),
+            "claimed": tuple(packed["claimed"]),
         }
     )
 

@@ -25,6 +25,7 @@ from bridge.pipeline.driver.frames import (
     Gateway,
     pack_assignment,
     pack_gateway,
+    pack_release,
     pack_spec,
     pack_stop,
     read_line,
@@ -76,6 +77,8 @@ class DriverPipeline:
         self._heard_at, self._heard = now(), False
         """When the driver that runs now was started, or sent its last line; whether it has sent one."""
         self._assigned: Sequence[Copied] | None = None
+        self._released: Sequence[str] = ()
+        """What the driver that runs now was told to release."""
         self._status = PipelineStatus()
         self._samples: dict[TopicPartition, CopySample] = {}
         self._restarts = 0
@@ -104,27 +107,23 @@ class DriverPipeline:
             self._assigned = assigned
             self._driver.send(pack_assignment(assigned))
 
+    def release(self, topics: Sequence[str]) -> None:
+        if (released := tuple(topics)) != self._released:
+            self._released = released
+            self._driver.send(pack_release(released))
+
     @property
     def status(self) -> PipelineStatus:
         restarts = self._restarts + self._status.restarts
         silence = self._now() - self._heard_at
         longest = SILENT_SECONDS if self._heard else SILENT_START_SECONDS
         if self.pid is None and self._spark is not None and self._spark.problem:
-            error, state = self._spark.problem, PipelineState.RETRYING
-            return replace(
-                self._status, state=state, errors=[error], restarts=restarts, away=(), slices_running=False
-            )
+            retrying = self._without_reports(PipelineState.RETRYING, self._spark.problem)
+            return replace(retrying, restarts=restarts)
         if self.pid is None or silence <= longest or self._status.state not in _REPORTING:
             return replace(self._status, restarts=restarts)
         error = f"no report of the driver (process {self.pid}) for {silence:.0f} s: whether it copies is not known"
-        return replace(
-            self._status,
-            state=PipelineState.SILENT,
-            errors=[error],
-            restarts=restarts,
-            away=(),
-            slices_running=False,
-        )
+        return replace(self._without_reports(PipelineState.SILENT, error), restarts=restarts)
 
     def drain_samples(self) -> Sequence[CopySample]:
         samples, self._samples = self._samples, {}
@@ -156,18 +155,22 @@ class DriverPipeline:
         problem = await asyncio.to_thread(java_problem, os.environ)
         if problem is None:
             return True
-        state = PipelineState.FAILED
         self._status = replace(
-            self._status, state=state, failure=problem, failure_code=NO_JAVA, slices_running=False
+            self._without_reports(PipelineState.FAILED), failure=problem, failure_code=NO_JAVA
         )
         log.error("copying cannot start: %s", problem, extra={"connector": self._spec.name})
         return False
+
+    def _without_reports(self, state: PipelineState, *errors: str) -> PipelineStatus:
+        """The status while no driver reports: what was seen of clusters and slices is not known any more."""
+        return replace(self._status, state=state, errors=list(errors), away=(), slices_running=False)
 
     def _started(self) -> None:
         self._heard_at, self._heard = self._now(), False
         if self._gateway is not None:
             self._driver.send(pack_gateway(self._gateway))
         self._driver.send(pack_spec(self._spec))
+        self._released = ()
         if self._assigned is not None:
             self._driver.send(pack_assignment(self._assigned))
 
@@ -189,9 +192,7 @@ class DriverPipeline:
         self._restarts += 1
         error = f"the driver ended ({how}) and is restarted, {self._restarts} time(s) so far; see the log"
         self._last_error = error
-        self._status = replace(
-            self._status, state=PipelineState.RETRYING, errors=[error], away=(), slices_running=False
-        )
+        self._status = self._without_reports(PipelineState.RETRYING, error)
         log.error("%s; next start in %.0f s", error, pause, extra={"connector": self._spec.name})
         return True
 

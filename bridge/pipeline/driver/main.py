@@ -146,6 +146,8 @@ async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
         message = read_line(line)
         if "assign" in message:
             supervisor.assign(unpack_assignment(message["assign"]))
+        if "release" in message:
+            supervisor.release(message["release"])
         if "stop" in message:
             break
     supervisor.stop()

@@ -17,6 +17,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
+from bridge.model.copy_owners import TopicPair
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.values import Side
@@ -25,7 +26,7 @@ from bridge.pipeline.driver.sharing import REDISTRIBUTE_SECONDS, Sharing
 from bridge.pipeline.driver.spark_problem import SparkProblem, error_line
 from bridge.pipeline.layouts.additions import MOST_BYTES, Addition, additions_key, encode, joining, spread
 from bridge.pipeline.layouts.claiming import claim
-from bridge.pipeline.layouts.claims import CopyTaken, lost_runs
+from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
 from bridge.pipeline.layouts.dropping import Dropper
 from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, layout_key
@@ -60,6 +61,10 @@ class Supervisor:
         """How many slots may have something open; None while only the layout topic can tell."""
         self._taken: list[str] = []
         """What is not copied, because other connectors own it."""
+        self._claimed: set[TopicPair] = set()
+        """What the connector owns, and the layout does not copy. Slices of older layouts are fenced: nobody does."""
+        self._released: frozenset[str] = frozenset()
+        """Source topics whose claims are to end."""
         self._restarts = 0
         self._state = PipelineState.STARTING
         self._errors: list[str] = []
@@ -75,6 +80,9 @@ class Supervisor:
         # Another list means another layout: it is compared here once, and not at every look.
         if (assigned := list(partitions)) != self.assigned:
             self.assigned = assigned
+
+    def release(self, topics: Sequence[str]) -> None:
+        self._released = frozenset(topics)
 
     def stop(self) -> None:
         self._stop = True
@@ -101,6 +109,7 @@ class Supervisor:
             restarts=self._restarts,
             spark_ui=self._ui,
             away=tuple(watched.away) if watched else (),
+            claimed=sorted({source for source, _ in self._claimed}),
             slices_running=self._state is PipelineState.COPYING and watched is not None and not watched.blind,
         )
 
@@ -182,7 +191,9 @@ class Supervisor:
 
         if not slices:
             self._state, self._errors = PipelineState.COPYING, []
-            await self._until(changed, None)
+            while not changed():
+                await self._withdraw()
+                await self._until(lambda: changed() or bool(self._to_withdraw), None)
             return
         self._job = job = jobs.start(slices)
         self._state, self._errors = PipelineState.COPYING, []
@@ -201,7 +212,10 @@ class Supervisor:
                 self._layout = self._layout._replace(copied=True)
                 await self._write(self._layout)
         while True:
-            await self._followed(over, slices)
+            await self._followed(lambda: over() or bool(self._to_withdraw), slices)
+            if self._to_withdraw:
+                await self._withdraw()
+                continue
             if job.done() or self._stop or self.assigned is assigned:
                 break
             joined = await self._join(jobs, source, target, slices)
@@ -263,8 +277,22 @@ class Supervisor:
         await self._leading.write(spec.layout_topic, records)
         watcher.join(new)
         self._copied = copied
+        self._claimed -= {copy.id.topics for each in copied for copy in each.copies}
         log.info("layout %d: %d partitions added", self._layout.layout, len(new))
         return assigned
+
+    @property
+    def _to_withdraw(self) -> list[TopicPair]:
+        return [pair for pair in self._claimed if pair[0] in self._released]
+
+    async def _withdraw(self) -> None:
+        """Ends claims to what the configuration leaves out. Raises KafkaFailure."""
+        if not (pairs := self._to_withdraw):
+            return
+        await self._lead()
+        await self._leading.write(self._spec.layout_topic, withdrawn(pairs, self._spec.name))
+        self._claimed.difference_update(pairs)
+        log.info("released %d topic(s) that topics leaves out: another connector may copy them", len(pairs))
 
     async def assign_current_ids(self, watcher: Watcher) -> None:
         """Raises KafkaFailure."""
@@ -311,6 +339,9 @@ class Supervisor:
         lost = lost_runs(topic, runs.by_copy, spec.name)
         pairs = {copy.id.topics for each in partitions for copy in each.copies}
         gone = await dropper.drop(self._leading, topic, runs.others, pairs)
+        self._claimed = {
+            pair for pair in topic.claims if topic.owner(pair) == spec.name and pair not in pairs
+        } - {each.topics for each in gone}
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
         secret = secrets.token_bytes(32)
         return [

@@ -2,8 +2,8 @@
 
 Two connectors that copy one topic to the same topic write each of its records twice. So a connector claims each copy
 in the layout topic before the first record is copied, and of several claims the first in the log holds. A claim stays
-when the connector is stopped or deleted: it ends by `mirror-bridge hand-back`, or when another connector is told to
-take over (`bridge.take.over.from`).
+when the connector is stopped or deleted: it ends by `mirror-bridge hand-back`, when another connector is told to take
+over (`bridge.take.over.from`), or when the configuration of the running connector leaves its topic out.
 """
 
 from __future__ import annotations

@@ -50,6 +50,18 @@ def conditions(
                 "rounds_process_down", f"the rounds process is {rounds.value}: see the log of the service"
             )
         )
+    if connector.same_cluster:
+        listed.append(
+            _condition("same_cluster", f"target.cluster.bootstrap.servers: {connector.same_cluster}")
+        )
+    listed += [
+        _condition(
+            "same_groups",
+            f"connector {other} commits the offsets of {count} of its groups too, and both report them: give "
+            "one of the two other groups, or delete it",
+        )
+        for other, count in sorted(connector.shared_groups.items())
+    ]
     listed += _away(connector, snapshot)
     if snapshot.instance is not None and snapshot.instance.error is not None:
         listed.append(

@@ -24,6 +24,7 @@ _READINESS = {
     "ready_as_of": "was ready to fail over when the source answered last,",
     "not_ready": "not ready to fail over",
     "cannot_tell": "can't tell whether it can fail over;",
+    "home": "at home: nobody has moved it on the source, and nothing has to be moved back;",
     "moved": "has failed over, and its connector no longer commits it; its partitions are shown as they were then;",
 }
 
@@ -40,7 +41,8 @@ def _group(report: GroupReport) -> Iterator[str]:
     )
     for reason in report.reasons:
         since = "" if reason.since_ms is None else f" since {_iso_time(reason.since_ms)}"
-        yield f"  {reason.reason}{since}: {reason.detail}."
+        indent = "  " if reason.follows_from is None else "    so "
+        yield f"{indent}{reason.reason}{since}: {reason.detail}."
     if report.missing_records:
         since = (
             ""
@@ -88,7 +90,7 @@ def left_out_by(key: str) -> str:
 def _why(reason: str | None) -> str:
     if reason is None:
         return "no reason reported"
-    return f"{reason} ({REASONS[reason]})" if reason in REASONS else reason
+    return f"{reason} ({REASONS[reason].means})" if reason in REASONS else reason
 
 
 def _bound(part: PartitionReport) -> str:

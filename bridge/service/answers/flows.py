@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bridge.protocol.operators import FlowReadiness, FlowStatus, ReadinessReason, ReadinessReport
+from bridge.protocol.operators import FlowReadiness, FlowStatus, ReadinessReport
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import of_flow
-from bridge.service.answers.readiness import Answers, ConnectorView
-from bridge.service.answers.reasons import REASONS
+from bridge.service.answers.readiness import Answers, ConnectorView, counted
+from bridge.service.answers.reasons import REASONS, reason, under_causes
+from bridge.service.answers.status import RUNNING
+from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS
@@ -19,6 +21,7 @@ _WEAKEST = (
     Readiness.READY_AS_OF,
     Readiness.READY,
     Readiness.MOVED,
+    Readiness.HOME,
 )
 
 
@@ -40,21 +43,28 @@ def readiness_report(
     flows += [_elsewhere(each) for each in others if (each.source, each.target) not in here]
     times = [each.as_of_ms for each in flows]
     known_times = [at for at in times if at is not None]
+    missing = [each.missing_records for each in flows]
+    known_missing = [records for records in missing if records is not None]
     return ReadinessReport(
         readiness=_weakest(Readiness(each.readiness) for each in flows),
         as_of_ms=min(known_times) if known_times and len(known_times) == len(times) else None,
+        missing_records=sum(known_missing) if missing and len(known_missing) == len(missing) else None,
         flows=flows,
     )
 
 
 def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
-    counts, (source, target) = Answers(view, snapshot).all(), connector.flow
-    away = [] if view.source_away is None else [view.source_away]
-    reasons = [*view.unknown, *view.tasks.values(), *view.copying_reasons(view.not_copied), *away]
-    if set(counts) - {Readiness.READY, Readiness.MOVED}:
-        reasons += view.causes
+    answers, (source, target) = Answers(view, snapshot), connector.flow
+    counts = answers.all()
+    some = bool(set(counts) - {Readiness.READY, Readiness.MOVED, Readiness.HOME})
+    of_groups = answers.reasons() if some else {}
+    own = [*view.unknown, *view.tasks.values(), *view.copying_reasons(_read(snapshot, view))]
+    own += view.causes if some else ()
+    if view.source_away is not None:
+        own.append(view.source_away)
     if not counts and not view.unknown:
-        reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
+        own.append(reason("no_groups"))
+    reasons = {each.detail: counted(each, 0, ()) for each in own} | of_groups
     # A task that runs nowhere may have groups that are not known.
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     nothing = {("", 0): (0, -1)} if snapshot.missing else {}
@@ -75,14 +85,29 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         not_ready=counts[Readiness.NOT_READY],
         cannot_tell=counts[Readiness.CANNOT_TELL],
         moved=counts[Readiness.MOVED],
-        reasons=list({each.detail: each for each in reasons}.values()),
+        home=counts[Readiness.HOME],
+        reasons=under_causes(reasons.values()),
     )
 
 
+def _read(snapshot: ConnectorSnapshot, view: ConnectorView) -> list[str]:
+    """Topics that are not copied and that a group reads which has not been failed over; all where there is no group."""
+    if not view.not_copied or not snapshot.groups:
+        return list(view.not_copied)
+    groups = map(PackedGroup._make, snapshot.groups.values())
+    read = {topic for group in groups if group.moved_ms is None for topic in group.topics}
+    return [topic for topic in view.not_copied if topic in read]
+
+
 def _elsewhere(flow: FlowStatus) -> FlowReadiness:
-    """Reports a flow whose group connector does not run here: this node can say nothing of its groups."""
-    detail = f"{REASONS['elsewhere']}: ask {flow.node}" if flow.node is not None else flow.detail
-    reason = "elsewhere" if flow.node is not None else "connector_stopped"
+    """Reports a flow whose group connector is not known here: this node can say nothing of its groups."""
+    if flow.state == RUNNING:
+        text = f"this node runs flow {flow.flow}, and has not started its connectors yet, or is ending them"
+        why = reason("not_looked_at_yet", text)
+    elif flow.node is not None:
+        why = reason("elsewhere", f"{REASONS['elsewhere'].means}: ask {flow.node}")
+    else:
+        why = reason("connector_stopped", flow.detail or f"no node runs flow {flow.flow}")
     return FlowReadiness(
         connector=flow.flow,
         source=flow.source,
@@ -94,7 +119,7 @@ def _elsewhere(flow: FlowStatus) -> FlowReadiness:
         ready_as_of=0,
         not_ready=0,
         cannot_tell=0,
-        reasons=[ReadinessReason(reason=reason, detail=detail or f"no node runs flow {flow.flow}")],
+        reasons=[counted(why, 0, ())],
     )
 
 

@@ -73,7 +73,7 @@ async def page(
                 if len(summaries) == limit:
                     following = to_cursor(name, group.group)
                     break
-                summaries.append(_summary(name, group, answers.of(group), missing))
+                summaries.append(_summary(name, views[name], group, answers.of(group), missing))
                 if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             continue
@@ -90,7 +90,7 @@ async def page(
             if (name, group.group) < start:
                 continue
             if len(summaries) < limit:
-                summaries.append(_summary(name, group, answer, missing))
+                summaries.append(_summary(name, views[name], group, answer, missing))
                 if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             elif following is None:
@@ -98,11 +98,16 @@ async def page(
     return Groups(groups=summaries, total=total, ready=ready, moved=moved, next=following)
 
 
-def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, missing: MissingRows) -> GroupSummary:
+def _summary(
+    connector: str, view: ConnectorView, group: PackedGroup, answer: GroupAnswer, missing: MissingRows
+) -> GroupSummary:
     assert group.blob is not None, "only reports are kept"
+    source, target = view.flow
     return GroupSummary(
         group=group.group,
         connector=connector,
+        source=source or "",
+        target=target or "",
         ready=answer.ready,
         verdict=group.verdict,
         bound=group.bound,

@@ -14,37 +14,43 @@ The first row of the table that holds is the answer; it comes with the reasons o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bridge.protocol.operators import ReadinessReason
+from bridge.protocol.base import CountedReason, ReadinessReason
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.reasons import REASONS
+from bridge.service.answers.reasons import REASONS, under_causes
+from bridge.service.answers.reasons import reason as _reason
 from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.not_running import lapsed, why_not_running
 from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, others
 from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
+from bridge.service.state.snapshots import AnswerKey, ConnectorSnapshot, Snapshots, answer_key
 from bridge.service.state.task_table import Connector, TaskTable
 from connectors.base import COPYING_KINDS, GROUP_KINDS, Summary
 
+_NOT_KNOWN = (Readiness.CANNOT_TELL, Readiness.READY_AS_OF)
 COPY_SILENT_MS = 30_000
 """Copying without success for this long counts as stopped: a broker's failover takes less."""
-_UNKNOWN = {
-    "source_unreachable",
-    "target_unreachable",
-    "source_not_authorized",
-    "target_not_authorized",
-    "group_state_unknown",
-    "not_looked_at_yet",
-    "report_too_large",
-    "copies_unknown",
-}
-"""Reasons of verdicts which mean that a cluster could not be queried about the group."""
+_UNKNOWN = frozenset(code for code, known in REASONS.items() if known.answer in _NOT_KNOWN)
+"""Reasons which mean that it is not known whether a group is ready."""
 _CLOCK_STEP_MS = 1_000
 """A time further in the future was taken before the clock was set back."""
-_WORST = (Readiness.MOVED, Readiness.READY, Readiness.READY_AS_OF, Readiness.CANNOT_TELL, Readiness.NOT_READY)
+_WORST = (
+    Readiness.HOME,
+    Readiness.MOVED,
+    Readiness.READY,
+    Readiness.READY_AS_OF,
+    Readiness.CANNOT_TELL,
+    Readiness.NOT_READY,
+)
+
+
+_FINE = (Readiness.READY, Readiness.MOVED, Readiness.HOME)
+AT_HOME = "at_home"
+NAMED = 3
+"""Groups that the reason of a flow names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class ConnectorView:
     """When both clusters were last queried for the tasks that run on this service,"""
     own_tasks: frozenset[int] = frozenset()
     """and those whose groups were read then."""
+    flow: tuple[str | None, str | None] = (None, None)
     unknown: Sequence[ReadinessReason] = ()
     """Why nothing is known of any group."""
     not_copied: Mapping[str, ReadinessReason] = field(default_factory=dict)
@@ -103,23 +110,27 @@ class ConnectorView:
             unknown.append(self.tasks.get(task) or _reason("not_looked_at_yet"))
         if not unknown and (outdated or task not in self.checked):
             unknown.append(_reason("not_looked_at_yet"))
-        missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
+        home = [_reason(reason)] if reason == AT_HOME else []
+        missing = [] if committed or home else [_reason(reason or "not_looked_at_yet")]
         if missing and missing[0].reason in _UNKNOWN:
             unknown += missing
-        copying = self.copying_reasons(topics)
+        # What the flow copies does not concern a group whose own offsets are on the target.
+        copying = [] if home else self.copying_reasons(topics)
         away = [self.source_away] if self.source_away is not None else []
         if unknown:
             readiness = Readiness.CANNOT_TELL
         elif missing or (copying and not away):
             readiness = Readiness.NOT_READY
+        elif away:
+            readiness = Readiness.READY_AS_OF
         else:
-            readiness = Readiness.READY_AS_OF if away else Readiness.READY
+            readiness = Readiness.HOME if home else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
         causes = self.causes if unknown or missing else ()
-        for each in (*unknown, *missing, *copying, *causes, *away):
+        for each in (*unknown, *missing, *home, *copying, *causes, *away):
             reasons.setdefault(each.detail, each)
         own_ms = self.own_ms if task in self.own_tasks else None
-        return GroupAnswer(readiness, self.times.get(task, own_ms), list(reasons.values()))
+        return GroupAnswer(readiness, self.times.get(task, own_ms), under_causes(reasons.values()))
 
     def copying_reasons(self, topics: Iterable[str]) -> list[ReadinessReason]:
         """Why records of these topics are not copied, each reason once."""
@@ -165,9 +176,8 @@ class Answers:
         return answer
 
     def all(self) -> Counter[Readiness]:
-        """Counts the groups by readiness. Uses the snapshot's counts where they decide the answer: 10,000 groups one by
-        one take 10 ms."""
-        if not self._view.not_copied and not self._snapshot.outdated and not self._merged:
+        """Counts the groups by readiness."""
+        if self._of_counts:
             counts: Counter[Readiness] = Counter()
             for (task, committed, reason, failed_over), count in self._snapshot.answer_counts.items():
                 one = Readiness.MOVED if failed_over else self._of(task, committed, reason, (), "").readiness
@@ -175,6 +185,55 @@ class Answers:
             return counts
         groups = map(PackedGroup._make, self._snapshot.groups.values())
         return Counter(self.of(group).readiness for group in groups)
+
+    def reasons(self) -> dict[str, CountedReason]:
+        """Why groups are not ready, by sentence: each with the number of groups that have it, and the first of them."""
+        counts: Counter[str] = Counter()
+        reasons: dict[str, ReadinessReason] = {}
+        names: dict[str, list[str]] = {}
+        for answer, count, first in self._not_ready():
+            for each in answer.reasons:
+                counts[each.detail] += count
+                reasons.setdefault(each.detail, each)
+                names.setdefault(each.detail, []).extend(first)
+        return {
+            detail: counted(each, counts[detail], sorted(names[detail])[:NAMED])
+            for detail, each in reasons.items()
+        }
+
+    def _not_ready(self) -> Iterator[tuple[GroupAnswer, int, Sequence[str]]]:
+        """Yields the answers that are neither ready nor moved, how many groups have them, and the first ones."""
+        groups = self._snapshot.groups
+        if not self._of_counts:
+            for name in self._snapshot.order:
+                answer = self.of(PackedGroup._make(groups[name])) if name in groups else None
+                if answer is not None and answer.readiness not in _FINE:
+                    yield answer, 1, [name]
+            return
+        answers: dict[AnswerKey, GroupAnswer] = {
+            (task, committed, reason, failed_over): self._of(task, committed, reason, (), "")
+            for task, committed, reason, failed_over in self._snapshot.answer_counts
+            if not failed_over
+        }
+        first: dict[AnswerKey, list[str]] = {
+            key: [] for key, answer in answers.items() if answer.readiness not in _FINE
+        }
+        lacking = set(first)
+        for name in self._snapshot.order:
+            if not lacking:
+                break
+            key = answer_key(groups[name]) if name in groups else None
+            if key in lacking:
+                first[key].append(name)
+                if len(first[key]) == NAMED:
+                    lacking.remove(key)
+        for key, some in first.items():
+            yield answers[key], self._snapshot.answer_counts[key], some
+
+    @property
+    def _of_counts(self) -> bool:
+        """Whether the snapshot's counts decide the answers: 10,000 groups one by one take 10 ms."""
+        return not self._view.not_copied and not self._snapshot.outdated and not self._merged
 
     def _of(
         self, task: int, committed: bool, reason: str | None, topics: tuple[str, ...], group: str
@@ -190,10 +249,15 @@ class Answers:
         return made
 
 
+def counted(reason: ReadinessReason, groups: int, names: Sequence[str]) -> CountedReason:
+    """The reason, as several groups share it."""
+    return CountedReason(**reason.model_dump(), groups=groups, names=list(names))
+
+
 def _with_merged(answer: GroupAnswer, connector: str, other: GroupAnswer) -> GroupAnswer:
     """Returns the answer for a group that another flow brings into the same topics: its offset there lies behind
     records of both sources, so both have to be ready."""
-    if other.readiness in (Readiness.READY, Readiness.MOVED):
+    if other.readiness in _FINE:
         return answer
     worse = max(answer.readiness, other.readiness, key=_WORST.index)
     by = f"by connector {connector}: "
@@ -274,8 +338,9 @@ def _view(
     return ConnectorView(
         own_ms=summary.as_of_ms,
         own_tasks=frozenset(summary.tasks),
+        flow=connector.flow,
         unknown=unknown,
-        not_copied=_stuck(snapshot, causes, well) | stopped,
+        not_copied=_stuck(snapshot, copying, causes, well) | stopped,
         causes=causes,
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**on_others.unknown, **lapsed_here},
@@ -380,7 +445,10 @@ def _not_copied(
 
 
 def _stuck(
-    snapshot: ConnectorSnapshot, causes: Sequence[ReadinessReason], well: set[str]
+    snapshot: ConnectorSnapshot,
+    copying: Sequence[tuple[Connector, ConnectorSnapshot]],
+    causes: Sequence[ReadinessReason],
+    well: set[str],
 ) -> dict[str, ReadinessReason]:
     """Finds topics with records to be copied of which none is, whichever connector copies them: after a restart the
     service does not know a connector that is paused. `causes`: why connectors copy nothing whose topics are not known:
@@ -389,13 +457,16 @@ def _stuck(
     since: dict[str, int] = {}
     for (topic, _), since_ms in snapshot.stuck.items():
         since[topic] = min(since_ms, since.get(topic, since_ms))
-    text = "records of topic {} wait to be copied, and none is copied: check the connector that copies it"
-    caused = {topic: causes[0] for topic in since if causes and topic not in well}
-    return caused | {
-        topic: _reason("copying_stopped", text.format(topic), since_ms=at)
-        for topic, at in since.items()
-        if until_ms - at > COPY_SILENT_MS and topic not in caused
-    }
+    stuck: dict[str, ReadinessReason] = {}
+    for topic, since_ms in since.items():
+        if causes and topic not in well:
+            stuck[topic] = causes[0]
+        elif until_ms - since_ms > COPY_SILENT_MS:
+            names = [connector.name for connector, its in copying if topic in its.copying.topics()]
+            who = f"connector {', '.join(names)}" if names else "the connector that copies it"
+            text = f"records of topic {topic} wait to be copied, and none is copied: check {who}"
+            stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
+    return stuck
 
 
 def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> ReadinessReason | None:
@@ -415,7 +486,3 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     return None
-
-
-def _reason(code: str, detail: str = "", *, since_ms: int | None = None) -> ReadinessReason:
-    return ReadinessReason(reason=code, detail=detail or REASONS.get(code, code), since_ms=since_ms)

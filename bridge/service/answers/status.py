@@ -19,8 +19,8 @@ from bridge.service.state.task_table import Connector, Task
 
 CLUSTERS = ("source", "target")
 RUNNING, ELSEWHERE, WAITING = "running", "elsewhere", "waiting"
-"""The states of a flow: this node runs it; another one; none that is known. ELSEWHERE is one of connectors too: other
-services run its tasks."""
+"""The states of a flow: this node runs it; another one; none that is known. They are states of connectors too: it
+works; other services run its tasks; it has begun, and a cluster does not answer now."""
 _NO_ERRORS = (STARTING, GONE, "rounds_process_down")
 """Conditions that are not in `errors`: the first two are none, the third is one of the service."""
 _NOT_RUNNING = {
@@ -88,8 +88,8 @@ def connector_status(
 
 
 def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState) -> list[str]:
-    """Says what a connector waits for before it can work; empty while it works, and after a failure, which says
-    more."""
+    """Says what a connector waits for before it can work, or go on; empty while it works, and after a failure, which
+    says more."""
     if snapshot.summary.failure is not None:
         return []
     if connector.elsewhere:
@@ -98,10 +98,18 @@ def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: Round
         return [waits_for_start(connector)]
     if rounds is not RoundsState.RUNNING:
         return ["rounds process"]
-    unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
-    if unseen or snapshot.summary.rounds == 0:
-        return unseen or ["its first round"]
-    return [snapshot.summary.waits_for] if snapshot.summary.waits_for else []
+    summary = snapshot.summary
+    if away := [f"{side} cluster" for side in CLUSTERS if side in summary.away_since_ms]:
+        return away
+    if not _has_begun(snapshot):
+        # Both clusters may have answered: then an error holds it up, and says what would be right.
+        unseen = [f"{side} cluster" for side in CLUSTERS if side not in summary.clusters_seen]
+        return list(summary.errors[:1]) or unseen or ["its first round"]
+    return [summary.waits_for] if summary.waits_for else []
+
+
+def _has_begun(snapshot: ConnectorSnapshot) -> bool:
+    return snapshot.summary.rounds > 0 and snapshot.summary.clusters_seen.issuperset(CLUSTERS)
 
 
 def _state(
@@ -115,8 +123,10 @@ def _state(
         return rounds.value
     if snapshot.instance is not None and snapshot.instance.error is not None:
         return "restarting"
-    # One that finds nothing to work on has begun: its clusters answer, and it looks again.
-    return "running" if list(waits) in ([], [snapshot.summary.waits_for]) else "starting"
+    if not _has_begun(snapshot):
+        return "starting"
+    # One that finds nothing to work on is at work: its clusters answer, and it looks again.
+    return RUNNING if list(waits) in ([], [snapshot.summary.waits_for]) else WAITING
 
 
 def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) -> Ready:

@@ -32,15 +32,21 @@ class RoundsContext:
     close: Callable[[], Awaitable[None]]
 
 
-class Probe(Protocol):
-    """Tries to reach the clusters of a valid configuration, all at once. Returns by side why a cluster can't be
-    reached, without those that can. Blocks, so for a bounded pool."""
+class Probed(NamedTuple):
+    """By side why a cluster can't be reached, and the ids of those that can."""
 
-    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]: ...
+    unreachable: Mapping[Side, str]
+    cluster_ids: Mapping[Side, str]
+
+
+class Probe(Protocol):
+    """Tries to reach the clusters of a valid configuration, all at once. Blocks, so for a bounded pool."""
+
+    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Probed: ...
 
 
 class Naming(NamedTuple):
-    """How another connector names topics."""
+    """How another connector names topics. `same_groups`: of how many groups both commit the offsets."""
 
     name: str
     policy: str
@@ -48,6 +54,7 @@ class Naming(NamedTuple):
     aliases: str = ""
     topic_map: str = ""
     topic_map_file: str = ""
+    same_groups: int = 0
 
 
 class Doctor(Protocol):

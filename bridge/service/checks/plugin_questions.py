@@ -19,7 +19,7 @@ from bridge.errors import (
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
-from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Probe, Props
+from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Probe, Probed, Props
 from bridge.service.checks.plugin_process import CHILD, PluginFailed, ask
 from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.base import Kind
@@ -53,14 +53,14 @@ class ProbeInPluginProcess(NamedTuple):
 
     here: Probe
 
-    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
+    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Probed:
         if not token_functions(props):
             return self.here(props, sides, seconds)
         try:
-            unreachable = call("probe", props, list(sides), seconds, seconds=seconds + _SLACK)
+            answers = call("probe", props, list(sides), seconds, seconds=seconds + _SLACK)
         except BridgeError as error:
-            return dict.fromkeys(sides, str(error))
-        return {Side(side): str(why) for side, why in unreachable.items()}
+            return Probed(dict.fromkeys(sides, str(error)), {})
+        return Probed(*({Side(side): str(text) for side, text in each.items()} for each in answers))
 
 
 class DoctorInPluginProcess(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bridge.errors import Overloaded
 from bridge.model.values import Side
@@ -14,7 +14,7 @@ from bridge.service.ipc.desired_state import Config
 from bridge.service.pool import BoundedPool
 from bridge.service.state.task_table import Connector
 from connectors.base import Kind
-from connectors.config.cluster_options import REACHABILITY
+from connectors.config.cluster_options import REACHABILITY, SAME_CLUSTER, allows_same_cluster
 from connectors.config.configdef import given
 from connectors.config.token_functions import token_functions
 
@@ -44,6 +44,24 @@ def servers_key(side: Side) -> str:
     return f"{side}.cluster.bootstrap.servers"
 
 
+class Found(NamedTuple):
+    """`away`: by side why the cluster can't be reached; `same_id`: the id of the cluster that is source and target,
+    None where there are two, or the configuration allows one."""
+
+    away: Mapping[Side, str]
+    same_id: str | None
+
+    @property
+    def same(self) -> str | None:
+        """Why the target can't be that cluster."""
+        if not self.same_id:
+            return None
+        return (
+            f"it is the source cluster: both have the id {self.same_id}. Correct the address; to mirror a cluster into "
+            f"itself on purpose set {SAME_CLUSTER}=true"
+        )
+
+
 class Reachability:
     """Runs `probe` in a few threads of its own, so that no other check waits for a cluster. For one event loop."""
 
@@ -54,22 +72,24 @@ class Reachability:
         self._doctors = BoundedPool(_DOCTORS, 0, _DOCTOR_SECONDS, "examining the connector")
         self._looking = set[asyncio.Task[None]]()
 
-    async def errors(self, kind: Kind, config: Config) -> Mapping[Side, str]:
-        """Returns by side why the cluster can't be reached, for a configuration without errors. Raises Overloaded when
-        all threads are busy."""
+    async def find(self, kind: Kind, config: Config) -> Found:
+        """Looks at the clusters of a configuration without errors. Raises Overloaded when all threads are busy."""
         probe = self._probe
         if probe is None or mode_of(config) == OFF:
-            return {}
+            return Found({}, None)
         sides = [side for side in Side if servers_key(side) in kind.definition.keys]
         props = given(config)
         try:
             async with asyncio.timeout(
                 self._seconds + (_PROCESS_SLACK if token_functions(props) else _SLACK)
             ):
-                failures = await self._pool.run(lambda: probe(props, sides, self._seconds))
+                failures, ids = await self._pool.run(lambda: probe(props, sides, self._seconds))
         except TimeoutError:
-            failures = dict.fromkeys(sides, f"no broker has answered within {self._seconds:g} s, nor has DNS")
-        return {side: f"the {side} cluster can't be reached: {why}" for side, why in failures.items()}
+            why = f"no broker has answered within {self._seconds:g} s, nor has DNS"
+            failures, ids = dict.fromkeys(sides, why), {}
+        away = {side: f"the {side} cluster can't be reached: {why}" for side, why in failures.items()}
+        one, other = ids.get(Side.SOURCE), ids.get(Side.TARGET)
+        return Found(away, None if one != other or allows_same_cluster(config) else one)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Runs doctor, as `call`, in one of its threads. Raises Overloaded and NotAnswered."""
@@ -84,7 +104,7 @@ class Reachability:
 
     async def _look(self, connector: Connector, kind: Kind, generation: int) -> None:
         try:
-            errors = await self.errors(kind, connector.config)
+            found = await self.find(kind, connector.config)
         except Overloaded:
             return  # the connector's next round reports the same
         except Exception as error:
@@ -96,8 +116,9 @@ class Reachability:
             return
         if connector.generation != generation:
             return
-        connector.unreachable = {str(side): text for side, text in errors.items()}
-        for text in errors.values():
+        connector.unreachable = {str(side): text for side, text in found.away.items()}
+        connector.same_cluster = found.same or ""
+        for text in (*found.away.values(), *([found.same] if found.same else [])):
             log.warning("%s", text, extra={"connector": connector.name})
 
     def close(self) -> None:

@@ -96,28 +96,31 @@ class Checker:
             )
         return kind
 
-    async def validate(self, name: str, config: Config) -> bytes:
-        """Returns a ValidateResponse as JSON."""
+    async def validate(self, name: str, config: Config, found: Sequence[ConfigError] = ()) -> bytes:
+        """Returns a ValidateResponse as JSON. `found`: errors beside those of the configuration itself."""
         kind = self.kind(name)
         if (error := too_large(config)) is not None:  # and nothing else is worth the time
             return as_json(ValidatedConfig(()).with_errors([error]).response(kind.connector_class))
         if (large := self._elsewhere(config)) is not None:
-            return await self._validated_elsewhere(large, kind, config)
+            return await self._validated_elsewhere(large, kind, config, found)
         judged = await self._judged(self._pools.validations, kind, config)
-        judged = judged.with_errors(self._sizes(config))
+        judged = judged.with_errors([*self._sizes(config), *found])
         errors, warnings = ([], []) if judged.errors else await self._beyond(kind, config)
         judged = judged.with_errors(errors)
         # A thread yields to other requests where the event loop would not.
         async with self._answering:
             return await asyncio.to_thread(lambda: as_json(answer_of(kind, config, judged, warnings)))
 
-    async def _validated_elsewhere(self, large: LargeConfigs, kind: Kind, config: Config) -> bytes:
+    async def _validated_elsewhere(
+        self, large: LargeConfigs, kind: Kind, config: Config, found: Sequence[ConfigError]
+    ) -> bytes:
         """The same for a large configuration: here nothing is done of what depends on its size."""
         pool, sizes, number = self._pools.large_validations, self._sizes(config), next(large.numbers)
         answer = await self._once(
             pool, ("answer", kind, config), lambda: large.answer(kind, config, sizes, (), number)
         )
-        errors, warnings = await self._beyond(kind, config) if answer.good else ([], [])
+        errors, warnings = await self._beyond(kind, config) if answer.good and not found else ([], [])
+        errors = [*found, *errors]
         if errors or warnings:
             answer = await pool.run(lambda: large.answer(kind, config, errors, warnings, number))
         return answer.json
@@ -152,17 +155,19 @@ class Checker:
     async def _reached(self, kind: Kind, config: Config) -> tuple[list[ConfigError], list[ConfigError]]:
         """Clusters that can't be reached are errors or warnings, as `bridge.validate.reachability` says."""
         try:
-            errors = await self.reachability.errors(kind, config)
+            found = await self.reachability.find(kind, config)
         except Overloaded as busy:
             return [], [
                 ConfigError(REACHABILITY, f"could not check whether the clusters can be reached: {busy}")
             ]
         unreachable = [
-            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in errors.items()
+            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in found.away.items()
         ]
         for error in unreachable:
             log.warning("validation: %s", scrubbed(kind, config, error.message))
-        return (unreachable, []) if mode_of(config) == ERROR else ([], unreachable)
+        target = servers_key(Side.TARGET)
+        same = [ConfigError(target, _invalid(Side.TARGET, config, found.same))] if found.same else []
+        return ([*same, *unreachable], []) if mode_of(config) == ERROR else (same, unreachable)
 
     async def check(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
         """Returns the settings that have no effect. Raises ConfigRejected with all errors."""

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.errors import ErrorCode, GroupsRefused, OperationRefused
+from bridge.errors import OperationRefused
 from bridge.protocol.messages import GroupReport, MoveGroups, RolledBack
 from bridge.protocol.readiness import Readiness
+from bridge.service.answers.reasons import reason
 from bridge.service.failover.failover import (
     GroupOfConnector,
+    answered,
     connectors_of,
     end_moves,
     flow_name,
@@ -21,6 +23,7 @@ from bridge.service.failover.failover import (
 )
 from bridge.service.failover.next_steps import after_return
 from bridge.service.failover.operating import operate
+from bridge.service.failover.refusal import Refused, refusal
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS, Operation
@@ -40,7 +43,8 @@ async def fail_back(service: Service, request: MoveGroups) -> RolledBack:
     returning = _flow_back(service, f"{target}-to-{source}")
     seconds = request.timeout_ms / 1000
     for connector in returning:
-        await operate(service, connector.name, Operation.REFRESH, {}, seconds)
+        if connector.active():  # else groups are refused by what readiness says of it
+            await operate(service, connector.name, Operation.REFRESH, {}, seconds)
     selected = reported(service, connectors, request)
     moved = {
         group: [one for one in some if one.answer.readiness is Readiness.MOVED]
@@ -48,15 +52,12 @@ async def fail_back(service: Service, request: MoveGroups) -> RolledBack:
     }
     home = select(service, returning, sorted(group for group, some in moved.items() if some))
     refused = [
-        (f"group {group}", text)
-        for group, some in moved.items()
-        for one in some
-        for text in why_not(one.report, home[group])
+        each for some in moved.values() for one in some for each in why_not(one, home[one.report.group])
     ]
     if refused:
-        count = len({group for group, _ in refused})
-        text = f"{count} group(s) can't fail back to {source} now; nothing was changed"
-        raise GroupsRefused(text, refused, code=ErrorCode.NOT_READY)
+        count = len({each.group for each in refused})
+        text = f"{count} of {len(selected)} group(s) can't fail back to {source} now; nothing was changed"
+        raise refusal(text, refused, len(selected))
     pairs = {group: _pairs(some[0].report, home[group]) for group, some in moved.items() if some}
     for connector in connectors:
         groups = {group: pairs[group] for group in moved_of(connector, selected)}
@@ -85,34 +86,38 @@ def _pairs(moved: GroupReport, home: Sequence[GroupOfConnector]) -> list[dict[st
     ]
 
 
-def why_not(moved: GroupReport, home: Sequence[GroupOfConnector]) -> list[str]:
+def why_not(moved: GroupOfConnector, home: Sequence[GroupOfConnector]) -> list[Refused]:
     """Why a moved group can't fail back yet: each of its partitions has to be committed on the source where the flow
     back puts it, or to be unchanged where no consumer has moved it on the target."""
     unknown = [
-        f"{one.answer.readiness}: connector {one.connector}: {'; '.join(each.detail for each in one.answer.reasons)}"
+        answered(one, f"connector {one.connector}: ")
         for one in home
         if one.answer.readiness in (Readiness.CANNOT_TELL, Readiness.READY_AS_OF)
     ]
     if unknown:
         return unknown
     rows = {(row.target_topic, row.partition): row for one in home for row in one.report.partitions}
-    lines = []
-    for part in moved.partitions:
+
+    def refused(code: str, text: str) -> Refused:
+        return Refused(moved.report.group, Readiness.NOT_READY, [reason(code)], f"{code}: {text}")
+
+    found = []
+    for part in moved.report.partitions:
         tp, row = f"{part.topic}-{part.partition}", rows.get((part.topic, part.partition))
         if row is None:
-            lines.append(
+            text = (
                 f"the flow back does not cover {tp}: its groups and topics have to include the group and "
                 f"{part.target_topic}"
             )
+            found.append(refused("not_covered", text))
         elif row.verdict == "pending":
             stayed = row.reason == "moved_by_mirror" and row.written == part.committed
             if not stayed:
-                lines.append(f"{row.reason}: {tp} is pending")
+                found.append(refused(row.reason or "not_looked_at_yet", f"{tp} is pending"))
         elif row.written != row.target_offset:
-            lines.append(
-                f"not_looked_at_yet: {tp} is committed at {row.written} and not at {row.target_offset}"
-            )
-    return lines
+            text = f"{tp} is committed at {row.written} and not at {row.target_offset}"
+            found.append(refused("not_looked_at_yet", text))
+    return found
 
 
 def _flow_back(service: Service, name: str) -> list[Connector]:

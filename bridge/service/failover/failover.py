@@ -23,11 +23,12 @@ from bridge.protocol.messages import (
     RolledBack,
 )
 from bridge.protocol.readiness import Readiness
-from bridge.protocol.times import iso_time
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import Answers, GroupAnswer
+from bridge.service.answers.reasons import reason
 from bridge.service.failover.next_steps import after_move, after_roll_back
 from bridge.service.failover.operating import operate
+from bridge.service.failover.refusal import AsOf, Refused, answer_of, refusal
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS, Arguments, Operation
@@ -47,6 +48,10 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
     """The connectors that follow the groups of a flow. Raises NotFound."""
     there = [connector for connector in service.table if connector.kind in GROUP_KINDS]
     connectors = [connector for connector in there if flow_name(connector) == name]
+    away = [each for each in service.flows if f"{each.source}-to-{each.target}" == name and each.node]
+    if not connectors and away:
+        text = f"another node runs flow {away[0].flow}: ask {away[0].node}"
+        raise NotFound(text, code=ErrorCode.UNKNOWN_CONNECTOR)
     if not connectors:
         flows = ", ".join(sorted({flow_name(connector) for connector in there})) or "none"
         raise NotFound(
@@ -120,21 +125,27 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
     connectors = [connector for connector in known if not connector.gone]
     seconds = request.timeout_ms / 1000
     for connector in connectors:
-        await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
+        if connector.active():  # else its groups are refused by what readiness says of it
+            await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
     selected, left_out = select_present(service, known, request.groups)
+    at_home = groups_at_home(selected)
+    selected = {group: some for group, some in selected.items() if group not in at_home}
     accepted = {Readiness.READY, Readiness.MOVED}
     if request.accept_as_of:
         accepted.add(Readiness.READY_AS_OF)
-    refuse(selected, accepted, "" if request.accept_as_of else as_of_remedy(service, selected))
+    refused = [] if at_home and not selected else refused_groups(service, known, selected, accepted)
+    if refused:
+        as_of = as_of_answers(service, selected, accepted=request.accept_as_of)
+        raise _refused(refused, len(selected), request.flow, as_of=as_of)
     arguments = {
         connector.name: {"groups": _facts(service, connector.name, selected)}
         for connector in connectors
         if any(one.connector == connector.name for some in selected.values() for one in some)
     }
     # A dry run on all connectors first: a group that two connectors follow is moved by both or by none.
-    answers = await _moved(service, arguments, seconds, dry_run=True)
+    answers, members = await _moved(service, arguments, request.flow, seconds, dry_run=True)
     if not request.dry_run:
-        answers = await _moved(service, arguments, seconds, dry_run=False)
+        answers, members = await _moved(service, arguments, request.flow, seconds, dry_run=False)
     source, target = connectors[0].flow
     groups = [
         moved_group(group, connector, record, dry_run=request.dry_run)
@@ -160,6 +171,8 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         missing_since_ms=min(known_since) if missing and known_since else None,
         not_copied=topics_not_copied(selected),
         left_out=left_out,
+        members_on_source=members,
+        at_home=at_home,
     )
     return answer.model_copy(update={"next": after_move(answer)})
 
@@ -180,7 +193,9 @@ async def roll_back(service: Service, request: MoveGroups) -> RolledBack:
             for at in some
         ]
     done = rolled_back(connectors, selected, request).model_copy(update={"left": left})
-    return done.model_copy(update={"next": after_roll_back(done, *connectors[0].flow)})
+    views = service.views()
+    away = any(views[connector.name].source_away is not None for connector in connectors)
+    return done.model_copy(update={"next": after_roll_back(done, *connectors[0].flow, source_away=away)})
 
 
 def reported(
@@ -228,16 +243,17 @@ def rolled_back(
     )
 
 
-def as_of_remedy(service: Service, selected: Mapping[str, Sequence[GroupOfConnector]]) -> str:
-    """Returns what lets groups be moved, or planned, that were ready when the source answered last: as of when, and how
-    many records were missing then; "" where there are none."""
+def as_of_answers(
+    service: Service, selected: Mapping[str, Sequence[GroupOfConnector]], *, accepted: bool
+) -> AsOf | None:
+    """Returns what is known of the groups that were ready when the source answered last; None where there are none, or
+    where they are accepted as they were."""
     some = [
         one for all_ in selected.values() for one in all_ if one.answer.readiness is Readiness.READY_AS_OF
     ]
-    if not some:
-        return ""
+    if not some or accepted:
+        return None
     times = [one.answer.as_of_ms for one in some if one.answer.as_of_ms is not None]
-    as_of = f" as of {iso_time(min(times))}" if times else ""
     rows = {
         (one.connector, part.topic, part.partition): service.snapshots.connector(one.connector).missing.get(
             (part.topic, part.partition)
@@ -245,32 +261,46 @@ def as_of_remedy(service: Service, selected: Mapping[str, Sequence[GroupOfConnec
         for one in some
         for part in one.report.partitions
     }
-    missing, _ = summed(rows.values())
-    then = "how many records were missing then is not known"
-    if missing is not None:
-        then = f"at most {missing} record(s) were missing then" if missing else "no record was missing then"
     groups = len({one.report.group for one in some})
-    return f"; {groups} of them were ready{as_of}, and {then}: --accept-as-of (accept_as_of) takes these as they were"
+    return AsOf(groups, min(times) if times else None, summed(rows.values())[0])
 
 
-def refuse(
-    selected: Mapping[str, Sequence[GroupOfConnector]], accepted: Collection[Readiness], remedy: str
-) -> None:
-    """Raises GroupsRefused with each group that may not be moved, and why. `remedy`: what helps."""
-    refused: list[tuple[str, Readiness, str]] = []
-    for group, some in selected.items():
-        if not some:
-            refused.append(
-                (group, Readiness.CANNOT_TELL, f"{UNKNOWN_GROUP}: no connector of the flow reports it")
-            )
-        for one in some:
-            if one.answer.readiness not in accepted:
-                why = "; ".join(f"{each.reason}: {each.detail}" for each in one.answer.reasons)
-                refused.append((group, one.answer.readiness, f"{one.answer.readiness}: {why}"))
+def groups_at_home(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[str]:
+    """The groups that nobody has moved on the source, by all connectors that report them."""
+    return sorted(
+        group
+        for group, some in selected.items()
+        if some and all(one.answer.readiness is Readiness.HOME for one in some)
+    )
+
+
+def answered(one: GroupOfConnector, of: str = "") -> Refused:
+    """A group that is refused by its answer. `of`: whose it is, where that is not the flow's own."""
+    why = "; ".join(f"{each.reason}: {each.detail}" for each in one.answer.reasons)
+    readiness = one.answer.readiness
+    return Refused(one.report.group, readiness, one.answer.reasons, f"{readiness}: {of}{why}")
+
+
+def refused_groups(
+    service: Service,
+    connectors: Iterable[Connector],
+    selected: Mapping[str, Sequence[GroupOfConnector]],
+    accepted: Collection[Readiness],
+) -> list[Refused]:
+    """The groups that no connector reports, and those whose answer is not accepted; for a flow without groups why it
+    has none."""
+    refused = [
+        answered(one) for some in selected.values() for one in some if one.answer.readiness not in accepted
+    ]
+    unknown = reason(UNKNOWN_GROUP, "no connector of the flow reports it")
+    refused += [
+        Refused(group, Readiness.CANNOT_TELL, [unknown]) for group, some in selected.items() if not some
+    ]
     if not selected:
-        refused.append(("", Readiness.CANNOT_TELL, "no_groups: the flow has no group"))
-    if refused:
-        raise _refusal(refused, len(selected), remedy=remedy)
+        views = service.views()
+        why = [each for connector in connectors for each in views[connector.name].unknown]
+        refused.append(Refused("", Readiness.CANNOT_TELL, why or [reason("no_groups")]))
+    return refused
 
 
 def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool = False) -> MovedGroup:
@@ -298,22 +328,28 @@ def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool 
 
 
 async def _moved(
-    service: Service, arguments: Mapping[str, Arguments], seconds: float, *, dry_run: bool
-) -> dict[str, Arguments]:
-    """Moves the groups; by connector, the move records of its groups. Raises GroupsRefused."""
+    service: Service, arguments: Mapping[str, Arguments], flow: str, seconds: float, *, dry_run: bool
+) -> tuple[dict[str, Arguments], list[str]]:
+    """Moves the groups. Returns by connector the move records of its groups, and the groups that consumers are in on
+    the source. Raises GroupsRefused."""
     moved: dict[str, Arguments] = {}
-    refused: list[tuple[str, Readiness, str]] = []
+    members: set[str] = set()
+    refused: list[Refused] = []
     for name, given in arguments.items():
         result = await operate(service, name, Operation.MOVE, {**given, "dry_run": dry_run}, seconds)
         moved[name] = result["moved"]
+        # How it was when the source answered last says nothing of now.
+        here = {group for group, facts in given["groups"].items() if not facts["source_away"]}
+        members |= here.intersection(result.get("membersOnSource", ()))
         refused += [
-            (group, Readiness.NOT_READY, f"{code}: {detail}")
+            Refused(group, answer_of(code), [reason(code, detail)])
             for group, (code, detail) in result["refused"].items()
         ]
     if refused:
         done = 0 if dry_run else len(set().union(*moved.values()))
-        raise _refusal(refused, sum(len(given["groups"]) for given in arguments.values()), done)
-    return moved
+        groups = set().union(*(given["groups"] for given in arguments.values()))
+        raise _refused(refused, len(groups), flow, done)
+    return moved, sorted(members)
 
 
 def _facts(
@@ -336,15 +372,15 @@ def _facts(
     return facts
 
 
-def _refusal(
-    refused: Sequence[tuple[str, Readiness, str]], groups: int, done: int = 0, remedy: str = ""
+def _refused(
+    refused: Sequence[Refused], groups: int, flow: str, done: int = 0, as_of: AsOf | None = None
 ) -> GroupsRefused:
-    """Builds the error of refused groups. `done`: groups that were moved nevertheless. Its code is NOT_READY if one
-    group is known not to be ready, else CANNOT_TELL."""
-    connector = any(answer is Readiness.NOT_READY for _, answer, _ in refused)
-    count = len({group for group, _, _ in refused})
+    """Builds the error of groups that can't be moved. `done`: groups that were moved nevertheless."""
+    count = len({each.group for each in refused})
     moved = f"{done} group(s) are moved; repeat it for all" if done else "nothing was changed"
-    those = f"{count} of {groups} group(s)" if groups else "there is no group to move: the flow"
-    text = f"{those} can't fail over now; {moved}{remedy}"
-    lines = [(f"group {group}" if group else "groups", why) for group, _, why in refused]
-    return GroupsRefused(text, lines, code=ErrorCode.NOT_READY if connector else ErrorCode.CANNOT_TELL)
+    what = (
+        f"{count} of {groups} group(s) can't fail over now"
+        if groups
+        else f"the flow {flow} has no group to move"
+    )
+    return refusal(f"{what}; {moved}", refused, groups, as_of)

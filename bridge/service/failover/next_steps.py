@@ -16,18 +16,35 @@ def after_move(moved: Failover) -> list[str]:
     """After a failover: the consumers may start on the target."""
     groups = sorted({each.group for each in moved.groups})
     source, target = moved.source, moved.target
+    if not groups:
+        return [*_at_home(moved), *not_moved(moved.left_out)]
     if moved.dry_run:
         can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
-        return [can, _missing(moved), *_not_copied(moved), *not_moved(moved.left_out)]
+        told = *_members(moved), _missing(moved), *_not_copied(moved), *not_moved(moved.left_out)
+        return [can, *told, *_at_home(moved)]
     topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
     return [
         f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
-        f"Keep the consumers stopped on {source}: what they commit there now does not reach {target}.",
+        *(
+            _members(moved)
+            or [
+                f"Keep the consumers stopped on {source}: what they commit there now does not reach {target}."
+            ]
+        ),
         f"Start the consumers on {target}, on {listed(topics)}: they resume at the committed offsets.",
         _missing(moved),
         *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
         *not_moved(moved.left_out),
+        *_at_home(moved),
+    ]
+
+
+def _at_home(moved: Failover) -> list[str]:
+    if not moved.at_home:
+        return []
+    return [
+        f"At home on {moved.target}: {listed(moved.at_home)}. Nobody has moved them on {moved.source}; nothing to do."
     ]
 
 
@@ -43,14 +60,22 @@ def not_moved(left_out: Sequence[LeftOut]) -> list[str]:
     ]
 
 
-def after_roll_back(done: RolledBack, source: str | None, target: str | None) -> list[str]:
+def after_roll_back(
+    done: RolledBack, source: str | None, target: str | None, *, source_away: bool = False
+) -> list[str]:
     if not done.groups:
         return [f"{listed(done.unchanged)}: not moved; nothing was changed."]
     if done.dry_run:
         return [f"Dry run: {listed(done.groups)} can be rolled back; nothing was changed."]
+    there = (
+        f"{source} does not answer: the mirror commits them again, and consumers go on there, once it does"
+        if source_away
+        else f"those on {source} continue as before"
+    )
+    again = "" if source_away else "; the mirror commits them again"
     lines = [
-        f"{listed(done.groups)} set back on {target} to the offsets of the failover; the mirror commits them again.",
-        f"Keep the consumers stopped on {target}; those on {source} continue as before.",
+        f"{listed(done.groups)} set back on {target} to the offsets of the failover{again}.",
+        f"Keep the consumers stopped on {target}; {there}.",
     ]
     if done.left:
         tps = listed(sorted({f"{each.topic}-{each.partition}" for each in done.left}))
@@ -81,6 +106,18 @@ def listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN
     return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def _members(moved: Failover) -> list[str]:
+    """Warns of consumers that are still at work on the source."""
+    if not moved.members_on_source:
+        return []
+    source = moved.source
+    return [
+        f"Consumers are still in {listed(moved.members_on_source)} on {source}: stop them before those on "
+        f"{moved.target} start. What they commit on {source} after the move does not reach "
+        f"{moved.target}, where it is read again."
+    ]
 
 
 def _missing(moved: Failover) -> str:

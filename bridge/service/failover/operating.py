@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.errors import NotAnswered, OperationRefused
+from bridge.errors import ErrorCode, NotAnswered, OperationRefused
 from bridge.service.service import Service
 from bridge.service.state.not_running import why_not_running
 from bridge.service.state.rounds_state import RoundsState
@@ -16,7 +16,9 @@ async def operate(
     NotAnswered, and the errors of the instance."""
     connector = service.table.connector(name)
     if not connector.active():
-        raise OperationRefused(why_not_running(connector).detail)
+        # Of groups of a connector that does not run readiness says cannot_tell too.
+        code = ErrorCode.REFUSED if operation is Operation.REFRESH else ErrorCode.CANNOT_TELL
+        raise OperationRefused(why_not_running(connector).detail, code=code)
     state = service.rounds.state
     if state is not RoundsState.RUNNING:
         raise NotAnswered(f"the rounds process is {state.value}; send the request again")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from bridge.errors import ErrorCode, GroupsRefused
-from bridge.protocol.messages import FailoverPlan, GroupReport, MovedGroup, PlannedOffset
+from bridge.protocol.messages import FailoverPlan, MovedGroup, PlannedOffset
 from bridge.protocol.readiness import Readiness
+from bridge.service.answers.reasons import reason
 from bridge.service.failover.failover import (
-    UNKNOWN_GROUP,
     GroupOfConnector,
-    as_of_remedy,
+    as_of_answers,
     connectors_of,
+    groups_at_home,
+    refused_groups,
     select_present,
     topics_not_copied,
 )
+from bridge.service.failover.refusal import Refused, refusal
 from bridge.service.service import Service
 
 _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
@@ -23,50 +25,46 @@ _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
 
 def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bool) -> FailoverPlan:
     """Plans these groups, or all. Raises GroupsRefused where a translation is missing: there is no partial plan."""
-    selected, left_out = select_present(service, connectors_of(service, flow), groups)
+    known = connectors_of(service, flow)
+    selected, left_out = select_present(service, known, groups)
+    # Where two connectors report a group, both translate it alike.
+    at_home = groups_at_home(selected)
+    first = {group: some[:1] for group, some in sorted(selected.items()) if group not in at_home}
     current = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
-    _refuse(selected, current, "" if accept_as_of else as_of_remedy(service, selected))
-    first = {group: some[0] for group, some in sorted(selected.items())}
-    times = [one.answer.as_of_ms for one in first.values()]
-    known = [at for at in times if at is not None]
+    refused = [] if at_home and not first else refused_groups(service, known, first, current)
+    refused += [one for some in first.values() for one in _untranslated(some, current)]
+    if refused:
+        count = len({each.group for each in refused})
+        text = (
+            f"there is no plan: {count} of {len(first)} group(s) have offsets without a current translation"
+            if first
+            else f"there is no plan: the flow {flow} has no group"
+        )
+        raise refusal(text, refused, len(first), as_of_answers(service, first, accepted=accept_as_of))
+    planned = [one for some in first.values() for one in some]
+    times = [one.answer.as_of_ms for one in planned if one.answer.as_of_ms is not None]
     return FailoverPlan(
         flow=flow,
-        as_of_ms=min(known) if known else None,
-        groups=[_planned(one) for one in first.values()],
+        as_of_ms=min(times) if times else None,
+        groups=[_planned(one) for one in planned],
         not_copied=topics_not_copied(selected),
         left_out=left_out,
+        at_home=at_home,
     )
 
 
-def _refuse(
-    selected: Mapping[str, Sequence[GroupOfConnector]], known: Collection[Readiness], remedy: str
-) -> None:
-    refused: list[tuple[str, str]] = []
-    unknown = not selected
-    for group, some in selected.items():
-        if not some:
-            refused.append((f"group {group}", f"{UNKNOWN_GROUP}: no connector of the flow reports it"))
-            unknown = True
-            continue
-        one = some[0]
-        if one.answer.readiness not in known:
-            why = "; ".join(f"{each.reason}: {each.detail}" for each in one.answer.reasons)
-            refused.append((f"group {group}", f"{one.answer.readiness}: {why}"))
-            unknown = True
-            continue
-        refused += [(f"group {group}", text) for text in _untranslated(one.report)]
-    if refused or not selected:
-        text = (
-            f"there is no plan: {len(refused)} offset(s) or group(s) of {len(selected)} group(s) have no current "
-            f"translation{remedy}"
-        )
-        raise GroupsRefused(text, refused, code=ErrorCode.CANNOT_TELL if unknown else ErrorCode.NOT_READY)
-
-
-def _untranslated(report: GroupReport) -> list[str]:
+def _untranslated(some: Sequence[GroupOfConnector], current: Collection[Readiness]) -> list[Refused]:
+    """A refusal for each offset of a group that is not translated; what is not current is refused as a whole."""
     return [
-        f"{part.reason}: {part.topic}-{part.partition} is pending"
-        for part in report.partitions
+        Refused(
+            one.report.group,
+            Readiness.NOT_READY,
+            [reason(part.reason or "not_looked_at_yet")],
+            f"{part.reason}: {part.topic}-{part.partition} is pending",
+        )
+        for one in some
+        if one.answer.readiness in current
+        for part in one.report.partitions
         if part.target_offset is None
     ]
 

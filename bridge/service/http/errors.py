@@ -21,7 +21,7 @@ from bridge.errors import (
     Overloaded,
     Unauthorized,
 )
-from bridge.protocol.messages import ErrorBody, ValidationError
+from bridge.protocol.messages import ErrorBody, Refusal, ValidationError
 
 INTERNAL = "internal"
 
@@ -34,12 +34,14 @@ def error_response(
     *,
     retriable: bool = False,
     headers: Mapping[str, str] | None = None,
+    refusal: Refusal | None = None,
 ) -> Response:
     body = ErrorBody(
         error_code=code,
         message=message,
         validation_errors=[ValidationError(key=error.key, message=error.message) for error in errors],
         retriable=retriable,
+        refusal=refusal,
     )
     return Response(body.model_dump_json(), status, headers, "application/json")
 
@@ -51,8 +53,15 @@ def bridge_error(error: BridgeError) -> Response:
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="mirror-bridge"'
     errors = error.errors if isinstance(error, ConfigRejected | BodyErrors | GroupsRefused) else ()
+    refusal = Refusal.model_validate(error.facts) if isinstance(error, GroupsRefused) else None
     return error_response(
-        error.status, error.code, str(error), errors, retriable=error.retriable, headers=headers
+        error.status,
+        error.code,
+        str(error),
+        errors,
+        retriable=error.retriable,
+        headers=headers,
+        refusal=refusal,
     )
 
 

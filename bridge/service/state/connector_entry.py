@@ -37,6 +37,10 @@ class Connector:
     """Settings of `config` without effect."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
+    same_cluster: str = ""
+    """What is wrong where its target was found to be its source when the configuration was new."""
+    shared_groups: Mapping[str, int] = field(default_factory=dict)
+    """By other connectors of its flow, of how many of its groups they commit the offsets too."""
     task_count: int = 1
     count_session: str = ""
     session: str = ""
@@ -51,6 +55,12 @@ class Connector:
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
     elsewhere: bool = False
     """No task runs here, and another service has reported some that it runs."""
+    connect_group_id: str | None = None
+    """The `group.id` of the Connect cluster that runs it; None where no shim has told."""
+    first_session: str = ""
+    """The smallest session of that Connect cluster."""
+    heard: float = 0.0
+    """When one of its calls was last accepted."""
     gone: bool = False
     """Connect has stopped or deleted it long ago, while another connector follows groups of the same flow."""
 

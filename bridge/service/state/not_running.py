@@ -75,8 +75,17 @@ def _not_running_here(connector: Connector) -> NotRunning:
 def waits_for_start(connector: Connector) -> str:
     """Says in short what a connector without a running task waits for."""
     runner = "this node" if connector.dedicated else "Connect"
-    if connector.stopped:
-        return f"a start: {runner} has stopped it"
+    if connector.dedicated:
+        if connector.stopped:
+            return f"a start: {runner} has stopped it"
+    elif why_not_running(connector).condition == "paused":
+        return (
+            "a resume: Connect has paused it"
+            if connector.stopped
+            else "polls: Connect has paused it, or is busy"
+        )
+    elif connector.stopped:
+        return f"a start: {runner} has stopped it, or it was deleted"
     return f"a task: {'the leases of all have expired' if connector.current_tasks else f'{runner} has started none'}"
 
 

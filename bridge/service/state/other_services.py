@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bridge.protocol.operators import ReadinessReason
+from bridge.protocol.base import ReadinessReason
 from bridge.service.state.not_running import not_started
 from bridge.service.state.task_table import Connector
 from connectors.base import Summary

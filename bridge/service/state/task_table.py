@@ -9,16 +9,19 @@ Laws (tests/unit/service/state/test_task_table.py holds them for any order of ar
      not poll it is inactive until it polls again.
   D. Repeating a call changes nothing. A stopped session stays stopped: a late PUT of it is Fenced.
   E. `generation` changes exactly when the instance has to be restarted.
-  F. A session of an earlier run of the service starts nothing: the shim has to ask for a new one (sessions.py).
+  F. A name belongs to the Connect cluster that runs the connector (connector_names.py): calls of another one change
+     nothing. Where both have registered after a restart of the service, the older session decides.
+  G. A session of an earlier run of the service starts nothing: the shim has to ask for a new one (sessions.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, OperationRefused, Overloaded
+from bridge.errors import BodyRejected, ErrorCode, Fenced, NameTaken, NotFound, OperationRefused, Overloaded
 from bridge.service.ipc.desired_state import Config, Desired
 from bridge.service.state.connector_entry import Connector, Lapsed, Task
+from bridge.service.state.connector_names import differs, taken
 from bridge.service.state.leases import IDLE_SLACK_MS, PAUSED_MS
 from connectors.base import GROUP_KINDS, Assignment
 
@@ -57,9 +60,11 @@ class TaskTable:
 
     # -- calls of the shim -------------------------------------------------------------------------
 
-    def start_connector(self, name: str, session: str, kind: str, config: Config) -> Connector:
+    def start_connector(
+        self, name: str, session: str, kind: str, config: Config, connect_group_id: str | None = None
+    ) -> Connector:
         self._require_own_session(session, ErrorCode.UNKNOWN_CONNECTOR)
-        connector = self._connectors.get(name)
+        connector = self._of_this_cluster(name, session, connect_group_id)
         if connector is None:
             connector = self._add(name, session, kind, config)
         elif session < connector.session:
@@ -69,23 +74,35 @@ class TaskTable:
         if session > connector.session:
             connector.session, connector.stopped, connector.begun = session, False, self._clock()
             connector.gone = False
+        self._hear(connector, session, connect_group_id)
         return connector
 
-    def stop_connector(self, name: str, session: str) -> Connector:
+    def stop_connector(self, name: str, session: str, connect_group_id: str | None = None) -> Connector:
         connector, foreign = self.connector(name), self._foreign(session)
+        self._require_same_cluster(connector, connect_group_id)
         if session < connector.session or (foreign and connector.session):
             raise _fenced(f"connector {name}", session, connector.session)
         # After a restart of the service tasks ask for new sessions and connectors don't: stop the connector all the
         # same.
         connector.session, connector.stopped = connector.session if foreign else session, True
+        connector.heard = self._clock()
         return connector
 
-    def start_task(self, name: str, index: int, session: str, kind: str, count: int, config: Config) -> bool:
+    def start_task(
+        self,
+        name: str,
+        index: int,
+        session: str,
+        kind: str,
+        count: int,
+        config: Config,
+        connect_group_id: str | None = None,
+    ) -> bool:
         """Starts a task. True for a session of the task that was not known before."""
         if index >= count:
             raise BodyRejected(f"task {index} is not below task_count {count}")
         self._require_own_session(session)
-        connector = self._connectors.get(name)
+        connector = self._of_this_cluster(name, session, connect_group_id)
         task = connector.tasks.get(index) if connector is not None else None
         if task is not None and (session < task.session or (task.stopped and session == task.session)):
             raise _fenced(f"task {index} of {name}", session, task.session)
@@ -107,16 +124,21 @@ class TaskTable:
         else:
             task.session, task.stopped = session, False
             self._renew_lease(task, arrived=True)
+        self._hear(connector, session, connect_group_id)
         self._note_idleness(connector)
         return fresh
 
-    def stop_task(self, name: str, index: int, session: str) -> Connector:
+    def stop_task(
+        self, name: str, index: int, session: str, connect_group_id: str | None = None
+    ) -> Connector:
         connector, task = self._connector_and_task(name, index, session)
+        self._require_same_cluster(connector, connect_group_id)
         if session < task.session:
             raise _fenced(f"task {index} of {name}", session, task.session)
         if task.active:
             self.version += 1
         task.session, task.active, task.stopped, task.idle = session, False, True, False
+        connector.heard = self._clock()
         self._note_idleness(connector)
         return connector
 
@@ -126,6 +148,7 @@ class TaskTable:
         connector, task = self._connector_and_task(name, index, session)
         if session != task.session or task.stopped:
             raise _fenced(f"task {index} of {name}", session, task.session)
+        connector.heard = self._clock()
         if not task.active or self._clock() - task.last_arrival + IDLE_SLACK_MS < idle_ms:
             return False
         task.active, task.idle = False, True
@@ -150,6 +173,7 @@ class TaskTable:
             raise _fenced(beyond, session, connector.count_session)
         if arrived or not task.idle:
             self._renew_lease(task, arrived=arrived)
+        connector.heard = self._clock()
         self._note_idleness(connector)
         return connector
 
@@ -248,7 +272,40 @@ class TaskTable:
         """Returns for how many ms an active task has been active."""
         return int(self._clock() - task.active_since)
 
+    def name_taken(self, name: str, connect_group_id: str | None) -> NameTaken | None:
+        """Why a Connect cluster may not use a name: another one runs a connector of this name here."""
+        connector = self._connectors.get(name)
+        return None if connector is None else taken(connector, connect_group_id, self._clock())
+
+    def require_name(self, name: str, session: str, connect_group_id: str | None) -> None:
+        """Raises NameTaken where a connector, or task, of this session may not have the name."""
+        connector = self._connectors.get(name)
+        # After a restart of the service the second may have come before the first.
+        if connector is not None and session >= connector.first_session:
+            self._require_same_cluster(connector, connect_group_id)
+
     # -- steps -------------------------------------------------------------------------------------
+
+    def _of_this_cluster(self, name: str, session: str, connect_group_id: str | None) -> Connector | None:
+        """The connector of that name; None where there is none, or that of another Connect cluster has to go. Raises
+        NameTaken."""
+        self.require_name(name, session, connect_group_id)
+        connector = self._connectors.get(name)
+        if connector is None or not differs(connector, connect_group_id):
+            return connector
+        del self._connectors[name]
+        self.version += 1
+        return None
+
+    def _require_same_cluster(self, connector: Connector, connect_group_id: str | None) -> None:
+        if (refusal := taken(connector, connect_group_id, self._clock())) is not None:
+            raise refusal
+
+    def _hear(self, connector: Connector, session: str, connect_group_id: str | None) -> None:
+        """Notes that a start was accepted, and from which Connect cluster."""
+        connector.heard = self._clock()
+        connector.connect_group_id = connector.connect_group_id or connect_group_id
+        connector.first_session = min(connector.first_session or session, session)
 
     def _add(self, name: str, session: str, kind: str, config: Config) -> Connector:
         if len(self._connectors) >= MOST_CONNECTORS:

@@ -219,7 +219,7 @@ class _Bracket:
             else:
                 absent = yield from self._absent_before(upper.upstream, source_log)
         except CapReached:
-            upper = absent = None
+            upper, absent = None, (yield from self._absent_behind(answer))
         if upper is None:
             bound = self.target.end - answer + self._to_come(source_log)
             return _verdict(answer, bound, flags, epoch, detail, not_on_target=absent)

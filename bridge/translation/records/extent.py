@@ -68,8 +68,8 @@ def extent_of(
         if not recognisable:
             log = yield from copies.open_target(target.start)
             return nothing if (yield from log.first_from(target.start)) is None else None
-        low = yield from _first_original(copies, target)
-        high = None if low is None else (yield from _last_original(copies, target))
+        low = yield from _first_original(copies, goal, first)
+        high = None if low is None else (yield from _original(copies, target.end, forward=False))
     except (CapReached, _OnlyOthers):
         return None
     if low is None or high is None or last is None:
@@ -89,30 +89,27 @@ def _sides(source: LogBounds, target: LogBounds) -> tuple[tuple[Side, LogBounds]
     return (Side.SOURCE, source), (Side.TARGET, target)
 
 
-def _first_original(copies: Copies, target: LogBounds) -> Steps[RecordView | None]:
-    """Finds the original of the first copy; what others have sent before it is passed over."""
-    section = yield from copies.open_target(target.start)
-    at = target.start
+def _first_original(copies: Copies, target: LogReader, first: RecordView) -> Steps[RecordView | None]:
+    """Finds the original of the first copy. Where the source's retention has taken the originals of many, one is looked
+    for from the time of the first record that is left: what stands before it then counts as no copy."""
+    try:
+        return (yield from _original(copies, copies.target.start, forward=True))
+    except _OnlyOthers:
+        begin = yield from target.first_at_time(first.timestamp)
+        if begin is None:
+            return None
+        return (yield from _original(copies, begin, forward=True))
+
+
+def _original(copies: Copies, begin: int, *, forward: bool) -> Steps[RecordView | None]:
+    """Finds the original of the next copy from an offset on, or before it; what others have sent is passed over."""
+    section = yield from copies.open_target(begin if forward else begin - 1)
     for _ in range(BLOCK):
-        copy = yield from section.first_from(at)
+        copy = yield from (section.first_from(begin) if forward else section.last_before(begin))
         if copy is None:
             return None
         original = yield from copies.original_of(copy)
         if original is not None:
             return original
-        at = copy.offset + 1
-    raise _OnlyOthers
-
-
-def _last_original(copies: Copies, target: LogBounds) -> Steps[RecordView | None]:
-    section = yield from copies.open_target(target.end - 1)
-    at = target.end
-    for _ in range(BLOCK):
-        copy = yield from section.last_before(at)
-        if copy is None:
-            return None
-        original = yield from copies.original_of(copy)
-        if original is not None:
-            return original
-        at = copy.offset
+        begin = copy.offset + forward
     raise _OnlyOthers

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -82,6 +83,27 @@ class ConsistentRuns:
     @property
     def last(self) -> OffsetRun | None:
         return self._runs[-1] if self._runs else None
+
+    @cached_property
+    def others(self) -> Sequence[LogBounds]:
+        """Where between runs more than our own marker stands that is no copy of ours, the newest first."""
+        neighbours = zip(self._runs, self._runs[1:], strict=False)
+        places = [LogBounds(run.downstream_end, after.downstream_start) for run, after in neighbours]
+        return [place for place in reversed(places) if place.end - place.start > 1]
+
+    def copied_before(self, offset: int) -> int | None:
+        """Returns the last offset at or before another one that the runs cover; None where there is none."""
+        at = bisect_right(self._runs, offset, key=_start)
+        return min(offset, self._runs[at - 1].upstream_end - 1) if at else None
+
+    def no_copies(self, downstream: int, target_end: int) -> int:
+        """Returns how many places of the target from an offset on, at most, hold no copy of ours."""
+        copies = 0
+        for run in reversed(self._runs):
+            if run.downstream_end <= downstream:
+                break
+            copies += max(0, run.copies - max(0, downstream - run.downstream_start))
+        return max(0, target_end - downstream - copies)
 
     def translate(
         self,

@@ -13,11 +13,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bridge.model.values import Bounds, TopicPartition
-from bridge.translation.records.partition_cache import PartitionMemory
-from bridge.translation.runs.runs import OffsetRun
+from bridge.model.values import TopicPartition
 from connectors.base import Missing
-from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 _MOST_OBSERVATIONS = 64
 """Observations kept of a partition; of more every second one goes, which makes an age longer, never shorter."""
@@ -27,26 +24,6 @@ _CLOCK_STEP_MS = 1_000
 
 Behind = tuple[int, int | None]
 """The end of a source partition, and up to where it is copied: None for not known."""
-
-
-def copied_to(
-    last: OffsetRun | None, memory: PartitionMemory, identity: PairIdentity, source: Bounds, target: Bounds
-) -> int | None:
-    """Returns up to where a source partition is copied for certain, None for not known.
-
-    That is the position of the mirror's newest run, unless another mirror goes on behind it; else the source's end,
-    where its last record was found on the target: records before that show how far a group has come, not the mirror.
-    Where the target was never written to, it is the source's start.
-    """
-    if last is None or last.handed_back:
-        if target.end == 0:
-            return source.start  # nothing was ever written there
-        seen = memory.tail_seen == (source.end, target.end)
-        return memory.reached if memory.reached >= source.end or seen else None
-    ids = (last.source_topic_id, identity.source_id), (last.target_topic_id, identity.target_id)
-    if any(then and now and then != now for then, now in ids):
-        return 0  # a topic was created again, and nothing of it is copied yet
-    return last.position if last.downstream_end <= target.end else None
 
 
 class _Stuck(NamedTuple):

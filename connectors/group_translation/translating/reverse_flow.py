@@ -14,7 +14,7 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.followed_topic import TopicFollower
 from connectors.ports import Cluster
 
-NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
+_NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
 _KINDS = FurthestRecord.kind, MoveRecord.kind
 
 
@@ -64,7 +64,8 @@ class ReverseFlow:
     def guarded(
         self, group: str, rows: Sequence[Translated], source_end: Callable[[TopicPartition], int | None]
     ) -> list[Translated]:
-        """Makes verdicts pending where consumers have not moved the group on. Commits past the source's end do not
+        """Makes verdicts pending where consumers have not moved the group on, unless it stands right on the target as
+        it is. Commits past the source's end do not
         count, as in `Checkpoints.emit`: no group would ever get there."""
         if failures := self.failures:
             return _held(rows, failures[0])
@@ -87,12 +88,13 @@ class ReverseFlow:
                 for furthest in self._furthest(group, row.source)
             )
 
-        def verdict(row: Translated) -> Verdict:
+        def guarded(row: Translated) -> Translated:
             if (group, row.source) in self._undecodable:
-                return _held_verdict("its newest checkpoint can't be decoded; the next one ends this")
-            return NOT_MOVED_ON if moved(row) else row.verdict
+                why = "its newest checkpoint can't be decoded; the next one ends this"
+                return row._replace(verdict=_held_verdict(why))
+            return row._replace(verdict=_NOT_MOVED_ON, kept_back=row.verdict) if moved(row) else row
 
-        return [row._replace(verdict=verdict(row)) for row in rows]
+        return [guarded(row) for row in rows]
 
     def _furthest(self, group: str, tp: TopicPartition) -> list[int]:
         """Returns the furthest offsets by each source of information. A move record counts only where there is no

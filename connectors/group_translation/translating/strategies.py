@@ -25,8 +25,8 @@ from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns, disagrees, stronger
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.translating import scanning
+from connectors.group_translation.translating.pair_memory import PairIdentity
 from connectors.group_translation.translating.scanning import Scanning
-from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 
 class Syncs(Protocol):

@@ -121,8 +121,14 @@ def test_differences_are_status_1_and_listed(tmp_path: Path, finding: Callable[.
     finding(AuditReport([partition(*some)], [], DAY))
     done = run(tmp_path, "--output", str(tmp_path / "found.json"))
     assert done.exit_code == 1
-    assert done.stdout.count("missing") == audit.SHOWN
+    assert (
+        len([line for line in done.stdout.splitlines() if " missing " in line and " orders " in line])
+        == audit.SHOWN
+    )
     assert message("audit.not_shown", count=10) in done.stderr
+    # What is said to be different is what is, not all that was compared.
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("different: 30 missing, in 1 of 1 part")
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["verdict"], len(found["differences"])) == ("different", 30)
     done = run(tmp_path, "--json")
@@ -134,6 +140,9 @@ def test_what_is_not_known_is_status_2(tmp_path: Path, finding: Callable[..., No
     done = run(tmp_path)
     assert done.exit_code == 2
     assert "could not be compared: orders-0: no answer" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("not known: of 1 partition(s); no diff")
+    finding(AuditReport([partition()], ["no copy of a", "no copy of b"], DAY))
+    assert run(tmp_path).stdout.splitlines()[-1].startswith("not known: of 2 topic(s); no diff")
     failure = KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody answers", retriable=True)
     finding(failure)
     done = run(tmp_path)

@@ -236,3 +236,27 @@ def test_a_broken_escape_is_named_with_its_line(tmp_path: Path) -> None:
     code, _, err = run("client", "hops", "A", "--config", str(file))
     assert code == 2
     assert err == message("commands.bad_escape", path=file, line=2)
+
+
+def test_help_is_a_command_too_and_lists_no_commands_of_developers() -> None:
+    code, out, _ = run("help")
+    assert code == 0
+    assert "failover" in out
+    assert "definitions" not in out
+    code, out, _ = run("help", "read", "checkpoints")
+    assert (code, "--bootstrap-server" in out) == (0, True)
+    assert run("help", "nothing")[0] == 2
+
+
+def test_generated_files_are_written_into_a_checkout_only(tmp_path: Path) -> None:
+    code, _, err = run("definitions", str(tmp_path))
+    assert (code, "is no checkout of the repository" in err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["doctor", "audit"])
+def test_a_file_of_dedicated_mode_is_called_one(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A, B\nA->B.enabled = true\n")
+    code, _, err = run(command, "--config", str(path))
+    assert (code, "is a file of mirror-bridge mirror" in err) == (2, True), err

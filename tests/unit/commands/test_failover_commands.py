@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import pytest
@@ -13,14 +14,15 @@ from bridge.cli import app
 from bridge.commands.failover import as_csv
 from bridge.protocol.base import Message
 from bridge.protocol.messages import (
+    CountedReason,
     ErrorBody,
     Failover,
     FailoverPlan,
     MovedGroup,
     MoveGroups,
     PlannedOffset,
+    Refusal,
     RolledBack,
-    ValidationError,
 )
 from tests.unit.mock_http import serve
 
@@ -81,7 +83,8 @@ def test_failover_asks_for_what_was_given_and_tells_what_to_do(monkeypatch: pyte
         flow="A-to-B", groups=["g", "h"], dry_run=True, accept_as_of=True, timeout_ms=3000
     )
     assert "\x1b" not in out
-    assert out.splitlines()[-1] == "Start the consumers\\x1b[2J on B."
+    first = out.splitlines()[0]
+    assert first == "Start the consumers\\x1b[2J on B.", "what was done, and what to do, comes first"
     assert [line.split()[5] for line in out.splitlines() if "orders" in line] == ["400", "401"]
     code, out, _, (asked,) = run(monkeypatch, MOVED, "failover", "--all", "--flow", "A-to-B", "-o", "json")
     assert MoveGroups.model_validate_json(asked.content).all
@@ -104,12 +107,24 @@ def test_rollback_asks_for_what_was_given(monkeypatch: pytest.MonkeyPatch) -> No
     assert (code, json.loads(out)) == (0, done.model_dump())
 
 
+def refused(*reasons: CountedReason, **fields: Any) -> ErrorBody:
+    facts = Refusal(groups=10_000, refused=9_050, reasons=list(reasons), **fields)
+    return ErrorBody(error_code="cannot_tell", message="no", refusal=facts)
+
+
+def counted(code: str, *names: str, follows: str | None = None) -> CountedReason:
+    return CountedReason(
+        reason=code, detail=f"{code} it is", follows_from=follows, groups=len(names), names=list(names)
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
         ("not_ready", 409, 1),
         ("refused", 409, 1),
-        ("unknown_connector", 404, 1),
+        ("unknown_connector", 404, 3),
+        ("unknown_group", 404, 3),
         ("cannot_tell", 409, 3),
         ("not_answered", 503, 3),
         ("kafka", 503, 3),
@@ -117,30 +132,57 @@ def test_rollback_asks_for_what_was_given(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 @pytest.mark.parametrize("command", ["failover", "rollback", "plan"])
-def test_a_refusal_has_a_status_and_names_each_group(
+def test_a_refusal_has_a_status_and_is_told_whole(
     monkeypatch: pytest.MonkeyPatch, command: str, error: str, status: int, code: int
 ) -> None:
-    lines = [ValidationError(key="group g\x1b[2J", message="not_ready: target_ahead")]
-    body = ErrorBody(error_code=error, message="no", validation_errors=lines)
+    body = refused(counted("away", "g\x1b[2J")).model_copy(update={"error_code": error})
     result, out, err, _ = run(monkeypatch, body, command, "g", "--flow", "A-to-B", status=status)
     assert (result, out) == (code, "")
-    named = error in ("not_ready", "cannot_tell")
-    rest = "mirror-bridge: group g\\x1b[2J: not_ready: target_ahead\n" if named else ""
-    assert err == f"mirror-bridge: no\n{rest}"
+    told = [line.removeprefix("mirror-bridge: ") for line in err.splitlines()]
+    assert told == ["no", r"away, 1 group(s) (g\x1b[2J): away it is"]
+    result, out, _, _ = run(monkeypatch, body, command, "g", "--flow", "A-to-B", "-o", "json", status=status)
+    assert (result, json.loads(out)) == (code, body.model_dump())
+
+
+def test_for_programs_no_answer_is_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    serve(monkeypatch, away)
+    done = CliRunner().invoke(app, ["failover", "--all", "--flow", "A-to-B", "-o", "json"])
+    assert (done.exit_code, json.loads(done.stdout)["error_code"]) == (3, "not_answered")
 
 
 def test_ten_thousand_refusals_fit_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is the same of many groups is told once; what most have comes first."""
-    lines = [ValidationError(key=f"group g{number:04}", message="away") for number in range(9_000)]
-    lines += [ValidationError(key=f"group h{number:03}", message=f"own {number:03}") for number in range(50)]
-    body = ErrorBody(error_code="cannot_tell", message="no", validation_errors=list(reversed(lines)))
+    """What is the same of many groups is told once; what most have comes first, and what follows from it behind it."""
+    away = [f"g{number:04}" for number in range(9_000)]
+    body = refused(
+        *(counted(f"own_{number}", f"h{number}") for number in range(50)),
+        counted("copying_stopped", *away[:7_000], follows="source_unreachable"),
+        counted("source_unreachable", *away),
+    )
     _, _, err, _ = run(monkeypatch, body, "failover", "--all", "--flow", "A-to-B", status=409)
     shown = [line.removeprefix("mirror-bridge: ") for line in err.splitlines()]
-    assert len(shown) <= 20
-    named, _, why = shown[1].partition(" and ")
-    assert (named.split(", "), why) == ([f"group g000{number}" for number in range(3)], "8997 more: away")
-    assert shown[2] == "group h000: own 000"
-    assert shown[-1].startswith("and 33 other reasons")
+    assert len(shown) == 20
+    named = " group(s) (g0000, g0001, g0002 and "
+    assert [line.partition(named)[::2] for line in shown[1:3]] == [
+        ("source_unreachable, 9000", "8997 more): source_unreachable it is"),
+        ("  so copying_stopped, 7000", "6997 more): copying_stopped it is"),
+    ]
+    assert shown[3] == "own_0, 1 group(s) (h0): own_0 it is"
+    assert shown[-1] == "and 34 more reasons: --output json has all"
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_ten_thousand_moved_groups_fit_on_a_screen(
+    monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    many = MOVED.model_copy(update={"groups": [group(f"g{number}") for number in range(10_000)]})
+    code, out, err, _ = run(monkeypatch, many, "failover", "--all", "--flow", "A-to-B", *flags)
+    lines = out.splitlines()
+    assert (code, err, len(lines)) == (0, "", 20)
+    assert lines[0].startswith("Start the consumers")
+    assert lines[-1].startswith("and 19984 more offsets: --output json")
 
 
 @pytest.mark.parametrize("command", ["failover", "rollback", "plan"])

@@ -8,7 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bridge.cli import app
-from bridge.commands.mirror import named_clusters
+from bridge.commands.mirror import named_clusters, unknown_keys
+from bridge.dedicated.config.reading import read_plan
+from bridge.kafka.config.settings import StaticClientCheck
 
 FILE = """
 clusters = A, B
@@ -82,3 +84,17 @@ def test_a_second_file_is_an_error(tmp_path: Path) -> None:
     result = mirror(written(tmp_path, FILE), "another.properties")
     assert result.exit_code == 2
     assert "another.properties" in result.output
+
+
+def test_strict_refuses_what_stock_passes_over(tmp_path: Path) -> None:
+    """A misspelt key of a flow, a cluster that the file does not have, and a key that nobody knows."""
+    wrong = "A->B.topic = x\nA->C.enabled = true\nzzz = 1\n"
+    result = mirror(written(tmp_path, FILE + wrong), "--strict")
+    assert result.exit_code == 2
+    for told in ("did you mean 'A->B.topics'?", "C is not among the clusters (A, B)", "'zzz'"):
+        assert told in result.output
+    # What means something to stock alone is none of it.
+    plan = read_plan(
+        Path(written(tmp_path, FILE + "offset.storage.topic = f\n")), clients=StaticClientCheck()
+    )
+    assert unknown_keys(plan) == []

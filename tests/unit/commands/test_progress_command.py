@@ -21,9 +21,23 @@ PARTITIONS = [
     PartitionProgress(
         topic="orders", partition=0, target_topic="A.orders", position=1234, source_end=1241, lag=7
     ),
-    PartitionProgress(topic="orders", partition=1, target_topic="A.orders", position=5),
+    # Copied long ago, of records that were a year old.
     PartitionProgress(
-        topic="o\x1b[2J", partition=0, target_topic="A.o", position=5, replication_latency_ms=40
+        topic="orders",
+        partition=1,
+        target_topic="A.orders",
+        position=5,
+        replication_latency_ms=31_536_000_000,
+    ),
+    PartitionProgress(
+        topic="o\x1b[2J",
+        partition=0,
+        target_topic="A.o",
+        position=5,
+        source_end=3,
+        lag=0,
+        record_rate=2,
+        replication_latency_ms=40,
     ),
 ]
 
@@ -80,11 +94,14 @@ def test_for_people(asked: list[httpx.Request]) -> None:
         "LAG",
         "RECORDS/S",
         "BYTES/S",
-        "LATENCY",
+        "AGE",
+        "AT",
+        "COMMIT",
     ]
     assert rows[1] == ["orders", "0", "1234", "1241", "7", "0", "0", "B", "-"]
     assert rows[2] == ["orders", "1", "5", "-", "-", "0", "0", "B", "-"]
-    assert rows[3] == ["o\\x1b[2J", "0", "5", "-", "-", "0", "0", "B", "40", "ms"]
+    # The end of the source is asked for seldom, and the position may be past it by now.
+    assert rows[3] == ["o\\x1b[2J", "0", "5", "5", "0", "2", "0", "B", "40", "ms"]
     assert [dict(each.url.params) for each in asked] == [
         {"topic": "orders", "min_lag": "0", "limit": "1000"},
         {"topic": "orders", "min_lag": "0", "limit": "1000", "next": "more"},

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.protocol.base import Message
 from bridge.protocol.messages import (
+    CountedReason,
     ErrorBody,
     Explanation,
     FlowReadiness,
@@ -25,7 +26,7 @@ from tests.unit.mock_http import serve
 from tests.unit.service.service_fakes import report
 
 AT_MS = 1_795_000_000_000
-PAUSED = ReadinessReason(reason="connector_stopped", detail="connector c is paused: resume it in Connect")
+PAUSED = CountedReason(reason="connector_stopped", detail="connector c is paused: resume it in Connect")
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
@@ -51,7 +52,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answers: Message) -> list[str]:
     return asked
 
 
-def flows(answer: str, *reasons: ReadinessReason) -> ReadinessReport:
+def flows(answer: str, *reasons: CountedReason) -> ReadinessReport:
     result = FlowReadiness(
         connector="c",
         source="A",
@@ -66,7 +67,7 @@ def flows(answer: str, *reasons: ReadinessReason) -> ReadinessReport:
         missing_records=12,
         reasons=list(reasons),
     )
-    return ReadinessReport(readiness=answer, as_of_ms=AT_MS, flows=[result])
+    return ReadinessReport(readiness=answer, as_of_ms=AT_MS, missing_records=12, flows=[result])
 
 
 def summary(group: str, answer: str, *reasons: ReadinessReason) -> GroupSummary:
@@ -87,9 +88,9 @@ def summary(group: str, answer: str, *reasons: ReadinessReason) -> GroupSummary:
     ("answer", "status", "words"),
     [
         ("ready", 0, "ready as of"),
-        ("not_ready", 1, "not ready as of"),
-        ("ready_as_of", 3, "was ready as of"),
-        ("cannot_tell", 3, "can't tell as of"),
+        ("not_ready", 1, "not_ready as of"),
+        ("ready_as_of", 3, "ready_as_of as of"),
+        ("cannot_tell", 3, "cannot_tell as of"),
         ("something_newer", 3, "something_newer as of"),
     ],
 )
@@ -100,7 +101,8 @@ def test_readiness_ends_with_a_status_of_its_own(
     code, out, err = run("readiness")
     assert (code, err) == (status, "")
     lines = out.splitlines()
-    assert lines[0] == f"{words} 2026-11-18T11:06:40+00:00"
+    counts, missing = "3 group(s), 1 cannot_tell, 2 ready", "at most 12 record(s) missing"
+    assert lines[0] == f"{words} 2026-11-18T11:06:40+00:00: {counts}; {missing}"
     (row,) = (line.split() for line in lines if line.lstrip().startswith("A -> B"))
     assert row[-1] == "12"
     assert lines[-1] == f"connector_stopped: {message('health.connector_paused', connector='c')}"
@@ -129,6 +131,7 @@ def test_groups_end_with_the_status_of_the_weakest(
     )
     code, out, err = run("groups", "--connector", "c", "--readiness", "ready")
     assert (code, err) == (status, "")
+    assert out.startswith(f"{len(answers)} group(s)"), "the sums come first"
     assert [line.split()[0] for line in out.splitlines() if "connector_stopped" in line] == [
         each.group for each in result
     ]
@@ -189,9 +192,49 @@ def test_watch_shows_it_again_until_it_is_interrupted(monkeypatch: pytest.Monkey
     monkeypatch.setattr(time, "sleep", pause)
     code, out, err = run("readiness", "--watch", "0.5")
     assert (code, pauses) == (1, [0.5] * 3)
-    assert [line.split()[0] for line in out.splitlines() if " as of 2026" in line] == ["ready", "not"]
+    assert [line.split()[0] for line in out.splitlines() if " as of 2026" in line] == ["ready", "not_ready"]
     assert err == message("commands.no_answer", url="http://127.0.0.1:8900", why="Connection refused")
     assert "\x1b" not in out
+
+
+def test_ten_thousand_groups_and_many_flows_fit_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = [
+        CountedReason(
+            reason=f"own_{number}", detail=f"of {number}", groups=number, names=["g", "h", "i"][:number]
+        )
+        for number in range(1, 50)
+    ]
+    one = flows("not_ready", *reasons).flows[0].model_copy(update={"groups": 10_000})
+    many = [one.model_copy(update={"connector": f"c{number}", "readiness": "ready"}) for number in range(30)]
+    report = ReadinessReport(readiness="not_ready", as_of_ms=AT_MS, flows=[*many, one])
+    answering(monkeypatch, readiness=report)
+    code, out, _ = run("readiness")
+    lines = out.splitlines()
+    assert (code, len(lines)) == (1, 20)
+    assert lines[3].split()[3:5] == ["c", "not_ready"], "the worst comes first"
+    assert "and 25 more flows: --output json has all" in lines
+    (first,) = (
+        number for number, line in enumerate(lines) if line.startswith("own_49, 1519 group(s) (g, h, i")
+    )
+    assert lines[first + 1].startswith("own_48, ")
+    assert lines[-2].startswith("and 41 more reasons: --output json")
+    assert lines[-1].startswith("mirror-bridge groups lists all")
+    assert json.loads(run("readiness", "-o", "json")[1]) == report.model_dump()
+
+
+def test_a_service_without_connectors_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, readiness=ReadinessReport(readiness="cannot_tell", as_of_ms=None, flows=[]))
+    code, out, _ = run("readiness")
+    assert (code, out) == (3, message("commands.no_connector"))
+
+
+@pytest.mark.parametrize("command", ["readiness", "groups", "explain", "failover", "rollback", "plan"])
+def test_help_says_what_the_exit_statuses_mean(command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    text = " ".join(out.split())
+    for status in ("Exit status 0: ", "1: ", "2: a wrong option", "3: "):
+        assert status in text
 
 
 def test_watch_ends_on_a_wrong_address() -> None:

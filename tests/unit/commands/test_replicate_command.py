@@ -136,6 +136,9 @@ class FakePipeline:
             self.status.state, 1, progress, failure=self.status.failure, errors=self.status.errors
         )
 
+    def release(self, topics: Sequence[str]) -> None:
+        return None
+
     def drain_samples(self) -> Sequence[CopySample]:
         return ()
 
@@ -351,7 +354,7 @@ def test_sums_in_a_line() -> None:
         records="4,000,000",
         bytes="480.0 MB",
     )
-    assert tables.sums(totals) == f"{said}, latency 48 ms, 2 gap(s)"
+    assert tables.sums(totals) == f"{said}, age at commit 48 ms, 2 gap(s)"
 
 
 def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(

@@ -16,6 +16,7 @@ from tests.support.messages import message
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, TOPIC, CheckpointHarness
 from tests.unit.connectors.fake_clusters import FakeCluster, Log
 
+KEY = "heartbeats.topic.replication.factor"
 FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed")
 
 
@@ -41,7 +42,19 @@ class MayNotCreate(FakeCluster):
 
 
 def made(target: FakeCluster, holds: str = "") -> KafkaFailure | None:
-    return asyncio.run(make(target, "heartbeats", 3, 1000, holds=holds))
+    return asyncio.run(make(target, "heartbeats", 3, 1000, holds=holds, key=KEY))
+
+
+def test_a_replication_factor_above_the_number_of_brokers_is_named_by_its_key() -> None:
+    class OneBroker(FakeCluster):
+        async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
+            return KafkaFailure(KafkaFault.REPLICATION_FACTOR, "Error: 1 broker(s) are registered.")
+
+    failure = made(OneBroker())
+    assert failure is not None
+    assert failure.retriable
+    assert str(failure).startswith(f"Error: 1 broker(s) are registered. {KEY} is 3: ")
+    assert "-1" in str(failure)
 
 
 def test_a_topic_that_is_there_is_not_made_again() -> None:

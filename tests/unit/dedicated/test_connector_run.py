@@ -12,7 +12,7 @@ import pytest
 from bridge.dedicated import connector_run
 from bridge.dedicated.connector_run import ConnectorRun
 from bridge.errors import KafkaFailure, KafkaFault, NotFound
-from bridge.protocol.messages import Record, StoredOffset
+from bridge.protocol.messages import IgnoredSetting, Record, StoredOffset
 from bridge.service.ipc.checkpoint_records import pack
 from bridge.service.service import Service
 from connectors.base import Summary
@@ -50,6 +50,7 @@ class Offsets:
 class Scene:
     def __init__(self, config: Mapping[str, str]) -> None:
         self.service: Service = fake_service()
+        self.service.table.dedicated = True
         self.writer, self.offsets = Writer(), Offsets()
         self.run = ConnectorRun(self.service, NAME, "fake", config, self.writer, self.offsets, 0.01)
 
@@ -129,6 +130,25 @@ def test_what_can_not_be_written_is_tried_again_and_acknowledged_once(
     assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
         "connector failed, retrying: nobody there"
     ]
+
+
+def test_settings_that_nobody_has_set_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """A node gives each connector what the file says of the flow; what one has no use for is no news."""
+
+    unused = [
+        IgnoredSetting(key="source.admin.bootstrap.servers", reason="the connector makes no such client")
+    ]
+
+    async def checked(_: str, __: object) -> list[IgnoredSetting]:
+        return unused
+
+    async def test(scene: Scene) -> None:
+        with mock.patch.object(scene.service.checker, "check", checked):
+            await until(lambda: scene.active)
+        assert scene.service.table.connector(NAME).ignored == unused, "the status has them"
+
+    check(test)
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == []
 
 
 def test_offsets_that_are_asked_for_are_sent() -> None:

@@ -19,6 +19,7 @@ from bridge.demo.groups import Groups, Shape, choose
 from bridge.demo.logs import Entry, PartitionLog, Tp
 from bridge.demo.report import Judged, Report, make_rows
 from bridge.demo.show import closing, table
+from bridge.local import shim
 from bridge.protocol.messages import PartitionReport
 from tests.support.messages import message, message_pattern
 
@@ -156,3 +157,23 @@ def test_groups_stand_at_head_tail_and_in_every_kind_of_hole() -> None:
     assert groups["crm"] == {("profiles", 0): 150, ("profiles", 1): 0}
     assert groups["search"]["profiles", 0] == 300
     assert groups["charts"]["ticks", 0] == 450
+
+
+def test_what_is_left_running_says_what_was_killed_and_what_to_type() -> None:
+    lines = run.what_runs("http://s:1", "http://w:2", "a:3", "b:4")
+    (killed,) = [line for line in lines if "a:3" in line]
+    assert killed.split() == ["broker", "A", "a:3", "was", "killed"]
+    assert "  export MIRROR_BRIDGE_URL=http://s:1" in lines
+    assert any(line.split()[:2] == ["mirror-bridge", "readiness"] for line in lines)
+
+
+def test_without_a_checkout_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("a broker was started")
+
+    monkeypatch.setattr(shim, "SHIM", tmp_path / "none")
+    monkeypatch.setattr(run, "play", started)
+    assert run.run_demo(tmp_path, records=2_000, keep=False) == run.FAILED
+    assert "run from a checkout" in capsys.readouterr().out

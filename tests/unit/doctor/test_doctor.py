@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
+from bridge.commands.doctor import together
 from bridge.doctor.checks import CHECKS, examine
 from bridge.doctor.collecting import collect
 from bridge.doctor.facts import (
@@ -27,7 +28,7 @@ from bridge.doctor.facts import (
     TopicFacts,
     Unknown,
 )
-from bridge.doctor.findings import Finding, Severity, exit_status
+from bridge.doctor.findings import Finding, Severity, exit_status, unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.needs import RIGHTS
 from bridge.doctor.plan import Plan
@@ -130,6 +131,8 @@ def test_reachability() -> None:
     )
     why = Unknown("the configuration has errors")
     one("reachability", "not_checked", why.why, clusters={A: why}, planned=why)
+    one("reachability", "problem", "both have the id id-of-cluster", clusters={A: CLUSTER, B: CLUSTER})
+    assert findings("reachability", clusters={A: CLUSTER, B: CLUSTER}, one_cluster=True) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -301,8 +304,19 @@ def test_a_second_mirror() -> None:
     one("second mirror", "problem", "connector first copies orders", claims={("orders", "A.orders"): "first"})
     assert findings("second mirror", claims={("orders", "A.orders"): "mine", ("x", "A.x"): "first"}) == []
     one("second mirror", "warning", "a stock mirror", stock_syncs=True)
+    one("second mirror", "problem", "another mirror copies orders too", copied_beside=["orders"])
+    one("second mirror", "not_checked", "no answer", copied_beside=Unknown("no answer"))
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
     assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
+    same = [Other("other", "Default", ".", same_groups=12)]
+    one(
+        "second mirror",
+        "warning",
+        "connector other commits the offsets of 12",
+        kind="group_offset",
+        others=same,
+    )
+    one("second mirror", "skipped", "not checked", kind="checkpoint", others=Unknown("--url", skipped=True))
 
 
 def test_timestamps() -> None:
@@ -558,6 +572,21 @@ def test_a_connector_of_the_service_is_examined_with_the_others_of_its_flow() ->
 def test_a_connector_that_is_not_there_is_404_and_so_is_a_service_without_doctor() -> None:
     assert get(service_with(Examined()), "/v1/connectors/x/doctor").status_code == 404
     assert get(service_with(None), "/v1/connectors/one/doctor").status_code == 404
+
+
+def test_what_one_cause_keeps_from_being_checked_is_one_line() -> None:
+    away = Unknown("the source cluster did not answer")
+    found = [
+        Finding("reachability", Severity.PROBLEM, "the source is away"),
+        Finding("rights", *unknown("rights on orders", away)),
+        Finding("replication", *unknown("replication factors", away)),
+        Finding("clocks", *unknown("clocks", Unknown("something else"))),
+    ]
+    first, both, other = together(found)
+    assert (first, other) == (found[0], found[3])
+    what, _, why = both.found.partition(": not checked, ")
+    assert (what, why) == ("rights on orders, replication factors", away.why)
+    assert both.remedy == found[1].remedy
 
 
 def test_the_command_shows_what_the_service_finds(monkeypatch: pytest.MonkeyPatch) -> None:

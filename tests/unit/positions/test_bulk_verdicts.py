@@ -15,8 +15,8 @@ from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS, Answer
 from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets
 from bridge.positions.flow import Flow
 from bridge.positions.knowledge import LoadedRuns
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from connectors.group_translation.translating.strategies import ByRuns
-from connectors.group_translation.translating.verdicts import GroupVerdicts
 from tests.support.forms import examples
 from tests.unit.connectors.fake_clusters import FakeCluster
 from tests.unit.positions.worlds import clusters_of, flow

@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 from bridge import VERSION
 from bridge.cli import app
 from bridge.logs.lines import JsonLines, TextLines
-from bridge.settings import SettingsRejected, load_settings
+from bridge.settings import SettingsRejected, load_settings, misspelt
 from tests.unit.service.service_fakes import ROOT, SECRET
 
 
@@ -204,3 +204,11 @@ def test_an_address_that_can_not_be_had_is_json_where_that_is_asked_for() -> Non
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert (json.loads(line)["level"], json.loads(line)["process"]) == ("CRITICAL", "http")
+
+
+def test_a_variable_that_is_nearly_a_setting_is_named() -> None:
+    given = ["MIRROR_BRIDGE_PROT", "MIRROR_BRIDGE_PORT", "MIRROR_BRIDGE_URL", "MIRROR_BRIDGE_OWN", "PROT"]
+    (sentence,) = misspelt(given)
+    assert sentence.startswith("MIRROR_BRIDGE_PROT is no setting: did")
+    assert sentence.endswith("MIRROR_BRIDGE_PORT?")
+    assert misspelt(["MIRROR_BRIDGE_AUTH_TOKN"])[0].endswith("MIRROR_BRIDGE_AUTH_TOKEN?")

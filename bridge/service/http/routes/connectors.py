@@ -52,7 +52,7 @@ async def stop(
 ) -> Accepted:
     """Stops a connector, for pause, stop and shutdown alike: nothing is deleted, and tasks that still poll stay
     active."""
-    return service.stop_connector(name, body.session)
+    return service.stop_connector(name, body.session, body.connect_group_id)
 
 
 @router.delete("/{name}", status_code=204, responses=declares(404, 409))

@@ -38,4 +38,6 @@ async def validate(
 ) -> Response:
     """Connect's own answer: every key with its value and all of its errors. Tries to reach the clusters of a
     configuration without errors, for 5 s at most, unless `bridge.validate.reachability` is off."""
-    return Response(await service.checker.validate(kind, body.config), media_type="application/json")
+    return Response(
+        await service.validate(kind, body.config, body.connect_group_id), media_type="application/json"
+    )

@@ -39,7 +39,7 @@ async def stop(
     name: ConnectorName, n: TaskIndex, service: TheService, body: Annotated[StopTask, Depends(read(StopTask))]
 ) -> Accepted:
     """Stops a task; its groups go to the remaining tasks."""
-    return service.stop_task(name, n, body.session)
+    return service.stop_task(name, n, body.session, body.connect_group_id)
 
 
 @router.post(

@@ -12,14 +12,12 @@ from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
 from bridge.model.state_records.readiness_records import RecordKey, decode, encode
 from bridge.model.state_records.state_value import Value
 from bridge.model.values import TopicPartition
-from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import furthest, round_records
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
-from tests.unit.connectors.copied_orders import put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.run_instance import Published
@@ -88,16 +86,14 @@ def test_a_group_that_consumers_have_moved_comes_home_and_goes_on() -> None:
     a.group("g", {("orders", 0): 5})
     there(a, b)
     assert (home(a), beyond(b)) == (5, 5 + JUNK)
-    assert held(back(a, b)) is None, "it stands at home already"
-    assert a.altered == []
-    a.group("g", {("orders", 0): 6})
     assert held(back(a, b)) == "moved_by_mirror"
+    assert a.altered == []
     b.group("g", {("A.orders", 0): 12 + JUNK})
     back(a, b)
     assert (home(a), beyond(b)) == (12, 12 + JUNK)
     a.group("g", {("orders", 0): 17})
     there(a, b)
-    assert held(back(a, b)) is None
+    assert held(back(a, b)) == "moved_by_mirror"
     assert (home(a), beyond(b)) == (17, 17 + JUNK)
 
 
@@ -112,24 +108,6 @@ def test_a_partition_that_nobody_reads_holds_up_no_group_that_goes_there_and_bac
         b.group("g", {("A.orders", 0): number + 1 + JUNK, ("A.orders", 1): 3 + JUNK})
         assert back(a, b).reports["g"].ready, number
         a.group("g", {("orders", 0): number + 2, ("orders", 1): 3})
-
-
-def test_control_records_between_make_no_other_record() -> None:
-    """Consumers on B stop before the markers of a transaction: the next record stands behind them."""
-    a, b = mirrored()
-    a.group("g", {("orders", 0): 5})
-    there(a, b)
-    b.logs[COPY].end += 2
-    a.logs[ORIGINAL].append(1, first=20)
-    b.logs[COPY].append(1, first=20)
-    put_runs(b, Segment(0, 0, JUNK, 20), Segment(20, 20, 22 + JUNK, 1))
-    b.group("g", {("A.orders", 0): 20 + JUNK})
-    back(a, b)
-    assert home(a) == 20
-    report = there(a, b, reverse_checkpointing_enabled="true").reports["g"]
-    assert (report.ready, report.partitions[0].target_offset) == (True, 22 + JUNK)
-    assert back(a, b).reports["g"].ready
-    assert (home(a), beyond(b)) == (20, 22 + JUNK)
 
 
 def late() -> tuple[FakeCluster, FakeCluster]:
@@ -186,6 +164,37 @@ def test_partitions_without_an_offset_at_home_get_that_of_the_consumers() -> Non
     b.group("g", {("A.orders", 0): 5 + JUNK, ("A.orders", 1): 3 + JUNK})
     back(a, b)
     assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 5, 1: 3}
+
+
+def test_a_partition_that_nobody_reads_any_more_holds_up_no_later_failover() -> None:
+    a, b = mirrored(partitions=2)
+    both_ways = {"reverse_checkpointing_enabled": "true"}
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK, ("A.orders", 1): 5 + JUNK})
+    assert back(a, b).reports["g"].ready
+    a.group("g", {("orders", 0): 17, ("orders", 1): 5})
+    published = there(a, b, **both_ways)
+    assert published.reports["g"].ready
+    stands = {place.partition: at.offset for place, at in b.offsets["g"].items()}
+    assert stands == {0: 17 + JUNK, 1: 5 + JUNK}
+
+
+@pytest.mark.parametrize(
+    ("at_home", "verdict", "bound"), [(3, "bounded", 2), (5, "exact", 0), (7, None, None)]
+)
+def test_of_a_partition_that_stays_it_counts_where_it_stands_on_the_other_side(
+    at_home: int, verdict: str | None, bound: int | None
+) -> None:
+    """Lower, it is read twice from there; ahead, it is not known to be what the group has read."""
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK, ("A.orders", 1): 5 + JUNK})
+    a.group("g", {("orders", 0): 5, ("orders", 1): at_home})
+    _, row = back(a, b).reports["g"].partitions
+    assert (row.verdict, row.bound) == (verdict or "pending", bound)
+    assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 12, 1: at_home}
 
 
 # -- who tells what the mirror has committed ---------------------------------------------------------------------------
@@ -316,7 +325,7 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
     aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
     ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
     published = CheckpointHarness(b, a, aliases | ways).play_rounds()
-    assert published.reports["g"].reason == "moved_by_mirror"
+    assert published.reports["g"].reason == "at_home"
     assert home(a) == 5
 
 

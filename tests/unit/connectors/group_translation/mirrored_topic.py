@@ -4,7 +4,7 @@ counted by."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
@@ -41,11 +41,15 @@ class Flow:
         self.runs = PartitionRuns()
         self.originals: dict[int, int] = {}
         """By offset on B, the offset on A."""
+        self.by_another: set[int] = set()
+        """Offsets on B where another mirror has made the copy."""
+        self.another_position = 0
         self.groups: dict[str, int] = {}
         self.make_copy()
         self.begin_service()
         self.behind: Mapping[TopicPartition, Behind] = {}
-        """As the last round has seen it."""
+        self.errors: Sequence[str] = ()
+        """Both as the last round has seen them."""
 
     @property
     def origin(self) -> Log:
@@ -67,7 +71,7 @@ class Flow:
         self.b.topic("A.orders", Log(epoch=1), topic_id=f"copy-{self.made}")
         for offsets in self.b.offsets.values():
             offsets.pop(COPY, None)
-        self.originals = {}
+        self.originals, self.by_another = {}, set()
 
     def delete_copy(self, *, recopy: bool) -> None:
         """Deletes B's topic; the mirror makes it anew and begins again (`recopy`), or goes on from where it is."""
@@ -98,6 +102,16 @@ class Flow:
         segment = Segment(rows[0].offset, rows[0].offset, begin, len(rows), last_timestamp=rows[-1].timestamp)
         self.position = rows[-1].offset + 1
         self._write([segment])
+
+    def another_copies(self, begin: int, end: int) -> None:
+        """Has another mirror copy source offsets [begin, end), without a marker, as stock does."""
+        for row in self.origin.rows:
+            if begin <= row.offset < end:
+                self.originals[self.copies.end] = row.offset
+                self.by_another.add(self.copies.end)
+                self.another_position = row.offset + 1
+                self.copies.rows.append(Row(self.copies.end, row.timestamp, row.key, row.value))
+                self.copies.end += 1
 
     def begin_at(self, position: int) -> None:
         """Has copying begin at a position, as a mirror's start does (`latest`, or a copy that was deleted)."""
@@ -149,19 +163,30 @@ class Flow:
         try:
             await self.followed.follow()
             outcome = await self.kept.run(sorted(self.a.offsets))
-            self.behind = dict(self.kept.behind)
+            self.behind, self.errors = dict(self.kept.behind), outcome.errors
             return outcome
         finally:
             self.kept.end()
 
-    def lost(self, group: str, *, waiting: bool = False) -> int:
+    def read_twice(self, group: str) -> int:
+        """How many records that A still holds a reader from the group's offset on B on reads that the group had
+        processed, or that it has read before: a copy whose record A has deleted nobody can recognise."""
+        offset = self.b.offsets[group][COPY].offset
+        read = [
+            self.originals[row.offset]
+            for row in self.copies.rows_from(offset)
+            if self.originals.get(row.offset, -1) >= self.origin.start
+        ]
+        return len(read) - len({original for original in read if original >= self.groups[group]})
+
+    def lost(self, group: str, *, waiting: bool = False, ours_alone: bool = False) -> int:
         """How many records that the group has not read, and the mirror was past, B does not hold at its offset; with
-        `waiting` those too that are yet to be copied."""
+        `waiting` those too that are yet to be copied, with `ours_alone` those too that another mirror has copied."""
         offset = self.b.offsets[group][COPY].offset
         readable = {
             self.originals[row.offset]
             for row in self.copies.rows_from(offset)
-            if row.offset in self.originals
+            if row.offset in self.originals and not (ours_alone and row.offset in self.by_another)
         }
         return sum(
             row.offset not in readable

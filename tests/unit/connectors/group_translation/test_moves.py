@@ -139,6 +139,19 @@ def test_a_dry_run_moves_nothing() -> None:
     harness.play(script)
 
 
+def test_a_move_names_the_groups_that_consumers_are_in_on_the_source() -> None:
+    source, target = grouped("g", "h")
+    source.group("g", {("orders", 0): 5}, GroupState.STABLE)
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await harness.rounds(1)
+        answer = await instance.operate("move", move_arguments("g", "h", dry_run=True))
+        assert answer["membersOnSource"] == ["g"]
+
+    harness.play(script)
+
+
 def test_of_several_groups_none_is_moved_where_one_can_not_be() -> None:
     source, target = grouped("g", "h")
     harness = GroupOffsetHarness(source, target)

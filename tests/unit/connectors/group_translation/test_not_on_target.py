@@ -98,6 +98,20 @@ def test_the_copy_was_deleted_and_is_empty(flow: Flow) -> None:
     assert flow.answer("g").verdict == "exact"
 
 
+def test_nothing_comes_before_a_position_that_the_copy_is_past() -> None:
+    """The target is empty, and copying goes on at the position: no record that the group has read comes there."""
+    flow = Flow()
+    flow.produce(100)
+    flow.copy(100)
+    flow.delete_copy(recopy=False)
+    flow.commit("g", 100)
+    row = flow.answer("g")
+    assert (row.verdict, row.bound, row.flags) == ("exact", 0, [])
+    flow.commit("g", 90)
+    row = flow.answer("g")
+    assert (row.reason, row.bound, row.flags) == ("records_not_on_target", 0, [])
+
+
 def test_a_copy_that_was_deleted_is_not_ready_until_it_is_whole_again() -> None:
     flow = Flow()
     flow.produce(1000)
@@ -176,6 +190,16 @@ def test_the_source_has_deleted_what_was_never_copied(flow: Flow) -> None:
     flow.copy(30)
     flow.commit("g", 10)
     assert flow.answer("g").verdict == "exact"
+
+
+def test_the_source_has_deleted_all_but_its_last_record(flow: Flow) -> None:
+    """Of what the group has yet to read only that one is left, behind many copies whose records nobody has."""
+    flow.produce(40)
+    flow.copy(40)
+    flow.commit("g", 7)
+    assert flow.answer("g").verdict == "exact"
+    flow.expire(flow.origin, 39)
+    assert flow.answer("g").reason is None
 
 
 def test_stock_has_copied_before_us() -> None:
@@ -259,6 +283,16 @@ def test_a_service_that_begins_anew_knows_its_own_commit(between: int, judgement
     assert (own.upstream, own.verdict.offset, own.verdict.judgement) == (50, plan.rows[0].standing, judgement)
 
 
+_TAKES_TWO_ROUNDS = ("copy deleted", "another copies", "service restarted")
+
+
+def another_copies(flow: Flow, random: Random) -> None:
+    """Another mirror goes on beside ours; it began where it found the source."""
+    if flow.ours:
+        begin = max(flow.another_position, flow.origin.start)
+        flow.another_copies(begin, begin + random.randint(1, 20))
+
+
 class _Event(NamedTuple):
     name: str
     happen: Callable[[Flow, Random], None]
@@ -269,6 +303,7 @@ EVENTS = (
     _Event("copy", lambda flow, random: flow.copy(random.randint(1, 40))),
     _Event("copy all", lambda flow, _: flow.copy(1000)),
     _Event("others", lambda flow, random: flow.others_send(random.randint(1, 3))),
+    _Event("another copies", another_copies),
     _Event(
         "commit", lambda flow, random: flow.commit("g", random.randint(flow.origin.start, flow.origin.end))
     ),
@@ -301,17 +336,18 @@ def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
         event = random.choice(events)
         event.happen(flow, random)
         told.append(event.name)
-        if event.name == "copy deleted" or COPY not in flow.b.offsets.get("g", {}):
+        if event.name in _TAKES_TWO_ROUNDS or COPY not in flow.b.offsets.get("g", {}):
             flow.answer("g")
         row = flow.answer("g")
         if row.verdict == "pending" and row.reason not in NOT_THERE:
             continue
-        lost = flow.lost("g")
+        if row.verdict == "exact" and flow.ours:
+            assert not flow.read_twice("g"), (told, row)
         if row.verdict != "pending":
             end, copied_to = flow.behind[ORIGINAL]
             missing = None if copied_to is None else end - copied_to
             assert flow.lost("g", waiting=True) <= (missing or 0), (told, row)
-        elif lost == 0 and row.target_offset is not None:
+        elif flow.lost("g", ours_alone=True) == 0 and row.target_offset is not None:
             nothing_there = flow.copies.start >= flow.copies.end
             assert nothing_there, (told, row)
             assert flow.origin.rows_from(flow.groups["g"]), (told, row)

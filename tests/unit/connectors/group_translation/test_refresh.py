@@ -18,6 +18,7 @@ from connectors import failures, internal_topics
 from connectors.base import Assignment
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
+from connectors.group_translation import instance as groups_instance
 from connectors.requested import RequestedRounds
 from connectors.source import discovery, duty_failures, task
 from connectors.source.task import SourceInstance
@@ -66,6 +67,25 @@ def test_groups_are_looked_for_and_synced_now() -> None:
         assert set(harness.published.reports) == {"old", "new"}
         assert harness.published.summaries[-1].rounds == 2
         assert (await instance.operate("refresh", {}))["added"] == []
+
+    harness.play(script)
+
+
+def test_copies_that_are_to_come_are_looked_for_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both connectors are PUT together: the copy takes seconds, and the next round is an hour away."""
+    monkeypatch.setattr(groups_instance, "COPIES_SOON", 0.01)
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    del target.ids["A.orders"]
+    copies = target.logs.pop(COPY)
+    harness = seldom(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(1)
+        assert harness.published.reports["g"].reason == "target_topic_missing"
+        target.topic("A.orders", copies)
+        while not harness.published.reports["g"].ready:
+            await harness.rounds(1)
 
     harness.play(script)
 

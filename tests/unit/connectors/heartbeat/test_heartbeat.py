@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -150,6 +151,18 @@ def test_nothing_is_emitted_while_no_task_is_alive() -> None:
 
     harness.play(script)
     assert harness.target.created == [("heartbeats", 3)]
+
+
+def test_a_task_that_has_ended_emits_nothing_however_late_it_is() -> None:
+    harness = HeartbeatHarness()
+
+    async def script(instance: HeartbeatInstance) -> None:
+        instance.assign(ALONE)
+        assert await instance.until(time.monotonic() - 1)
+        instance.assign(NOBODY)
+        assert not await instance.until(time.monotonic() - 1)
+
+    harness.play(script)
 
 
 def test_emit_heartbeats_enabled_false_is_nothing_at_all() -> None:

@@ -34,8 +34,9 @@ class FakePipeline:
     def __init__(self, spec: PipelineSpec) -> None:
         self.spec = spec
         self.assigned: list[Sequence[Copied]] = []
+        self.released: list[str] = []
         self.status = PipelineStatus(PipelineState.COPYING)
-        self.stopping = asyncio.Event()
+        self.stopping, self.told = asyncio.Event(), asyncio.Event()
 
     @property
     def stopped(self) -> bool:
@@ -44,6 +45,10 @@ class FakePipeline:
     def assign(self, partitions: Sequence[Copied]) -> None:
         assert not self.stopped
         self.assigned.append(partitions)
+
+    def release(self, topics: Sequence[str]) -> None:
+        self.released = list(topics)
+        self.told.set()
 
     def drain_samples(self) -> Sequence[CopySample]:
         return ()

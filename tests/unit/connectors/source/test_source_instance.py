@@ -371,6 +371,19 @@ def test_what_the_pipeline_says_is_said() -> None:
     harness.play(script)
 
 
+def test_claims_to_what_the_configuration_leaves_out_are_released() -> None:
+    """By the name alone: a topic that could not be described, or is gone for now, stays claimed."""
+    harness = SourceHarness(topics="orders,payments")
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        harness.pipeline.status = PipelineStatus(PipelineState.COPYING, claimed=("audit", "payments"))
+        await harness.pipeline.told.wait()
+        assert harness.pipeline.released == ["audit"]
+
+    harness.play(script)
+
+
 def test_a_cluster_that_does_not_answer_the_pipeline_is_away() -> None:
     """The next look for topics may be ten minutes from now."""
     harness = SourceHarness()

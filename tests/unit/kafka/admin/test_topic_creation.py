@@ -72,7 +72,7 @@ def test_made_or_not_ours_to_make(library: Library, code: int) -> None:
         (
             38,
             f"Error while attempting to create/find topic '{NAME}': as the broker says",
-            KafkaFault.OTHER,
+            KafkaFault.REPLICATION_FACTOR,
         ),
         (
             failure(KafkaFault.CREDENTIALS, "connect", "Authentication failed"),

@@ -209,3 +209,32 @@ def test_a_driver_that_hangs_is_not_said_to_copy(tmp_path: Path, monkeypatch: py
         await until(lambda: reported() == (PipelineState.COPYING, []))
 
     play(script, "hanging_driver", lambda: seconds)
+
+
+CLAIMS = """
+import itertools
+import sys
+from bridge.pipeline.driver.frames import pack_status, read_line
+from bridge.model.copying import PipelineState, PipelineStatus
+sys.stdin.readline()  # its spec
+claimed = ["orders", "payments"]
+for line in itertools.chain(["{}"], sys.stdin):
+    message = read_line(line)
+    if "stop" in message:
+        break
+    claimed = [topic for topic in claimed if topic not in message.get("release", ())]
+    sys.stdout.buffer.write(pack_status(PipelineStatus(PipelineState.COPYING, claimed=claimed)))
+    sys.stdout.buffer.flush()
+"""
+
+
+def test_a_driver_is_told_what_to_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "claiming_driver.py").write_text(CLAIMS)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+
+    async def script(pipeline: DriverPipeline) -> None:
+        await until(lambda: pipeline.status.claimed == ("orders", "payments"))
+        pipeline.release(["payments"])
+        await until(lambda: pipeline.status.claimed == ("orders",))
+
+    play(script, "claiming_driver")

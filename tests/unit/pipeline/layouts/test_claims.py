@@ -75,6 +75,16 @@ def test_a_refusal_names_the_owner_and_what_to_do() -> None:
     assert text == message("owners.twice", owner="one", copies="t to A.t", connector="two")
 
 
+def test_of_heartbeats_topics_it_names_the_key_that_leaves_them_out() -> None:
+    """No filter does: whoever excludes them gets the same refusal again."""
+    heartbeats = {("heartbeats", "A.heartbeats"): "one", ("B.heartbeats", "A.B.heartbeats"): "one"}
+    (text,) = refusals(heartbeats, "two")
+    assert "Set heartbeats.replication.enabled=false in two" in text
+    assert "topics.exclude" not in text
+    (text,) = refusals({**heartbeats, T: "one"}, "two")
+    assert all(part in text for part in ("topics.exclude", "and set heartbeats.replication.enabled=false"))
+
+
 def others(name: str, *pairs: tuple[str, str]) -> list[LogRecord]:
     return [LogRecord(offset, 0, *pair) for offset, pair in enumerate(claims(pairs, name))]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge.model.values import Reason, TopicPartition
+from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
@@ -135,6 +135,7 @@ def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metri
         assert (await made.at.client.get("/v1/readiness")).json() == {
             "readiness": "cannot_tell",
             "as_of_ms": None,
+            "missing_records": None,
             "flows": [],
         }
         assert (await made.at.client.delete("/v1/connectors/g")).status_code == 404
@@ -238,6 +239,7 @@ def test_without_a_fresh_record_of_a_task_its_groups_are_unknown(
         assert why["reason"] == code
         assert why["detail"].startswith(message)
         (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert (why.pop("groups"), why.pop("names")) == (1, ["one"])
         assert one["reasons"] == [why]
 
     flow(test)
@@ -502,7 +504,7 @@ def test_while_the_target_does_not_answer_nothing_is_known() -> None:
         readiness, reasons = await made.answers()
         assert (readiness, reasons) == (
             both("cannot_tell"),
-            [("target_unreachable", "the target cluster does not answer")],
+            [("target_unreachable", REASONS["target_unreachable"].detail)],
         )
         lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
         assert any("since 2026-11-18T11:07:40.000+00:00" in line for line in lines), lines
@@ -579,7 +581,10 @@ def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_la
         made.copied(copying_ms=as_of_ms)
         readiness, reasons = await made.answers()
         assert readiness == both("ready_as_of")
-        assert reasons[-1] == ("source_unreachable", "the source cluster does not answer")
+        assert reasons[0] == ("source_unreachable", REASONS["source_unreachable"].detail)
+        assert [code for code, _ in reasons[1:]] == ["copying_stopped"], (
+            "what follows from it comes behind it"
+        )
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", as_of_ms)
         made.at.reports(report("zero", "g", ready=False, reason="not_mirrored_yet"), connector="g")
@@ -628,9 +633,12 @@ def test_a_connector_that_never_began_to_copy_is_told_beside_what_groups_lack() 
         made.at.reports(report("zero", "g", ready=False, reason="copies_unknown"), connector="g")
         readiness, reasons = await made.answers()
         assert readiness == {"zero": "cannot_tell", "one": "ready"}
-        assert [code for code, _ in reasons] == ["copies_unknown", "copying_failed"]
+        assert [code for code, _ in reasons] == ["copying_failed", "copies_unknown"]
         (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
-        assert [reason["reason"] for reason in whole["reasons"]] == ["copying_failed"]
+        told = [(each["reason"], each["follows_from"], each["names"]) for each in whole["reasons"]]
+        assert told == [("copying_failed", None, ["zero"]), ("copies_unknown", "copying_failed", ["zero"])]
+        lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
+        assert any(line.startswith("    so copies_unknown: ") for line in lines), lines
 
     flow(test)
 
@@ -728,6 +736,8 @@ def test_a_stopped_copy_of_other_topics_or_another_flow_says_nothing_of_these_gr
         made.copied("other", topic)
         made.table.stop_task("other", 0, session(1))
         assert await made.answers() == (both("ready"), [])
+        (ours,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert (ours["readiness"], ours["reasons"]) == ("ready", [])
 
     flow(test)
 
@@ -911,11 +921,39 @@ def test_a_group_that_could_not_be_looked_at_can_not_tell(reason: str) -> None:
     flow(test)
 
 
+def test_a_group_that_nobody_has_moved_on_the_source_is_at_home() -> None:
+    """Of a flow back: no alarm, whether its topics are copied or not, and nothing to move."""
+
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason="at_home"), connector="g")
+        made.copied(failure="there is no Spark")
+        readiness, reasons = await made.answers()
+        assert readiness == {"one": "not_ready", "zero": "home"}
+        assert [code for code, _ in reasons] == ["at_home"]
+        made.copied()
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["home"], whole["flows"][0]["reasons"]) == (
+            "ready",
+            1,
+            [],
+        )
+        for path in ("/v1/failover/plan?flow=A-to-B", "/v1/failover/plan?flow=A-to-B&group=zero"):
+            assert (await made.at.client.get(path)).json()["at_home"] == ["zero"]
+        made.at.reports(
+            *(report(name, "g", ready=False, reason="at_home") for name in ("zero", "one")), connector="g"
+        )
+        assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "home"
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        readiness, _ = await made.answers()
+        assert readiness == both("ready_as_of")
+
+    flow(test)
+
+
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_docs_name_every_answer_and_every_reason_that_readiness_adds() -> None:
+def test_the_docs_name_every_answer() -> None:
     text = (Path(__file__).parents[4] / "docs" / "readiness.md").read_text("utf-8")
-    ours = REASONS.keys() - {reason.value for reason in Reason}
-    for name in (*ours, *Readiness):
+    for name in Readiness:
         assert f"`{name}`" in text, name

@@ -10,6 +10,7 @@ import pytest
 from bridge.service.ipc.messages import InstanceStatus
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Summary
+from tests.support.messages import message
 from tests.unit.service.service_fakes import FakeEngine, session
 from tests.unit.service.service_harness import START, TASK, ServiceHarness, run
 
@@ -107,8 +108,17 @@ def test_a_connector_says_what_it_waits_for() -> None:
         both = frozenset({"source", "target"})
         at.service.snapshots.summary("c", 1, Summary(clusters_seen=both))
         assert await shown() == ("starting", ["its first round"])
+        # Both clusters answer, and an error holds it up: it says what would be right, the clusters are not it.
+        held_up = Summary(errors=("target cluster: replication.factor 3 is too high",))
+        at.service.snapshots.summary("c", 1, held_up)
+        assert await shown() == ("starting", list(held_up.errors))
         at.service.snapshots.summary("c", 1, Summary(rounds=1, clusters_seen=both))
         assert await shown() == ("running", [])
+        # It worked, and a cluster has gone.
+        away = Summary(rounds=1, clusters_seen=both, away_since_ms={"source": 5})
+        at.service.snapshots.summary("c", 1, away)
+        assert await shown() == ("waiting", ["source cluster"])
+        at.service.snapshots.summary("c", 1, Summary(rounds=1, clusters_seen=both))
         at.clock.ms += 31_000
         at.service.expire()
         assert await shown() == ("idle", ["a task: the leases of all have expired"])
@@ -116,7 +126,21 @@ def test_a_connector_says_what_it_waits_for() -> None:
         assert await shown() == ("running", [])
         await at.put("/v1/connectors/c/stop", {"session": session(1)})
         await at.client.request("DELETE", "/v1/connectors/c/tasks/0", json={"session": session(1)})
-        assert await shown() == ("idle", ["a start: Connect has stopped it"])
+        assert await shown() == ("idle", [message("health.waits_for_a_start")])
+
+    run(test)
+
+
+def test_a_paused_connector_waits_to_be_resumed() -> None:
+    """Connect stops its connector, and keeps the tasks, which it polls no longer."""
+
+    async def test(at: ServiceHarness) -> None:
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        await at.put("/v1/connectors/c/stop", {"session": session(1)})
+        at.clock.ms += 10_000
+        at.service.expire()
+        status = (await at.client.get("/v1/connectors/c/status")).json()
+        assert status["waiting_for"] == ["a resume: Connect has paused it"]
 
     run(test)
 

@@ -13,7 +13,7 @@ import pytest
 from bridge.errors import ConfigRejected, NotAnswered, Overloaded
 from bridge.model.values import Side
 from bridge.policy import Policy
-from bridge.service.checks.context import CheckContext
+from bridge.service.checks.context import CheckContext, Probed
 from bridge.service.checks.large_configs import LARGE, LargeConfigs, is_large
 from bridge.service.checks.validation import Checker
 from bridge.service.ipc.desired_state import Config
@@ -35,8 +35,8 @@ def large() -> Iterator[LargeConfigs]:
     large.close()
 
 
-def away(props: Mapping[str, str], sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
-    return dict.fromkeys(sides, f"nobody at {props['source.cluster.bootstrap.servers']}")
+def away(props: Mapping[str, str], sides: Sequence[Side], seconds: float) -> Probed:
+    return Probed(dict.fromkeys(sides, f"nobody at {props['source.cluster.bootstrap.servers']}"), {})
 
 
 def checker(large: LargeConfigs | None, copied: Sequence[CopiedTopics] = ()) -> Checker:

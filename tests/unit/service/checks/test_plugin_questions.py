@@ -70,8 +70,8 @@ def test_a_function_that_gets_tokens_is_called_in_the_other_process(own: Callabl
         }
         probe = check_context(Policy()).probe
         assert probe is not None
-        unreachable = probe(props, [Side.SOURCE], 1.0)
-    assert list(unreachable) == [Side.SOURCE]
+        probed = probe(props, [Side.SOURCE], 1.0)
+    assert (list(probed.unreachable), probed.cluster_ids) == ([Side.SOURCE], {})
     assert NAME not in sys.modules
 
 

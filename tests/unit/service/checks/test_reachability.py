@@ -12,7 +12,7 @@ from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
 from bridge.protocol.messages import ConnectorStatus, StartConnector, ValidateResponse
 from bridge.service.answers.status import connector_status
-from bridge.service.checks.context import CheckContext, Probe
+from bridge.service.checks.context import CheckContext, Probe, Probed
 from bridge.service.checks.reachability import Reachability
 from bridge.service.checks.validation import Checker
 from bridge.service.service import Service
@@ -34,15 +34,18 @@ AWAY = {Side.SOURCE: f"a:9092 refuses connections, {SECRET}"}
 class FakeProbe:
     """A probe that finds what it is given, and remembers what it was asked."""
 
-    def __init__(self, errors: Mapping[Side, str], until: threading.Event | None = None) -> None:
-        self.errors, self._until = errors, until
+    def __init__(
+        self, errors: Mapping[Side, str], until: threading.Event | None = None, ids: tuple[str, ...] = ()
+    ) -> None:
+        """`ids`: of the source and of the target cluster."""
+        self.errors, self._until, self._ids = errors, until, dict(zip(Side, ids, strict=False))
         self.sides: list[Sequence[Side]] = []
 
-    def __call__(self, props: Mapping[str, str], sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
+    def __call__(self, props: Mapping[str, str], sides: Sequence[Side], seconds: float) -> Probed:
         self.sides.append(sides)
         if self._until is not None:
             self._until.wait(10)
-        return self.errors
+        return Probed(self.errors, self._ids)
 
 
 def serving(probe: Probe, seconds: float = 5.0) -> Service:
@@ -80,6 +83,34 @@ def test_with_error_it_is_an_error_of_its_key() -> None:
     assert "a:9092 refuses connections" in errors(answer)[SERVERS][0]
     assert answer.warnings == []
     assert SECRET not in answer.model_dump_json()
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"heartbeat"}))
+def test_a_target_that_is_the_source_is_refused_unless_a_key_allows_it(kind: str) -> None:
+    same, servers = FakeProbe({}, ids=("x1", "x1")), "target.cluster.bootstrap.servers"
+    answer = validated(same, kind)
+    assert list(errors(answer)) == [servers]
+    (why,) = errors(answer)[servers]
+    for named in (str(CONFIGS[kind][servers]), "x1", "bridge.same.cluster"):
+        assert named in why
+    assert validated(same, kind, **{"bridge.same.cluster": "true"}).error_count == 0
+    assert validated(FakeProbe({}, ids=("x1", "x2")), kind).error_count == 0
+
+
+def test_a_target_that_is_the_source_is_a_condition_where_nobody_could_refuse_it() -> None:
+    async def started() -> ConnectorStatus:
+        service = serving(FakeProbe({}, ids=("x1", "x1")))
+        body = StartConnector(session="1795000000001-a", kind="source", config={**CONFIGS["source"]})
+        await service.start_connector("c", body)
+        connector = service.table.connector("c")
+        for _ in range(2_000):
+            if connector.same_cluster:
+                break
+            await asyncio.sleep(0.01)
+        return status(connector, Summary())
+
+    (condition,) = (each for each in asyncio.run(started()).conditions if each.condition == "same_cluster")
+    assert "bridge.same.cluster" in condition.detail
 
 
 def test_with_off_none_is_tried_nor_where_something_else_is_wrong() -> None:

@@ -31,6 +31,7 @@ class Made(Flow):
     async def begin(self) -> None:
         await super().begin()
         self.refused: dict[str, list[str]] = {}
+        self.members: list[str] = []
         self.rounds.answer = self.answer
 
     def answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
@@ -45,6 +46,7 @@ class Made(Flow):
         return {
             "moved": {group: RECORD for group in groups if group not in self.refused},
             "refused": {group: why for group, why in self.refused.items() if group in groups},
+            "membersOnSource": [group for group in groups if group in self.members],
         }
 
     @property
@@ -90,6 +92,25 @@ def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
     play(test)
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_consumers_that_are_still_at_work_on_the_source_are_warned_of(dry_run: bool) -> None:
+    async def test(made: Made) -> None:
+        made.members = ["zero"]
+        answer = Failover.model_validate((await made.post(all=True, dry_run=dry_run)).json())
+        assert answer.members_on_source == ["zero"]
+        (warning,) = [
+            line for line in answer.next if line.startswith("Consumers are still in zero on A: stop")
+        ]
+        assert answer.next.index(warning) == 1
+        assert not any(line.startswith("Keep the consumers") for line in answer.next)
+        # Of a source that is away nobody knows.
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        answer = Failover.model_validate((await made.post(all=True, accept_as_of=True)).json())
+        assert answer.members_on_source == []
+
+    play(test)
+
+
 def test_a_dry_run_ends_before_the_move() -> None:
     async def test(made: Made) -> None:
         answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
@@ -129,6 +150,10 @@ def test_while_the_source_is_away_groups_are_moved_only_if_that_is_accepted() ->
             error(await made.at.client.get("/v1/failover/plan?flow=A-to-B"), 409, "cannot_tell"),
         ):
             assert message("failover.accept_as_of", groups=len(told.validation_errors)) in told.message
+            assert told.refusal is not None
+            assert told.refusal.option == "--accept-as-of"
+            assert told.refusal.ready_as_of == len(told.validation_errors)
+            assert told.refusal.as_of_ms is not None
         assert (await made.post(groups=["one"], accept_as_of=True)).status_code == 200
         (given,) = [
             each for _, which, each in made.rounds.operated if which == "move" and not each["dry_run"]
@@ -147,6 +172,65 @@ def test_what_an_instance_refuses_moves_nothing() -> None:
         body = error(await made.post(all=True), 409, "not_ready")
         assert body.validation_errors[0].message == ": ".join(refused)
         assert ("g", "move", False) not in made.operations
+        # What can't be looked at is not known not to be ready.
+        made.refused = {"one": ["group_state_unknown", "it can't be described"]}
+        error(await made.post(all=True), 409, "cannot_tell")
+
+    play(test)
+
+
+def test_groups_at_home_are_left_as_they_are() -> None:
+    async def test(made: Made) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason="at_home"), connector="g")
+        answer = Failover.model_validate((await made.post(all=True)).json())
+        assert ([each.group for each in answer.groups], answer.at_home) == (["one"], ["zero"])
+        assert any(line.startswith("At home on B: zero.") for line in answer.next)
+        alone = Failover.model_validate((await made.post(groups=["zero"])).json())
+        assert (alone.groups, len(alone.next)) == ([], 1)
+
+    play(test)
+
+
+def test_a_flow_without_groups_is_refused_by_what_is_known_of_its_connectors() -> None:
+    async def test(made: Made) -> None:
+        gone = [pack_report(name, None) for name in ("zero", "one")]
+        made.snapshots.groups("g", 1, gone)
+        for told in (
+            error(await made.post(all=True), 409, "cannot_tell"),
+            error(await made.at.client.get("/v1/failover/plan?flow=A-to-B"), 409, "cannot_tell"),
+        ):
+            assert " 0 " not in told.message
+            assert told.refusal is not None
+            assert [each.reason for each in told.refusal.reasons] == ["no_groups"]
+            assert (told.refusal.groups, told.refusal.refused) == (0, 0)
+        made.snapshots.summary("g", 1, Summary())
+        body = error(await made.post(all=True), 409, "cannot_tell")
+        assert body.validation_errors[0].message.startswith("not_looked_at_yet: no round")
+
+    play(test)
+
+
+def test_ten_thousand_groups_that_are_refused_have_each_reason_once() -> None:
+    async def test(made: Made) -> None:
+        waiting = report("g", "g", ready=False, reason="not_mirrored_yet")
+        many = [waiting.model_copy(update={"group": f"g{number:05}"}) for number in range(10_000)]
+        made.snapshots.groups("g", 1, [pack_report(each.group, each) for each in many])
+        made.copied(failure="there is no Spark")
+        body = error(await made.post(all=True), 409, "not_ready")
+        assert body.refusal is not None
+        assert (body.refusal.groups, body.refusal.refused) == (10_002, 10_002)
+        told = {
+            each.reason: (each.groups, len(each.names), each.follows_from) for each in body.refusal.reasons
+        }
+        assert told == {
+            "copying_failed": (10_002, 10_002, None),
+            "not_mirrored_yet": (10_000, 10_000, "copying_failed"),
+        }
+        (flow,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert [(each["reason"], each["groups"], len(each["names"])) for each in flow["reasons"]] == [
+            ("copying_failed", 10_002, 3),
+            ("not_mirrored_yet", 10_000, 3),
+        ]
 
     play(test)
 
@@ -199,8 +283,16 @@ def test_a_connector_that_does_not_run_moves_nothing() -> None:
         made.rounds.state = RoundsState.RUNNING
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
-        assert "Connect does not poll connector" in error(await made.post(all=True), 409, "refused").message
+        # As readiness says it, which can't tell of its groups.
+        body = error(await made.post(all=True), 409, "cannot_tell")
+        assert body.refusal is not None
+        assert (body.refusal.refused, body.refusal.cannot_tell) == (2, 2)
+        (why,) = body.refusal.reasons
+        assert (why.reason, why.names) == ("connector_stopped", ["one", "zero"])
+        assert "Connect does not poll connector" in why.detail
         assert made.operations == []
+        made.moved("zero")
+        error(await made.post("/rollback", groups=["zero"]), 409, "cannot_tell")
 
     play(test)
 
@@ -263,6 +355,17 @@ def test_a_rollback_is_of_moved_groups_and_a_round_follows() -> None:
         assert again.groups == []
         assert again.next == ["one: not moved; nothing was changed."]
         error(await made.post("/rollback", groups=["nobody"]), 404, "unknown_group")
+
+    play(test)
+
+
+def test_a_rollback_without_the_source_says_when_the_groups_go_on() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        answer = RolledBack.model_validate((await made.post("/rollback", groups=["zero"])).json())
+        assert not any("continue as before" in line for line in answer.next)
+        assert any("A does not answer: the mirror commits" in line for line in answer.next)
 
     play(test)
 
@@ -368,7 +471,7 @@ def test_a_group_that_no_consumer_has_moved_on_the_target_comes_home_too() -> No
     [
         ({"written": 1061}, "not_looked_at_yet: orders-1 is committed at 1061 and not at 1062"),
         ({"verdict": "pending", "reason": "target_ahead"}, "target_ahead: orders-1 is pending"),
-        ({"partition": 7}, "the flow back does not cover orders-1"),
+        ({"partition": 7}, "not_covered: the flow back does not cover orders-1"),
     ],
 )
 def test_a_group_that_is_not_where_it_was_left_does_not_come_home(changes: dict[str, Any], why: str) -> None:
@@ -409,7 +512,7 @@ def test_a_flow_back_that_can_not_tell_brings_nothing_home() -> None:
         made.moved("zero")
         returning(made)
         made.snapshots.summary("back", 1, Summary(rounds=1, as_of_ms=5, interval_ms=1, tasks=(0,)))
-        body = error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+        body = error(await made.post("/back", groups=["zero"]), 409, "cannot_tell")
         assert body.validation_errors[0].message.startswith("cannot_tell: connector back")
 
     play(test)

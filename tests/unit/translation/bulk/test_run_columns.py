@@ -33,7 +33,7 @@ def said(answers: RunAnswers, at: int) -> tuple[int, int, bool, bool] | None:
 
 
 def alone(runs: ConsistentRuns, offset: int, logs: PartitionLogs) -> tuple[int, int, bool, bool] | None:
-    """As connectors.group_translation.translating.verdicts asks: without older copies that were made again."""
+    """As connectors.group_translation.translating.group_verdicts asks: without older copies that were made again."""
     start = runs.target_from(offset)
     target = logs.target
     if start > target.start:

@@ -8,6 +8,7 @@ from bridge.mm2.offset_sync_store import OffsetSyncStore
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
+from connectors.group_translation.translating.pair_memory import PairIdentity
 from connectors.group_translation.translating.strategies import (
     ByBoth,
     ByRecords,
@@ -15,7 +16,6 @@ from connectors.group_translation.translating.strategies import (
     ByTimestamp,
     Question,
 )
-from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 PLACE = TopicPartition("orders", 0)
 EXACT = Verdict(Judgement.EXACT, 215, 0, Evidence.VERIFIED, detail={"next_copy": 215})

@@ -19,8 +19,8 @@ from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.translating import scanning
+from connectors.group_translation.translating.pair_memory import PairIdentity
 from connectors.group_translation.translating.strategies import ByRuns, Question
-from connectors.group_translation.translating.verdict_cache import PairIdentity
 
 PLACE = TopicPartition("orders", 0)
 HERE = PairIdentity("s", 3, "t", 5)

@@ -13,11 +13,11 @@ import java.util.Map;
 /**
  * The result of one call, by what the shim has to do about it.
  *
- * <p>Only {@link Kind#BAD_CONFIG} and {@link Kind#CREDENTIALS} are permanent. Any malformed answer
+ * <p>Only {@link Kind#BAD_CONFIG}, {@link Kind#CREDENTIALS} and a {@link Kind#NAME_TAKEN} that lasts are permanent. Any malformed answer
  * (a proxy's page, a truncated body, an unexpected status) counts as the service being away.
  */
 final class Answer {
-    enum Kind { OK, BAD_CONFIG, CREDENTIALS, FENCED, UNKNOWN, AWAY }
+    enum Kind { OK, BAD_CONFIG, CREDENTIALS, FENCED, NAME_TAKEN, UNKNOWN, AWAY }
 
     private static final int LONGEST_WORDS = 4_000;
 
@@ -75,6 +75,8 @@ final class Answer {
             return Kind.CREDENTIALS;
         } else if (status == 409 && code.equals("fenced")) {
             return Kind.FENCED;
+        } else if (status == 409 && code.equals("name_taken")) {
+            return Kind.NAME_TAKEN;
         } else if (status == 404 && (code.equals("unknown_task") || code.equals("unknown_connector"))) {
             return Kind.UNKNOWN;
         }

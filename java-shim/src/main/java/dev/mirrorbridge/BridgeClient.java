@@ -18,6 +18,7 @@ class BridgeClient implements AutoCloseable {
     private static final long LARGEST_ANSWER = 32L * 1024 * 1024;
 
     private final Settings settings;
+    private final String group = WorkerGroup.id();
     private HttpClient http;
     /** That of {@link #http}; null for plain HTTP. */
     private SSLContext tls;
@@ -42,7 +43,7 @@ class BridgeClient implements AutoCloseable {
     }
 
     Call validate(String kind, Map<String, String> config, long timeoutMs) {
-        return call("PUT", "/v1/plugins/" + segment(kind) + "/validate", body("config", config), timeoutMs);
+        return call("PUT", "/v1/plugins/" + segment(kind) + "/validate", inGroup(body("config", config)), timeoutMs);
     }
 
     /** An older service does not have this path. */
@@ -51,11 +52,11 @@ class BridgeClient implements AutoCloseable {
     }
 
     Call startConnector(String name, String session, String kind, Map<String, String> config) {
-        return call("PUT", connector(name), start(session, kind, config), settings.requestTimeoutMs);
+        return call("PUT", connector(name), inGroup(start(session, kind, config)), settings.requestTimeoutMs);
     }
 
     Call stopConnector(String name, String session) {
-        return call("PUT", connector(name) + "/stop", body("session", session), settings.requestTimeoutMs);
+        return call("PUT", connector(name) + "/stop", inGroup(body("session", session)), settings.requestTimeoutMs);
     }
 
     /** Each row has {@code source_partition} and {@code source_offset}, the latter null where it is deleted. */
@@ -70,7 +71,7 @@ class BridgeClient implements AutoCloseable {
     }
 
     Call startTask(TaskAddress task, String kind, Map<String, String> config) {
-        Map<String, Object> body = start(task.session, kind, config);
+        Map<String, Object> body = inGroup(start(task.session, kind, config));
         body.put("task_count", task.count);
         return call("PUT", path(task), body, settings.requestTimeoutMs);
     }
@@ -114,7 +115,7 @@ class BridgeClient implements AutoCloseable {
     }
 
     Call stopTask(TaskAddress task) {
-        return call("DELETE", path(task), body("session", task.session), settings.requestTimeoutMs);
+        return call("DELETE", path(task), inGroup(body("session", task.session)), settings.requestTimeoutMs);
     }
 
     /** Ends threads and connections at once where the JDK can (21 and later); before that they end with the object. */
@@ -150,6 +151,14 @@ class BridgeClient implements AutoCloseable {
         body.put("config", config);
         body.put("version", Version.VERSION);
         body.put("protocol", Version.PROTOCOL);
+        return body;
+    }
+
+    /** With the Connect cluster, which connectors of one name belong to. */
+    private Map<String, Object> inGroup(Map<String, Object> body) {
+        if (group != null) {
+            body.put("connect_group_id", group);
+        }
         return body;
     }
 

@@ -69,7 +69,7 @@ public final class BridgeMirrorSinkConnector extends SinkConnector {
         List<Map<String, Object>> rows = new ArrayList<>();
         offsets.forEach((partition, offset) -> rows.add(CopyOffsets.row(
             place(config.get("source.cluster.alias"), partition), offset == null ? null : Map.of("offset", offset - 1))));
-        return CopyOffsets.alter(KIND, config, rows);
+        return CopyOffsets.alter(KIND, config, rows, answered -> { });
     }
 
     private static Map<String, Object> place(String alias, TopicPartition partition) {

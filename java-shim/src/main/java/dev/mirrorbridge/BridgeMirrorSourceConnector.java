@@ -1,9 +1,14 @@
 package dev.mirrorbridge;
 
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * MirrorMaker's source connector. Its task delivers no records: while Connect polls it, the service copies without Connect.
@@ -11,6 +16,9 @@ import org.apache.kafka.connect.source.ExactlyOnceSupport;
  */
 public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
     private static final String ISOLATION = "consumer.isolation.level";
+    private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceConnector.class);
+    /** Outcomes of a partition whose copy begins where Connect's offset says. */
+    private static final Set<String> KEPT = Set.of("handed back", "topic made again", "no such topic");
 
     public BridgeMirrorSourceConnector() {
         super("source");
@@ -40,7 +48,34 @@ public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
                 rows.add(CopyOffsets.row(partition, offset));
             }
         });
-        return CopyOffsets.alter("source", config, rows);
+        return CopyOffsets.alter("source", config, rows, altered -> forget(offsets, config, altered));
+    }
+
+    /**
+     * Has Connect store no offset of what was copied: the service has that position. DELETE names what Connect has stored, and
+     * one altered offset among all that was copied could not be told from a PATCH that takes this one away.
+     */
+    private static void forget(Map<Map<String, ?>, Map<String, ?>> offsets, Map<String, String> config, List<?> altered) {
+        Set<List<Object>> copied = new HashSet<>();
+        for (Object item : altered) {
+            Map<?, ?> row = (Map<?, ?>) item;
+            if (!KEPT.contains(row.get("outcome"))) {
+                copied.add(Arrays.asList(config.get("source.cluster.alias"), row.get("topic"), row.get("partition")));
+            }
+        }
+        try {
+            for (Map.Entry<Map<String, ?>, Map<String, ?>> given : offsets.entrySet()) {
+                if (given.getValue() != null && copied.contains(place(given.getKey()))) {
+                    given.setValue(null);
+                }
+            }
+        } catch (UnsupportedOperationException notOfThisWorker) {
+            LOG.debug("Connect stores the offsets that the service has altered");
+        }
+    }
+
+    private static List<Object> place(Map<String, ?> partition) {
+        return Arrays.asList(partition.get("cluster"), partition.get("topic"), ((Number) partition.get("partition")).longValue());
     }
 
     @Override

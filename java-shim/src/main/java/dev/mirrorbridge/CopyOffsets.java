@@ -3,6 +3,7 @@ package dev.mirrorbridge;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -27,14 +28,20 @@ final class CopyOffsets {
         return row;
     }
 
-    static boolean alter(String kind, Map<String, String> config, List<Map<String, Object>> rows) {
+    /** {@code altered} gets the rows of the service's answer. */
+    static boolean alter(String kind, Map<String, String> config, List<Map<String, Object>> rows,
+        Consumer<List<?>> altered) {
         Map<String, String> props = BridgeConnector.withoutNulls(config);
         Settings settings = BridgeConnector.settings(props, Definition.load(kind));
         try (BridgeClient client = new BridgeClient(settings)) {
             Call call = client.alterOffsets(props.get("name"), kind, props, rows, ALTER_MS);
             Answer answer = call.await(ALTER_MS);
             call.cancel();
-            return altered(answer == null ? Answer.away("no answer in time") : answer, settings, props.get("name"));
+            if (!altered(answer == null ? Answer.away("no answer in time") : answer, settings, props.get("name"))) {
+                return false;
+            }
+            altered.accept((List<?>) answer.body.get("offsets"));
+            return true;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new ConnectException("Interrupted while the offsets were altered; some may be");

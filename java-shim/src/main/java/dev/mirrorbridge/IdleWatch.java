@@ -15,9 +15,12 @@ final class IdleWatch {
     private static final long ANSWER_MS = 1_000;
     /** Reports each time that polls stop: an older service, or one that is away, goes by the lease. */
     private static final int TRIES = 3;
+    /** And once a minute after that: a paused connector keeps its name. */
+    private static final int AGAIN_LOOKS = 300;
 
     private final LongFunction<Call> report;
     private final BooleanSupplier serving;
+    private final int againLooks;
     private Thread thread;
     private Call call;
     private boolean polling;
@@ -25,11 +28,17 @@ final class IdleWatch {
     private long polledAt;
     private int tries;
     private int looks;
+    private int due = LOOKS;
 
     /** {@code report} sends for how long the task was not polled; {@code serving}: the service knows the task. */
     IdleWatch(LongFunction<Call> report, BooleanSupplier serving) {
+        this(report, serving, AGAIN_LOOKS);
+    }
+
+    IdleWatch(LongFunction<Call> report, BooleanSupplier serving, int againLooks) {
         this.report = report;
         this.serving = serving;
+        this.againLooks = againLooks;
     }
 
     synchronized void pollBegins() {
@@ -40,6 +49,7 @@ final class IdleWatch {
     synchronized void pollEnds(String name) {
         polling = false;
         looks = 0;
+        due = LOOKS;
         polledAt = System.nanoTime();
         tries = 0;
         if (thread == null && !stopped) {
@@ -75,8 +85,9 @@ final class IdleWatch {
     private synchronized boolean isDue() throws InterruptedException {
         while (!stopped) {
             long idleMs = (System.nanoTime() - polledAt) / 1_000_000;
-            if (!polling && tries < TRIES && looks >= LOOKS * (tries + 1) && serving.getAsBoolean()) {
+            if (!polling && looks >= due && serving.getAsBoolean()) {
                 tries++;
+                due = looks + (tries < TRIES ? LOOKS : againLooks);
                 call = report.apply(idleMs);
                 return true;
             }
@@ -86,10 +97,11 @@ final class IdleWatch {
         return false;
     }
 
-    /** Once is enough, unless it was polled meanwhile. */
+    /** Once is enough for a minute, unless it was polled meanwhile. */
     private synchronized void reported() {
         if (!polling && tries > 0) {
             tries = TRIES;
+            due = looks + againLooks;
         }
     }
 }

@@ -76,7 +76,9 @@ final class Registration {
         }
     }
 
+    /** Asks again for a while where another Connect cluster has the name, as a task does. */
     private void register(String kind, Map<String, String> props, Consumer<ConnectException> raise) {
+        long takenSince = 0;
         try {
             while (!stopped) {
                 boolean asks = session == null;
@@ -90,6 +92,14 @@ final class Registration {
                     answer = Sessions.withoutOne(answer);
                 }
                 if (stopped || done(answer, raise)) {
+                    return;
+                }
+                if (answer.kind != Answer.Kind.NAME_TAKEN) {
+                    takenSince = 0;
+                } else if (takenSince == 0) {
+                    takenSince = pacer.nowMs();
+                } else if (pacer.nowMs() - takenSince >= TaskSession.FENCED_MS) {
+                    raise.accept(new ConnectException(answer.words));
                     return;
                 }
                 link.lost(answer.words);

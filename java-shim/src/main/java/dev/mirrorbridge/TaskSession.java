@@ -61,6 +61,8 @@ final class TaskSession {
     private volatile boolean known;
     private volatile boolean fenced;
     private long fencedAt;
+    /** Since when another Connect cluster has had the name, by each answer; 0 where the last one was another. */
+    private long takenSince;
     /** What the service has said then. */
     private String fencedWords;
     private volatile boolean stopped;
@@ -211,6 +213,9 @@ final class TaskSession {
     }
 
     private List<SourceRecord> act(Answer answer) {
+        if (answer.kind != Answer.Kind.NAME_TAKEN) {
+            takenSince = 0;
+        }
         switch (answer.kind) {
             case OK:
                 return registered ? polled(answer) : registered();
@@ -225,6 +230,8 @@ final class TaskSession {
                 serving = false;
                 link.fenced();
                 return List.of();
+            case NAME_TAKEN:
+                return taken(answer);
             case UNKNOWN:
                 return unknown(answer);
             default:
@@ -260,6 +267,16 @@ final class TaskSession {
             notBefore = sentAt + EMPTY_MS;
         }
         return records;
+    }
+
+    /** Not at once: a worker that was renamed may be back before its tasks of before have lapsed. */
+    private List<SourceRecord> taken(Answer answer) {
+        if (takenSince == 0) {
+            takenSince = pacer.nowMs();
+        } else if (pacer.nowMs() - takenSince >= FENCED_MS) {
+            throw new ConnectException(answer.words);
+        }
+        return lost(answer);
     }
 
     /** Registers again when the service was restarted or the lease expired: at once, then with back-off. */

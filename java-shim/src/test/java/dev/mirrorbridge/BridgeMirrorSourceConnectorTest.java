@@ -152,6 +152,29 @@ class BridgeMirrorSourceConnectorTest {
         }
     }
 
+    /** So that DELETE, for which Connect lists what it has stored, means all that was copied. */
+    @Test
+    void connectStoresNoOffsetOfWhatTheServiceHasAltered() {
+        try (FakeService service = FakeService.start()) {
+            String row = "{\"topic\":\"t\",\"partition\":%d,\"target_topic\":\"A.t\",\"position\":9,\"to\":5,\"outcome\":\"%s\"}";
+            service.answers = request -> new FakeService.Reply(200, "{\"offsets\":[" + String.join(",",
+                String.format(row, 3, "copied again"), String.format(row, 4, "skipped"), String.format(row, 5, "unchanged"),
+                String.format(row, 6, "handed back")) + "]}");
+            Map<Map<String, ?>, Map<String, ?>> offsets = new HashMap<>();
+            for (int partition = 3; partition < 8; partition++) {
+                offsets.put(with(PARTITION, "partition", (long) partition), map("offset", 41L));
+            }
+            offsets.put(with(with(PARTITION, "partition", 3), "cluster", "other"), map("offset", 41L));
+            Map<String, String> flow = Tasks.props(service.url());
+            flow.put("source.cluster.alias", "A");
+            assertTrue(connector.alterOffsets(flow, offsets));
+            for (long partition = 3; partition < 8; partition++) {
+                assertEquals(partition < 6 ? null : map("offset", 41L), offsets.get(with(PARTITION, "partition", partition)));
+            }
+            assertEquals(map("offset", 41L), offsets.get(with(with(PARTITION, "partition", 3), "cluster", "other")));
+        }
+    }
+
     @ParameterizedTest
     @CsvSource({"409, refused", "503, kafka", "400, bad_config", "401, unauthorized", "404, no_such_route", "500, internal"})
     void whatTheServiceRefusesIsNotAltered(int status, String code) {

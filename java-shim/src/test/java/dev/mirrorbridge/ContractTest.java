@@ -49,6 +49,7 @@ class ContractTest {
         "400, bad_config, BAD_CONFIG", "401, unauthorized, CREDENTIALS", "403, forbidden, CREDENTIALS",
         "404, unknown_task, UNKNOWN", "404, unknown_connector, UNKNOWN", "404, unknown_plugin, AWAY",
         "404, no_such_route, AWAY", "405, method_not_allowed, AWAY", "409, fenced, FENCED", "409, refused, AWAY",
+        "409, name_taken, NAME_TAKEN", "409, name_held, AWAY",
         "413, too_large, AWAY", "422, body_rejected, AWAY", "503, overloaded, AWAY", "503, kafka, AWAY",
         "400, unsupported_protocol, AWAY", "400, newer, AWAY", "409, minimal, FENCED",
     })
@@ -80,8 +81,9 @@ class ContractTest {
     }
 
     @Test
+    @SuppressWarnings("try") // the worker is there, and not asked
     void whatTheShimSendsHasTheFieldsOfTheSamples() throws Exception {
-        try (FakeService service = FakeService.start()) {
+        try (FakeService service = FakeService.start(); FakeWorker worker = new FakeWorker("east", "connect-w:8083")) {
             FastPacer pacer = new FastPacer();
             Map<String, String> config = Tasks.config(service.url());
             config.put(BridgeSourceTask.KIND, "source");

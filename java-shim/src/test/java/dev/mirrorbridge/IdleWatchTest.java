@@ -40,6 +40,20 @@ class IdleWatchTest {
     }
 
     @Test
+    void aPausedTaskGoesOnSayingSoNowAndThen() throws Exception {
+        TaskAddress address = new TaskAddress("c", 0, 1, Sessions.byThisClock());
+        try (BridgeClient client = new BridgeClient(Settings.from(Tasks.props(service.url())))) {
+            IdleWatch watch = new IdleWatch(idleMs -> client.idleTask(address, idleMs), () -> true, 2);
+            watch.pollBegins();
+            watch.pollEnds("c-0");
+            for (int i = 0; i < 5; i++) {
+                service.await("POST", TASK + "/idle");
+            }
+            watch.stop();
+        }
+    }
+
+    @Test
     void aTaskThatIsPolledSaysNothingThoughItsPollsAreHeld() throws Exception {
         service.polls(FakeService.HANG);
         for (int i = 0; i < 3; i++) {

@@ -15,7 +15,7 @@ from bridge.model.values import (
     Verdict,
 )
 from bridge.translation.records.partition_cache import Anchor
-from connectors.group_translation.translating.verdict_cache import PairIdentity, VerdictCache
+from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemories
 
 PAIR = (TopicPartition("orders", 0), TopicPartition("A.orders", 0))
 OTHER = (TopicPartition("orders", 1), TopicPartition("A.orders", 1))
@@ -30,21 +30,21 @@ def exact(offset: int, **detail: int) -> Verdict:
 BRACKETED = exact(40, pred_copy=39, next_copy=40)
 
 
-def remembering(verdict: Verdict, offset: int = 50, end: int = 90) -> VerdictCache:
-    kept = VerdictCache()
-    kept.remember(*PAIR, IDENTITY, offset, verdict, end)
+def remembering(verdict: Verdict, offset: int = 50, end: int = 90) -> PairMemories:
+    kept = PairMemories()
+    kept.of(PAIR, IDENTITY).remember(offset, verdict, end)
     return kept
 
 
 def test_an_exact_verdict_is_recalled_while_nothing_moves() -> None:
     kept = remembering(BRACKETED)
-    assert kept.recall(*PAIR, IDENTITY, 50, HERE) is BRACKETED
-    assert kept.recall(*PAIR, IDENTITY, 51, HERE) is None
-    assert kept.recall(*OTHER, IDENTITY, 50, HERE) is None
+    assert kept.of(PAIR, IDENTITY).recall(50, *HERE) is BRACKETED
+    assert kept.of(PAIR, IDENTITY).recall(51, *HERE) is None
+    assert kept.of(OTHER, IDENTITY).recall(50, *HERE) is None
 
 
 def test_between_two_copies_it_holds_however_the_ends_move() -> None:
-    assert remembering(BRACKETED).recall(*PAIR, IDENTITY, 50, (Bounds(10, 500), Bounds(0, 400))) is BRACKETED
+    assert remembering(BRACKETED).of(PAIR, IDENTITY).recall(50, Bounds(10, 500), Bounds(0, 400)) is BRACKETED
 
 
 @pytest.mark.parametrize(
@@ -58,26 +58,26 @@ def test_between_two_copies_it_holds_however_the_ends_move() -> None:
 )
 def test_ids_and_epochs_that_move_drop_verdicts_and_memory(moved: PairIdentity) -> None:
     kept = remembering(BRACKETED)
-    kept.memory(*PAIR, IDENTITY).add(Anchor(49, 39))
-    assert kept.recall(*PAIR, moved, 50, HERE) is None
-    assert kept.memory(*PAIR, moved).below(60) is None
+    kept.of(PAIR, IDENTITY).records.add(Anchor(49, 39))
+    assert kept.of(PAIR, moved).recall(50, *HERE) is None
+    assert kept.of(PAIR, moved).records.below(60) is None
     # For good: what was of the old topic does not come back.
-    assert kept.recall(*PAIR, IDENTITY, 50, HERE) is None
+    assert kept.of(PAIR, IDENTITY).recall(50, *HERE) is None
 
 
 def test_memory_lasts_as_long_as_the_identity() -> None:
-    kept = VerdictCache()
-    kept.memory(*PAIR, IDENTITY).add(Anchor(49, 39))
-    assert kept.memory(*PAIR, IDENTITY).below(60) == Anchor(49, 39)
-    assert kept.memory(*OTHER, IDENTITY).below(60) is None
+    kept = PairMemories()
+    kept.of(PAIR, IDENTITY).records.add(Anchor(49, 39))
+    assert kept.of(PAIR, IDENTITY).records.below(60) == Anchor(49, 39)
+    assert kept.of(OTHER, IDENTITY).records.below(60) is None
 
 
 def test_caught_up_holds_only_until_something_arrives_on_the_target() -> None:
     caught_up = exact(90, pred_copy=89)
     kept = remembering(caught_up, offset=100)
-    assert kept.recall(*PAIR, IDENTITY, 100, HERE) is caught_up
-    assert kept.recall(*PAIR, IDENTITY, 100, (Bounds(10, 105), Bounds(0, 90))) is caught_up
-    assert kept.recall(*PAIR, IDENTITY, 100, (Bounds(10, 105), Bounds(0, 91))) is None
+    assert kept.of(PAIR, IDENTITY).recall(100, *HERE) is caught_up
+    assert kept.of(PAIR, IDENTITY).recall(100, Bounds(10, 105), Bounds(0, 90)) is caught_up
+    assert kept.of(PAIR, IDENTITY).recall(100, Bounds(10, 105), Bounds(0, 91)) is None
 
 
 @pytest.mark.parametrize(
@@ -90,22 +90,22 @@ def test_caught_up_holds_only_until_something_arrives_on_the_target() -> None:
     ],
 )
 def test_outside_of_either_log_it_is_looked_at_again(bounds: tuple[Bounds, Bounds]) -> None:
-    assert remembering(BRACKETED).recall(*PAIR, IDENTITY, 50, bounds) is None
+    assert remembering(BRACKETED).of(PAIR, IDENTITY).recall(50, *bounds) is None
 
 
 def test_only_exact_verdicts_are_remembered() -> None:
-    assert remembering(Verdict(Judgement.BOUNDED, 40, 3)).recall(*PAIR, IDENTITY, 50, HERE) is None
-    assert remembering(Verdict.pending(Reason.COPY_NOT_FOUND)).recall(*PAIR, IDENTITY, 50, HERE) is None
+    assert remembering(Verdict(Judgement.BOUNDED, 40, 3)).of(PAIR, IDENTITY).recall(50, *HERE) is None
+    assert remembering(Verdict.pending(Reason.COPY_NOT_FOUND)).of(PAIR, IDENTITY).recall(50, *HERE) is None
 
 
 def test_offsets_and_pairs_that_nobody_stands_at_are_forgotten() -> None:
     kept = remembering(BRACKETED)
-    kept.remember(*PAIR, IDENTITY, 60, exact(50, next_copy=50), 90)
-    kept.remember(*OTHER, IDENTITY, 50, BRACKETED, 90)
-    kept.keep({PAIR: {60}, OTHER: {50}})
-    assert kept.recall(*PAIR, IDENTITY, 50, HERE) is None
-    assert kept.recall(*PAIR, IDENTITY, 60, HERE) is not None
-    assert kept.recall(*OTHER, IDENTITY, 50, HERE) is not None
-    kept.keep({PAIR: {60}})
-    assert kept.recall(*OTHER, IDENTITY, 50, HERE) is None
-    assert kept.recall(*PAIR, IDENTITY, 60, HERE) is not None
+    kept.of(PAIR, IDENTITY).remember(60, exact(50, next_copy=50), 90)
+    kept.of(OTHER, IDENTITY).remember(50, BRACKETED, 90)
+    kept.end_round({PAIR: {60}, OTHER: {50}}, whole=True)
+    assert kept.of(PAIR, IDENTITY).recall(50, *HERE) is None
+    assert kept.of(PAIR, IDENTITY).recall(60, *HERE) is not None
+    assert kept.of(OTHER, IDENTITY).recall(50, *HERE) is not None
+    kept.end_round({PAIR: {60}}, whole=True)
+    assert kept.of(OTHER, IDENTITY).recall(50, *HERE) is None
+    assert kept.of(PAIR, IDENTITY).recall(60, *HERE) is not None

@@ -11,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from bridge.model.values import Bounds, TopicInfo, TopicPartition
-from connectors.group_translation.translating.pair_states import both_sides
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts
+from connectors.group_translation.translating.strategies import ByRecords
 from connectors.ports import Cluster
+from tests.unit.connectors.group_translation.group_rounds import options
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 
@@ -43,10 +45,8 @@ def test_a_round_that_ends_leaves_no_request_that_nobody_awaits() -> None:
     async def go() -> None:
         ending = Ending()
         cluster = cast(Cluster, ending)
-        states = both_sides(
-            [(SOURCE, TARGET)], cluster, cluster, source_committed_only=True, timeout_ms=1_000
-        )
-        ending.asking = asyncio.create_task(states)
+        verdicts = GroupVerdicts(options(), cluster, cluster, ByRecords())
+        ending.asking = asyncio.create_task(verdicts.states([(SOURCE, TARGET)]))
         with pytest.raises(asyncio.CancelledError):
             await ending.asking
 

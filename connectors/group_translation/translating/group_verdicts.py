@@ -1,0 +1,547 @@
+"""Translates committed offsets: where each stands on the other cluster, and whether that is proved.
+
+    offsets that groups have committed
+      │  ask        both clusters about each pair of partitions: ids, epochs, log bounds       (`states`)
+      │  translate  by what is remembered and by runs at once, else by look-ups at both logs   (`_translations`)
+      │  look       at what no offset shows: how far the mirror has come, what others copied   (`_look_beside`)
+      ▼  prove      that the records behind each answer are there                              (`proof`)
+    verdicts
+
+One portion of a round goes through `GroupVerdicts.of` once. A failure of the target as a whole, and one of the source
+that the round did not know of, ends it (ClusterAway); one of a topic or a partition is a pending verdict, and holds up
+nothing else. What is remembered between rounds only spares look-ups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from bridge.errors import KafkaFailure
+from bridge.model.values import (
+    Bounds,
+    Committed,
+    CopyId,
+    Judgement,
+    Reason,
+    Side,
+    TopicInfo,
+    TopicPartition,
+    Verdict,
+)
+from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror
+from bridge.translation.records.extent import Extent, extent_of, reach_of_target
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.run_evidence import ConsistentRuns
+from connectors.cluster_away import ask, reason_of
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.translating.driver import Job, translate_all
+from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemories, PairMemory
+from connectors.group_translation.translating.partition_pairs import PartitionPair
+from connectors.group_translation.translating.proof import (
+    BothSides,
+    KnownPair,
+    PairState,
+    TargetOnly,
+    uncovered,
+)
+from connectors.group_translation.translating.strategies import ByRuns, Question, Strategy
+from connectors.ports import Cluster
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+PairOffset = tuple[PartitionPair, int]
+GroupOffsets = Mapping[str, Mapping[PartitionPair, Committed]]
+"""What groups have committed on the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Verdicts on the offsets of a portion of a round, and what the round has seen of both logs on the way."""
+
+    by_offset: Mapping[PairOffset, Verdict]
+    source_ends: Mapping[TopicPartition, int]
+    target_ends: Mapping[TopicPartition, int]
+    behind: Mapping[TopicPartition, Behind]
+    lookups: int
+    """Offsets that took look-ups while the source answered."""
+    errors: Sequence[str]
+    """What is wrong with copies, as an operator reads it."""
+
+
+class GroupVerdicts:
+    """The verdicts of one connector, and what it remembers between rounds."""
+
+    def __init__(self, options: GroupOptions, source: Cluster, target: Cluster, strategy: Strategy) -> None:
+        self._options, self._source, self._target, self._strategy = options, source, target, strategy
+        self._by_runs = strategy if isinstance(strategy, ByRuns) else None
+        """Goes on where the source can't be asked."""
+        self._memories = PairMemories()
+        self._offsets: dict[PartitionPair, set[int]] = {}
+        """Offsets of this round."""
+
+    @property
+    def remembered(self) -> int:
+        """Pairs of partitions that it knows anything of."""
+        return len(self._memories)
+
+    def has_runs(self, copy: CopyId) -> bool:
+        """Whether our own mirror has made the copy."""
+        return self._by_runs is not None and self._by_runs.ledger(copy).newest is not None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
+        return self._by_runs is not None and self._by_runs.unfinished
+
+    def end_round(self, *, whole: bool) -> None:
+        """Lets go of what the round read, and of what is remembered of offsets that no group is at any more. `whole`:
+        the round did not break off."""
+        self._memories.end_round(self._offsets, whole=whole)
+        self._offsets = {}
+        if self._by_runs is not None:
+            self._by_runs.end_round(whole=whole)
+        self._source.forget_windows()
+        self._target.forget_windows()
+
+    async def of(self, committed: GroupOffsets, source_failure: KafkaFailure | None = None) -> Verdicts:
+        """Returns a verdict for every offset that some group is committed at. Raises ClusterAway.
+
+        `source_failure`: why the source as a whole does not answer. Verdicts then rest on runs, and on what was exact
+        and still is; the others are pending.
+        """
+        offsets = _offsets(committed)
+        states = await self.states(list(offsets), source_failure)
+        verdicts = await self.at(offsets, source_failure, states)
+        if source_failure is not None or not (others := _without_offsets(offsets, states)):
+            return verdicts
+        behind = await self._behind_of_others(others)
+        return replace(verdicts, behind={**behind, **verdicts.behind})
+
+    async def _behind_of_others(self, pairs: Sequence[PartitionPair]) -> dict[TopicPartition, Behind]:
+        """Returns how far partitions are copied that groups will read, and have committed no offset in: records of
+        them are missing on the target as others are."""
+        states = await self.states(pairs)
+        ends = {pair: [state.source.end] for pair, state in states.items() if isinstance(state, BothSides)}
+        await self._look_beside(states, ends)
+        for pair in ends:
+            self._offsets.setdefault(pair, set())
+        return {pair[0]: (0, None) for pair in pairs} | self._behind(states)
+
+    async def at(
+        self,
+        offsets: Mapping[PartitionPair, Collection[int]],
+        source_failure: KafkaFailure | None = None,
+        states: Mapping[PartitionPair, PairState] | None = None,
+    ) -> Verdicts:
+        """Returns a verdict for each of these offsets. `states`: what the clusters have said about the pairs, where
+        they were asked before. Raises ClusterAway."""
+        if states is None:
+            states = await self.states(list(offsets), source_failure)
+        at_once, jobs = self._translations(states, offsets)
+        looked_up = await self._look(jobs)
+        behind: Mapping[TopicPartition, Behind] = {}
+        if source_failure is None:
+            looked_up = {key: self._looked_up(states[key[0]], *key, looked_up[key]) for key in looked_up}
+            await self._look_beside(states, offsets)
+            behind = self._behind({pair: states[pair] for pair in offsets})
+            for pair, numbers in offsets.items():
+                self._offsets.setdefault(pair, set()).update(numbers)
+        known = {
+            pair: self._known(pair, state, behind.get(pair[0], (0, None))[1], source_failure is not None)
+            for pair in offsets
+            if not isinstance(state := states[pair], Verdict)
+        }
+        by_offset = {
+            (pair, offset): known[pair].prove(offset, verdict) if pair in known else verdict
+            for (pair, offset), verdict in (at_once | looked_up).items()
+        }
+        return Verdicts(
+            by_offset=by_offset,
+            source_ends={
+                pair[0]: each.state.source.end
+                for pair, each in known.items()
+                if isinstance(each.state, BothSides)
+            },
+            target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
+            behind=behind,
+            lookups=len(jobs) if source_failure is None else 0,
+            errors=self._copied_by_another(by_offset),
+        )
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def states(
+        self, pairs: Sequence[PartitionPair], source_failure: KafkaFailure | None = None
+    ) -> dict[PartitionPair, PairState]:
+        """Asks for topics and log bounds, in two requests to each cluster; the target alone while the source does not
+        answer. Raises ClusterAway."""
+        if source_failure is not None:
+            return await self._target_only(pairs, _unanswered(Side.SOURCE, source_failure))
+        originals, copies = await asyncio.gather(
+            self._topics(Side.SOURCE, [pair[0] for pair in pairs]),
+            self._topics(Side.TARGET, [pair[1] for pair in pairs]),
+        )
+        topics = {pair: _topics_of(pair, originals, copies) for pair in pairs}
+        present = {pair: infos for pair, infos in topics.items() if not isinstance(infos, Verdict)}
+        source_bounds, target_bounds = await asyncio.gather(
+            self._bounds(Side.SOURCE, [pair[0] for pair in present]),
+            self._bounds(Side.TARGET, [pair[1] for pair in present]),
+        )
+        return {
+            pair: infos
+            if isinstance(infos, Verdict)
+            else _both_sides(*infos, source_bounds[pair[0]], target_bounds[pair[1]])
+            for pair, infos in topics.items()
+        }
+
+    async def _target_only(
+        self, pairs: Sequence[PartitionPair], unanswered: Verdict
+    ) -> dict[PartitionPair, PairState]:
+        topics = await self._topics(Side.TARGET, [pair[1] for pair in pairs])
+        states: dict[PartitionPair, PairState] = {}
+        present: dict[PartitionPair, TopicInfo] = {}
+        for pair in pairs:
+            info = topics[pair[1].topic]
+            if isinstance(info, KafkaFailure):
+                states[pair] = _unanswered(Side.TARGET, info)
+            elif pair[1].partition >= info.partitions:
+                states[pair] = unanswered
+            else:
+                present[pair] = info
+        bounds = await self._bounds(Side.TARGET, [pair[1] for pair in present])
+        return states | {
+            pair: _target_only(info, bounds[pair[1]], unanswered) for pair, info in present.items()
+        }
+
+    async def _topics(
+        self, side: Side, partitions: Sequence[TopicPartition]
+    ) -> Mapping[str, TopicInfo | KafkaFailure]:
+        names = sorted({tp.topic for tp in partitions})
+        return await ask(side, self._cluster(side).topics(names), self._options.admin_timeout_ms)
+
+    async def _bounds(
+        self, side: Side, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Bounds | KafkaFailure]:
+        # The request is made in here: a caller that makes one for a task that is cancelled before it begins, as at the
+        # end of an instance, leaves a coroutine that nobody awaits, which Python reports on standard error.
+        committed_only = side is Side.TARGET or self._options.source_committed_only
+        asked = self._cluster(side).bounds(partitions, committed_only=committed_only)
+        return await ask(side, asked, self._options.admin_timeout_ms)
+
+    def _cluster(self, side: Side) -> Cluster:
+        return self._source if side is Side.SOURCE else self._target
+
+    # -- translating -------------------------------------------------------------------------------------------------
+
+    async def _look(self, jobs: Mapping[K, Job[T]]) -> dict[K, T | Verdict]:
+        return await translate_all(
+            jobs, self._source, self._target, source_committed_only=self._options.source_committed_only
+        )
+
+    def _translations(
+        self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, Collection[int]]
+    ) -> tuple[dict[PairOffset, Verdict], dict[PairOffset, Job[Verdict]]]:
+        """Returns the verdicts that take no look-up, and jobs for all others."""
+        at_once: dict[PairOffset, Verdict] = {}
+        jobs: dict[PairOffset, Job[Verdict]] = {}
+        for pair, some in offsets.items():
+            for offset in some:
+                begun = self._translation(pair, offset, states[pair])
+                if isinstance(begun, Verdict):
+                    at_once[pair, offset] = begun
+                else:
+                    jobs[pair, offset] = begun
+        return at_once, jobs
+
+    def _translation(self, pair: PartitionPair, offset: int, state: PairState) -> Verdict | Job[Verdict]:
+        if isinstance(state, BothSides):
+            return self._with_source(pair, offset, state)
+        if isinstance(state, TargetOnly):
+            return self._without_source(pair, offset, state)
+        return state
+
+    def _with_source(self, pair: PartitionPair, offset: int, state: BothSides) -> Verdict | Job[Verdict]:
+        target = self._counted(pair, offset, state.target)
+        question = Question(
+            pair[0],
+            pair[1].topic,
+            offset,
+            _log_bounds(state.source),
+            _log_bounds(target),
+            state.log_append_time,
+            state.identity,
+            state.compacted,
+        )
+        memory = self._memories.of(pair, state.identity)
+        at_once = self._strategy.at_once(question, memory.recall(offset, state.source, target))
+        if at_once is not None:
+            return at_once
+        return Job(*pair, offset, self._strategy.steps(question, memory.records))
+
+    def _without_source(self, pair: PartitionPair, offset: int, state: TargetOnly) -> Verdict | Job[Verdict]:
+        if self._by_runs is None:
+            return state.pending
+        target, memory = self._counted(pair, offset, state.target), self._memories.last(pair)
+        cached = None if memory is None else memory.recall_without_source(offset, state.target_id, target)
+        steps = self._by_runs.steps_without_source(
+            _copy(pair), offset, state.target_id, _log_bounds(target), cached, state.pending
+        )
+        return Job(*pair, offset, steps)
+
+    def _counted(self, pair: PartitionPair, offset: int, target: Bounds) -> Bounds:
+        """Returns the target's bounds without older copies that an operator's reset has had copied again: they are no
+        copies of the records from there on."""
+        start = 0 if self._by_runs is None else self._by_runs.target_from(_copy(pair), offset)
+        return target if start <= target.start else replace(target, start=min(start, target.end))
+
+    def _looked_up(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> Verdict:
+        """Remembers a verdict that took look-ups, and returns it with its reason made more precise."""
+        if not isinstance(state, BothSides):
+            return verdict
+        if state.log_append_time and verdict.reason is Reason.COPY_NOT_FOUND:
+            verdict = replace(verdict, reason=Reason.TARGET_TIMESTAMP_TYPE)
+        if verdict.judgement is Judgement.PENDING:
+            log.debug("%s-%d offset %d is not synced: %s", *pair[0], offset, verdict.reason)
+        self._memories.of(pair, state.identity).remember(offset, verdict, state.target.end)
+        return verdict
+
+    # -- looking beside the offsets ----------------------------------------------------------------------------------
+
+    async def _look_beside(
+        self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, Collection[int]]
+    ) -> None:
+        """Looks at the target's end, where only its records show how far a partition is copied; at what another mirror
+        has copied where no run of ours covers the source; and at what it has copied beside ours."""
+        tails: dict[PartitionPair, Job[None]] = {}
+        extents: dict[tuple[PartitionPair, tuple[LogBounds, LogBounds]], Job[Extent | None]] = {}
+        others: dict[PartitionPair, Job[AnotherMirror]] = {}
+        memories: dict[PartitionPair, PairMemory] = {}
+        for pair, some in offsets.items():
+            state = states[pair]
+            if not isinstance(state, BothSides):
+                continue
+            memories[pair] = memory = self._memories.of(pair, state.identity)
+            memory.source_start = state.source.start
+            source, target = _log_bounds(state.source), _log_bounds(state.target)
+            if target.start < target.end and self._copied_to(pair, state) is None:
+                tails[pair] = Job(*pair, source.end, reach_of_target(source, target, memory.records))
+            ledger = self._ledger(pair, state)
+            if ledger is None:
+                continue
+            if places := _places_of_others(memory, ledger, state, min(some)):
+                looking = find_another_mirror(places, ledger.copied_before, source, target)
+                others[pair] = Job(*pair, source.end, looking)
+            recognisable = not (ledger.transformed or state.log_append_time)
+            for stretch in uncovered(ledger, min(some), state):
+                if stretch not in memory.extents:
+                    steps = extent_of(*stretch, compacted=state.compacted, recognisable=recognisable)
+                    extents[pair, stretch] = Job(*pair, stretch[0].start, steps)
+        await self._look(tails)
+        for (pair, stretch), extent in (await self._look(extents)).items():
+            if not isinstance(extent, Verdict):
+                memories[pair].extents[stretch] = extent
+        for pair, another in (await self._look(others)).items():
+            if isinstance(another, AnotherMirror):
+                memories[pair].another = memories[pair].another.with_newer(another)
+
+    def _behind(self, states: Mapping[PartitionPair, PairState]) -> dict[TopicPartition, Behind]:
+        """Returns the ends of the source's logs, and up to where they are copied."""
+        return {
+            pair[0]: (state.source.end, self._copied_to(pair, state))
+            for pair, state in states.items()
+            if isinstance(state, BothSides)
+        }
+
+    def _copied_to(self, pair: PartitionPair, state: BothSides) -> int | None:
+        """Returns up to where a source partition is copied for certain, None for not known: the position of our newest
+        run, or, where another mirror goes on behind it, what the target's last records and syncs show."""
+        newest = None if self._by_runs is None else self._by_runs.ledger(_copy(pair)).newest
+        source, target, identity = state.source, state.target, state.identity
+        if newest is None or newest.handed_back:
+            position = _reached(self._memories.of(pair, identity), source, target)
+            by_syncs = self._strategy.reached(pair[0], source.end, target.end)
+            if by_syncs is not None:
+                position = max(by_syncs, position or 0)
+            return None if position is None else max(position, source.start)
+        ids = (newest.source_topic_id, identity.source_id), (newest.target_topic_id, identity.target_id)
+        if any(then and now and then != now for then, now in ids):
+            return source.start  # a topic was created again, and nothing of it is copied yet
+        return max(newest.position, source.start) if newest.downstream_end <= target.end else None
+
+    def _ledger(self, pair: PartitionPair, state: BothSides | TargetOnly) -> ConsistentRuns | None:
+        """Returns the runs of the topics that the clusters have now; None where there are none."""
+        ledger = None if self._by_runs is None else self._by_runs.ledger(_copy(pair))
+        newest = None if ledger is None else ledger.newest
+        if newest is None:
+            return None
+        if isinstance(state, BothSides):
+            ids = state.identity.source_id, state.identity.target_id
+            return ledger if ids == (newest.source_topic_id, newest.target_topic_id) else None
+        return ledger if state.target_id == newest.target_topic_id else None
+
+    # -- proving -----------------------------------------------------------------------------------------------------
+
+    def _known(
+        self, pair: PartitionPair, state: BothSides | TargetOnly, position: int | None, source_away: bool
+    ) -> KnownPair:
+        scans = {} if self._by_runs is None else self._by_runs.scans
+        ledger = self._ledger(pair, state)
+        return KnownPair(state, self._memories.last(pair), ledger, scans, position, source_away)
+
+    def _copied_by_another(self, by_offset: Mapping[PairOffset, Verdict]) -> list[str]:
+        """Names the partitions that another mirror copies beside ours. What an operator has had copied again stands
+        twice too, and is no error."""
+        reached: dict[PartitionPair, int] = {}
+        for (pair, _), verdict in by_offset.items():
+            place = verdict.detail.get("copied_twice")
+            if isinstance(place, int):
+                reached[pair] = max(place, reached.get(pair, -1))
+        errors: list[str] = []
+        for pair, place in sorted(reached.items()):
+            ledger = None if self._by_runs is None else self._by_runs.ledger(_copy(pair))
+            if ledger is None or place >= max((start for _, start in ledger.again), default=0):
+                source, target = (f"{topic}-{number}" for topic, number in pair)
+                errors.append(
+                    f"another mirror copies {source} too: its copies stand beside ours in {target}, up to offset "
+                    f"{place}, and groups that are committed before it read records twice: stop that mirror, or "
+                    "leave the topic to it with topics.exclude"
+                )
+        return errors
+
+
+def _reached(memory: PairMemory, source: Bounds, target: Bounds) -> int | None:
+    """Returns up to where another mirror has copied for certain: the source's end where its last record was found on
+    the target, since records before that show how far a group has come, not the mirror."""
+    if target.end == 0:
+        return source.start  # nothing was ever written there
+    records = memory.records
+    seen = records.tail_seen == (source.end, target.end)
+    return records.reached if records.reached >= source.end or seen else None
+
+
+def _places_of_others(
+    memory: PairMemory, ledger: ConsistentRuns, state: BothSides, begin: int
+) -> Sequence[LogBounds]:
+    """Returns where on the target others may have copied beside us, the newest first; nothing where that was looked at
+    already. Before our first run that concerns groups alone that stand before it (`begin`). What stands behind our
+    newest run may be copies of ours that came after it was read, until a round later it is still the newest."""
+    last = ledger.last
+    if last is None:
+        return ()
+    tail, target = LogBounds(last.downstream_end, state.target.end), state.target
+    settled = memory.last_run_end == tail.start and not last.handed_back
+    memory.last_run_end = tail.start
+    places = [tail] if settled and tail.end - tail.start > 1 else []
+    places += ledger.others
+    first = ledger.runs[0]
+    if begin < first.upstream_start and target.start < first.downstream_start:
+        places.append(LogBounds(target.start, first.downstream_start))
+    if not places or places[0] == memory.not_ours or state.log_append_time:
+        return ()
+    memory.not_ours = places[0]
+    return places
+
+
+# -- what clusters answer ----------------------------------------------------------------------------------------------
+
+
+def _topics_of(
+    pair: PartitionPair,
+    originals: Mapping[str, TopicInfo | KafkaFailure],
+    copies: Mapping[str, TopicInfo | KafkaFailure],
+) -> tuple[TopicInfo, TopicInfo] | Verdict:
+    """Returns both topics of a pair, or why it is pending: what the source lacks is the cause of what the target
+    lacks."""
+    source, target = originals[pair[0].topic], copies[pair[1].topic]
+    if isinstance(source, KafkaFailure):
+        return _unanswered(Side.SOURCE, source)
+    if pair[0].partition >= source.partitions:
+        return _missing(Reason.SOURCE_TOPIC_MISSING, pair[0], source)
+    if isinstance(target, KafkaFailure):
+        return _unanswered(Side.TARGET, target)
+    if pair[1].partition >= target.partitions:
+        return _missing(Reason.TARGET_PARTITION_MISSING, pair[1], target)
+    return source, target
+
+
+def _both_sides(
+    source: TopicInfo,
+    target: TopicInfo,
+    source_bounds: Bounds | KafkaFailure,
+    target_bounds: Bounds | KafkaFailure,
+) -> PairState:
+    if isinstance(source_bounds, KafkaFailure):
+        unanswered = _unanswered(Side.SOURCE, source_bounds)
+        return (
+            unanswered
+            if isinstance(target_bounds, KafkaFailure)
+            else TargetOnly(target.topic_id, target_bounds, unanswered)
+        )
+    if isinstance(target_bounds, KafkaFailure):
+        return _unanswered(Side.TARGET, target_bounds)
+    identity = PairIdentity(
+        source.topic_id, source_bounds.leader_epoch, target.topic_id, target_bounds.leader_epoch
+    )
+    return BothSides(
+        identity,
+        source_bounds,
+        target_bounds,
+        target.log_append_time,
+        target.compacted,
+        source.partitions,
+    )
+
+
+def _target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:
+    if isinstance(bounds, KafkaFailure):
+        return _unanswered(Side.TARGET, bounds)
+    return TargetOnly(info.topic_id, bounds, unanswered)
+
+
+def _unanswered(side: Side, failure: KafkaFailure) -> Verdict:
+    return Verdict.pending(reason_of(side, failure), said=str(failure))
+
+
+def _missing(reason: Reason, tp: TopicPartition, info: TopicInfo) -> Verdict:
+    return Verdict.pending(reason, said=f"{tp.topic} has {info.partitions} partitions")
+
+
+def _copy(pair: PartitionPair) -> CopyId:
+    return CopyId(pair[0], pair[1].topic)
+
+
+def _offsets(committed: GroupOffsets) -> dict[PartitionPair, set[int]]:
+    offsets: dict[PartitionPair, set[int]] = {}
+    for group_offsets in committed.values():
+        for pair, position in group_offsets.items():
+            offsets.setdefault(pair, set()).add(position.offset)
+    return offsets
+
+
+def _without_offsets(
+    offsets: Mapping[PartitionPair, object], states: Mapping[PartitionPair, PairState]
+) -> list[PartitionPair]:
+    """Returns the other partitions of the same topics."""
+    counts = {
+        (source.topic, target.topic): state.partitions
+        for source, target in offsets
+        if isinstance(state := states[source, target], BothSides)
+    }
+    pairs: Iterator[PartitionPair] = (
+        (TopicPartition(source, number), TopicPartition(target, number))
+        for (source, target), count in counts.items()
+        for number in range(count)
+    )
+    return [pair for pair in pairs if pair not in offsets]
+
+
+def _log_bounds(bounds: Bounds) -> LogBounds:
+    return LogBounds(bounds.start, bounds.end)

@@ -1,0 +1,108 @@
+"""Remembers between rounds what was seen of pairs of partitions, as long as what it rests on holds.
+
+Keyed by topic ids and leader epochs (decision 0010): when one changes, all is dropped. An exact verdict whose ids,
+epochs and offset have not moved costs no look-up. No answer depends on it: after a restart the look-ups are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from bridge.model.values import Bounds, Evidence, Judgement, Verdict
+from bridge.translation.records.copied_twice import AnotherMirror
+from bridge.translation.records.extent import Extent
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.records.partition_cache import PartitionMemory
+from connectors.group_translation.translating.partition_pairs import PartitionPair
+
+
+@dataclass(frozen=True, slots=True)
+class PairIdentity:
+    """Topic ids and leader epochs of a pair of partitions."""
+
+    source_id: str
+    source_epoch: int
+    target_id: str
+    target_epoch: int
+
+
+@dataclass(slots=True)
+class PairMemory:
+    """What is remembered of one pair of partitions."""
+
+    identity: PairIdentity
+    records: PartitionMemory = field(default_factory=PartitionMemory)
+    extents: dict[tuple[LogBounds, LogBounds], Extent | None] = field(default_factory=dict)
+    """What another mirror has copied where no run of ours covers the source, by the bounds of both logs there."""
+    source_start: int | None = None
+    """The source's log start when it last answered."""
+    last_run_end: int = -1
+    """Where on the target our newest copy stood in the last round."""
+    not_ours: LogBounds | None = None
+    """The newest place without a copy of ours when records of others were last looked at."""
+    another: AnotherMirror = field(default_factory=AnotherMirror)
+    """What another mirror has copied beside ours."""
+    _verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
+    """Exact verdicts by source offset, with the target's end then."""
+
+    def recall(self, offset: int, source: Bounds, target: Bounds) -> Verdict | None:
+        """Returns the exact verdict on an offset, if it still holds; the bounds are those of now."""
+        return self._held(offset, target) if source.start <= offset <= source.end else None
+
+    def recall_without_source(self, offset: int, target_id: str, target: Bounds) -> Verdict | None:
+        """Returns the same while the source can't be asked, unless it rests on runs, which are translated by again."""
+        if (self.identity.target_id, self.identity.target_epoch) != (target_id, target.leader_epoch):
+            return None
+        verdict = self._held(offset, target)
+        return None if verdict is None or verdict.evidence is Evidence.RUN else verdict
+
+    def remember(self, offset: int, verdict: Verdict, target_end: int) -> None:
+        # One that lacks records is looked up again: they may arrive, or go from the source.
+        if verdict.judgement is Judgement.EXACT and verdict.not_on_target == 0:
+            self._verdicts[offset] = (verdict, target_end)
+
+    def forget_all_but(self, offsets: Collection[int]) -> None:
+        """Forgets the verdicts on offsets that no group is committed at."""
+        if len(self._verdicts) > len(offsets):
+            self._verdicts = {offset: kept for offset, kept in self._verdicts.items() if offset in offsets}
+
+    def _held(self, offset: int, target: Bounds) -> Verdict | None:
+        verdict, end = self._verdicts.get(offset, (None, 0))
+        if verdict is None:
+            return None
+        assert verdict.offset is not None
+        if not target.start <= verdict.offset <= target.end or target.start >= target.end:
+            return None
+        if "next_copy" not in verdict.detail and end != target.end:
+            return None  # it was exact because nothing had come yet; something has
+        return verdict
+
+
+class PairMemories:
+    """The memories of all pairs of one connector."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[PartitionPair, PairMemory] = {}
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def of(self, pair: PartitionPair, identity: PairIdentity) -> PairMemory:
+        """Returns what is remembered of a pair; empty where it is new, or another one by now."""
+        kept = self._pairs.get(pair)
+        if kept is None or kept.identity != identity:
+            kept = self._pairs[pair] = PairMemory(identity)
+        return kept
+
+    def last(self, pair: PartitionPair) -> PairMemory | None:
+        """Returns what was remembered last, whichever topics it is of: for while the source does not answer."""
+        return self._pairs.get(pair)
+
+    def end_round(self, offsets: Mapping[PartitionPair, Collection[int]], *, whole: bool) -> None:
+        """Forgets what no group of the round stands at; with `whole`, because it did not break off, whole pairs too."""
+        if whole:
+            self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in offsets}
+        for pair, kept in self._pairs.items():
+            if pair in offsets:
+                kept.forget_all_but(offsets[pair])

@@ -1,0 +1,183 @@
+"""Proves what a verdict says: that the records that a group has not read are on the target now. Pure.
+
+    source   [start .... offset #################### position ~~~~~~~~ end)
+    target        [start .. answer  copies * others' records  * copies .. end)       *: our own markers
+
+A verdict knows where the group goes on. It is a yes only where each record marked # stands at the answer or behind it.
+
+- Up to where the partition is copied (`position`) is known by our newest run, or by the target's last records. Where it
+  is not known, nothing is.
+- Our runs say which of # were never copied (a stretch that none covers), stood below the target's log start, or are to
+  be copied again. What another mirror has left in a stretch lies between its first and its last copy there (`Extent`).
+- Without runs it is what precedes, at or after the offset, the original of the first copy at the answer: a verdict by
+  records brings that along.
+- `exact` says besides that no copy by another mirror stands at the answer or behind it (`AnotherMirror`).
+
+`not_on_target` of a verdict: 0 is proof, a count is at most so many, None is not known, which is no yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from bridge.model.values import Bounds, Flag, Judgement, Verdict
+from bridge.translation.records.copied_twice import AnotherMirror
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.markers import RunScan
+from bridge.translation.runs.run_evidence import ConsistentRuns
+from bridge.translation.runs.runs import OffsetRun
+from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemory
+
+
+class BothSides(NamedTuple):
+    """A pair of partitions that both clusters answered about."""
+
+    identity: PairIdentity
+    source: Bounds
+    target: Bounds
+    log_append_time: bool
+    """The target overwrites timestamps (message.timestamp.type=LogAppendTime)."""
+    compacted: bool | None = False
+    """See TopicInfo, of the target."""
+    partitions: int = 0
+    """How many the source's topic has."""
+
+
+class TargetOnly(NamedTuple):
+    """A pair that only the target answered about. `pending`: why the source did not."""
+
+    target_id: str
+    target: Bounds
+    pending: Verdict
+
+
+PairState = BothSides | TargetOnly | Verdict
+"""A verdict: it is pending, because the target did not answer, or the partition is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPair:
+    """All that a proof rests on, of one pair of partitions.
+
+    `ledger`: the runs of the topics that the clusters have now, None where there are none; `scans`: what headers have
+    shown of them; `position`: up to where the source is copied, None for not known; `source_away`: the source as a
+    whole does not answer.
+    """
+
+    state: BothSides | TargetOnly
+    memory: PairMemory | None
+    ledger: ConsistentRuns | None
+    scans: Mapping[OffsetRun, RunScan]
+    position: int | None
+    source_away: bool
+
+    def prove(self, offset: int, verdict: Verdict) -> Verdict:
+        """Returns a verdict with how many records at or after the offset are not on the target, and no longer exact
+        where a reader comes to copies of another mirror."""
+        if verdict.offset is None:
+            return verdict
+        verdict = self._without_what_never_comes(offset, verdict)
+        absent = self._absent(offset, verdict)
+        if absent and not self.source_away and (to_come := self._to_come(offset)):
+            verdict = replace(verdict, detail=verdict.detail | {"to_come": min(absent, to_come)})
+        verdict = self._read_twice(offset, verdict)
+        return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
+
+    @property
+    def _target_is_empty(self) -> bool:
+        """None of the source's records is there then, however far the mirror has come."""
+        return self.state.target.start >= self.state.target.end
+
+    def _without_what_never_comes(self, offset: int, verdict: Verdict) -> Verdict:
+        """Returns a verdict on an empty target without the records before the offset that are yet to be copied, where
+        copying goes on at the offset or behind it: a look at the target can't know that."""
+        position = None if self.ledger is None else self.ledger.position
+        if not self._target_is_empty or position is None or position < offset or not verdict.bound:
+            return verdict
+        flags = tuple(flag for flag in verdict.flags if flag is not Flag.AHEAD_OF_MIRROR)
+        return replace(verdict, judgement=Judgement.EXACT, bound=0, flags=flags)
+
+    def _absent(self, offset: int, verdict: Verdict) -> int | None:
+        state, ledger = self.state, self.ledger
+        if isinstance(state, BothSides) and offset >= state.source.end:
+            return 0  # the source has no such record
+        if self.position is None and not self.source_away and not self._target_is_empty:
+            return None
+        if ledger is None or ledger.position is None:
+            return verdict.not_on_target
+        if isinstance(state, TargetOnly):
+            # What no run covers was looked at when the source answered last; what the target has lost since shows.
+            begin = max(offset, self.memory.source_start or 0 if self.memory else 0)
+            gone = ledger.below_target(begin, state.target.start, self.scans)
+            return None if gone is None else gone + ledger.to_copy_again(begin)
+        begin = max(offset, state.source.start)
+        if ledger.holds_all(begin, state.target.start):
+            absent: int | None = 0
+        else:
+            absent = self._by_runs(ledger, state, begin, verdict.not_on_target)
+        if absent is None:
+            return None
+        if self._target_is_empty:
+            return absent + max(0, state.source.end - max(begin, ledger.position))
+        return absent + ledger.to_copy_again(begin, state.source.end)
+
+    def _by_runs(
+        self, ledger: ConsistentRuns, state: BothSides, begin: int, by_records: int | None
+    ) -> int | None:
+        """Returns how many records from `begin` on neither our runs nor another mirror have left on the target.
+        `by_records`: those before the first one there, where no run covers `begin`."""
+        absent = ledger.below_target(begin, state.target.start, self.scans)
+        memory = self.memory or PairMemory(state.identity)
+        alone = memory.another.alone
+        for origin, goal in uncovered(ledger, begin, state):
+            extent = memory.extents.get((origin, goal))
+            if alone and origin.start <= alone.upstream < origin.end and alone.downstream >= goal.end:
+                return None  # another mirror copies this now, behind our copies: it is not known how far
+            if absent is None or (extent is None and goal.start < goal.end):
+                return None
+            if extent is None or extent.begin >= extent.end:
+                absent += origin.end - max(begin, origin.start)
+            elif begin <= origin.start:
+                absent += extent.begin - origin.start + origin.end - extent.end
+            elif by_records is None:
+                return None
+            else:
+                before = max(by_records, extent.begin - begin)
+                absent += min(origin.end - begin, before + max(0, origin.end - max(extent.end, begin)))
+        return absent
+
+    def _to_come(self, offset: int) -> int:
+        """Returns how many of the records that are not on the target are yet to be copied: those count as missing
+        wherever what the mirror is behind counts."""
+        state = self.state
+        if not isinstance(state, BothSides) or self.position is None:
+            return 0
+        begin = max(offset, state.source.start)
+        if self._target_is_empty:
+            return max(0, state.source.end - max(begin, self.position))
+        return 0 if self.ledger is None else self.ledger.to_copy_again(begin, state.source.end)
+
+    def _read_twice(self, offset: int, verdict: Verdict) -> Verdict:
+        assert verdict.offset is not None
+        ledger = self.ledger or ConsistentRuns([])
+        another = AnotherMirror() if self.memory is None else self.memory.another
+        place = another.reaches(offset, verdict.offset, lambda upstream: ledger.held(upstream) is not None)
+        if place is None:
+            return verdict
+        more = ledger.no_copies(verdict.offset, self.state.target.end) if ledger.runs else None
+        bound = None if more is None or verdict.bound is None else verdict.bound + more
+        judgement = Judgement.BOUNDED if verdict.judgement is Judgement.EXACT else verdict.judgement
+        detail = verdict.detail | {"copied_twice": place}
+        return replace(verdict, judgement=judgement, bound=bound, detail=detail)
+
+
+def uncovered(ledger: ConsistentRuns, begin: int, state: BothSides) -> Iterator[tuple[LogBounds, LogBounds]]:
+    """Yields what no run covers from `begin` on, and where its copies can stand, cut to what the logs hold."""
+    source, target = state.source, state.target
+    for stretch in ledger.stretches:
+        start, end = max(stretch.begin, source.start), min(stretch.end, source.end)
+        if max(start, begin) < end:
+            low = min(max(stretch.downstream_begin, target.start), target.end)
+            yield LogBounds(start, end), LogBounds(low, max(low, min(stretch.downstream_end, target.end)))
