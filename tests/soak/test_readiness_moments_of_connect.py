@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bridge.local import BridgeService, ConnectWorker, LocalStack
+from bridge.local import BridgeService, ConnectFailed, ConnectWorker, LocalStack
 from tests.e2e.control import our_control
 from tests.e2e.flow import Flow
 from tests.soak.both_logs import BothLogs
@@ -206,17 +206,16 @@ def test_workers_are_rolled_where_each_has_its_service(scene: ConnectScene) -> N
     scene.print_all("at the end")
 
 
-def test_another_connect_cluster_takes_the_name(scene: ConnectScene) -> None:
+def test_another_connect_cluster_may_not_take_the_name(scene: ConnectScene) -> None:
     start(scene)
     environment = {"BRIDGE_URL": scene.services[0].url}
     other = scene.stack.worker(unique("other"), properties=ENV, environment=environment)
-    with scene.within("another Connect cluster runs a connector of this name"):
-        config = scene.worker.rest.config(scene.names) | {"groups": unique("nobody")}
-        other.rest.put(scene.names, config)
-        scene.look(2 * LOOKS)
-        scene.print_all("another Connect cluster has the name")
-        other.rest.delete(scene.names)
-        scene.worker.rest.restart(scene.names)
-        other.stop()
+    scene.mark("another Connect cluster is given connectors of these names")
+    for name in (scene.names, scene.copy):
+        with pytest.raises(ConnectFailed):
+            other.rest.put(name, scene.worker.rest.config(name))
+    scene.more()
+    scene.look(2 * LOOKS)
+    scene.print_all("with another Connect cluster")
+    other.stop()
     scene.steady()
-    scene.look()

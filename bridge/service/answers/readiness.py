@@ -71,7 +71,9 @@ class ConnectorView:
     """The state of a connector that holds for all of its groups now."""
 
     own_ms: int | None
-    """When both clusters were last queried for the tasks that run on this service."""
+    """When both clusters were last queried for the tasks that run on this service,"""
+    own_tasks: frozenset[int] = frozenset()
+    """and those whose groups were read then."""
     flow: tuple[str | None, str | None] = (None, None)
     unknown: Sequence[ReadinessReason] = ()
     """Why nothing is known of any group."""
@@ -127,7 +129,8 @@ class ConnectorView:
         causes = self.causes if unknown or missing else ()
         for each in (*unknown, *missing, *home, *copying, *causes, *away):
             reasons.setdefault(each.detail, each)
-        return GroupAnswer(readiness, self.times.get(task, self.own_ms), under_causes(reasons.values()))
+        own_ms = self.own_ms if task in self.own_tasks else None
+        return GroupAnswer(readiness, self.times.get(task, own_ms), under_causes(reasons.values()))
 
     def copying_reasons(self, topics: Iterable[str]) -> list[ReadinessReason]:
         """Why records of these topics are not copied, each reason once."""
@@ -334,6 +337,7 @@ def _view(
     stopped, well = _not_copied(copying, now)
     return ConnectorView(
         own_ms=summary.as_of_ms,
+        own_tasks=frozenset(summary.tasks),
         flow=connector.flow,
         unknown=unknown,
         not_copied=_stuck(snapshot, copying, causes, well) | stopped,

@@ -811,6 +811,21 @@ def test_what_is_missing_as_of_no_time_is_not_known() -> None:
     flow(test)
 
 
+def test_what_is_missing_of_a_task_that_the_last_round_has_not_read_is_not_known() -> None:
+    """Its task is stopped, and the rounds of the others go on."""
+
+    async def test(made: Flow) -> None:
+        zero, one = (TopicPartition("orders", number) for number in range(2))
+        made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0)})
+        now_ms = int(time.time() * 1000)
+        for tasks, expected in (((0,), (now_ms, 0)), ((1,), (None, None))):
+            made.snapshots.summary("g", 1, Summary(rounds=1, as_of_ms=now_ms, tasks=tasks))
+            (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
+            assert (listed["as_of_ms"], listed["missing_records"]) == expected
+
+    flow(test)
+
+
 def lacking(group: str, count: int, to_come: int) -> GroupReport:
     """A report of a group whose first partition lacks records on the target."""
     made = report(group, "g", ready=False, reason="records_not_on_target")
