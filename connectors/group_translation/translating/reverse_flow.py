@@ -81,18 +81,24 @@ class ReverseFlow:
                     f"the {kind} record of connector {connector} can't be decoded; its next one ends this",
                 )
 
-        def moved(row: Translated) -> bool:
+        def put_there(row: Translated) -> int:
+            """Returns where the opposite flow has put the group at the furthest, -1 for nowhere."""
             end = source_end(row.source)
-            return any(
-                row.committed.offset <= furthest and (end is None or furthest <= end)
-                for furthest in self._furthest(group, row.source)
-            )
+            known = [each for each in self._furthest(group, row.source) if end is None or each <= end]
+            return max(known, default=-1)
 
         def guarded(row: Translated) -> Translated:
             if (group, row.source) in self._undecodable:
                 why = "its newest checkpoint can't be decoded; the next one ends this"
                 return row._replace(verdict=_held_verdict(why))
-            return row._replace(verdict=_NOT_MOVED_ON, kept_back=row.verdict) if moved(row) else row
+            put = put_there(row)
+            if row.committed.offset > put:
+                return row
+            verdict = _NOT_MOVED_ON
+            if row.committed.offset < put:
+                # Somebody has set it back since: nothing says that where it stands on the target is right.
+                verdict = _held_verdict(f"it stands before {put}, where the flow {self._other} has put it")
+            return row._replace(verdict=verdict, kept_back=row.verdict)
 
         return [guarded(row) for row in rows]
 

@@ -157,6 +157,22 @@ def test_an_operators_reset_is_not_undone() -> None:
     assert (home(a), beyond(b)) == (2, 12 + JUNK)
 
 
+def test_a_group_that_was_set_back_is_not_at_home_where_it_stands_ahead() -> None:
+    """It came home, and an operator has reset it on A: a consumer on B would skip what it is to read again."""
+    a, b = mirrored()
+    both_ways = {"reverse_checkpointing_enabled": "true"}
+    a.group("g", {("orders", 0): 5})
+    there(a, b)
+    assert back(a, b).reports["g"].reason == "at_home"
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    back(a, b)
+    assert there(a, b, **both_ways).reports["g"].reason == "at_home", "it stands at 12 on both sides"
+    a.group("g", {("orders", 0): 7})
+    report = there(a, b, **both_ways).reports["g"]
+    assert report.reason == "moved_by_mirror"
+    assert "before 12, where the flow B to A has put it" in str(report.partitions[0].detail["said"])
+
+
 def test_partitions_without_an_offset_at_home_get_that_of_the_consumers() -> None:
     a, b = mirrored(partitions=2)
     a.group("g", {("orders", 0): 5})
