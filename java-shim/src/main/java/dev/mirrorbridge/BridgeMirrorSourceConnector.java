@@ -17,8 +17,11 @@ import org.slf4j.LoggerFactory;
 public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
     private static final String ISOLATION = "consumer.isolation.level";
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceConnector.class);
-    /** Outcomes of a partition whose copy begins where Connect's offset says. */
-    private static final Set<String> KEPT = Set.of("handed back", "topic made again", "no such topic");
+    /**
+     * Outcomes of a partition whose offset Connect stores: its copy begins there, or it is where copying has come to, as
+     * mirror-bridge hand-back writes it for the stock connector that goes on.
+     */
+    private static final Set<String> KEPT = Set.of("handed back", "topic made again", "no such topic", "unchanged");
 
     public BridgeMirrorSourceConnector() {
         super("source");

@@ -169,7 +169,7 @@ class BridgeMirrorSourceConnectorTest {
             flow.put("source.cluster.alias", "A");
             assertTrue(connector.alterOffsets(flow, offsets));
             for (long partition = 3; partition < 8; partition++) {
-                assertEquals(partition < 6 ? null : map("offset", 41L), offsets.get(with(PARTITION, "partition", partition)));
+                assertEquals(partition < 5 ? null : map("offset", 41L), offsets.get(with(PARTITION, "partition", partition)));
             }
             assertEquals(map("offset", 41L), offsets.get(with(with(PARTITION, "partition", 3), "cluster", "other")));
         }
