@@ -193,6 +193,8 @@ def test_workers_are_rolled_where_each_has_its_service(scene: ConnectScene) -> N
             scene.look()
             scene.print_all(f"without worker {at}")
             worker.start()
+            scene.more()
+            scene.wait_whole()  # tasks move back once more, and a copy that moves has a start of its own
         scene.steady()
         scene.look(2 * LOOKS)
         scene.print_all(f"worker {at} is back")
