@@ -184,7 +184,8 @@ def test_a_worker_is_rolled_and_connectors_are_deleted(scene: ConnectScene) -> N
 
 @pytest.mark.parametrize("scene", [2], indirect=True, ids=["two"])
 def test_workers_are_rolled_where_each_has_its_service(scene: ConnectScene) -> None:
-    start(scene, tasks=2)
+    """With so many tasks that each service has one: it does not answer for a connector that it has not heard of."""
+    start(scene, tasks=4)
     for at, worker in enumerate(scene.workers):
         with scene.within(f"worker {at} is down"):
             worker.stop()
@@ -192,6 +193,8 @@ def test_workers_are_rolled_where_each_has_its_service(scene: ConnectScene) -> N
             scene.look()
             scene.print_all(f"without worker {at}")
             worker.start()
+            scene.more()
+            scene.wait_whole()  # tasks move back once more, and a copy that moves has a start of its own
         scene.steady()
         scene.look(2 * LOOKS)
         scene.print_all(f"worker {at} is back")
