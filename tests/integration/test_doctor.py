@@ -239,6 +239,7 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Secured, tm
     grant(flow.topic, "DESCRIBE", "DESCRIBE_CONFIGS")
     grant(flow.copy, "DESCRIBE", "READ", "DESCRIBE_CONFIGS")
     grant(flow.topic, "DESCRIBE", kind="GROUP")
+    login["bridge_same_cluster"] = "true"
     status, findings = flow.examined(**login)
     assert USERS[USER] not in json.dumps(findings)
     lacking = (
