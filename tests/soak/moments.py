@@ -187,8 +187,8 @@ class Judge:
                 for part in report["partitions"]:
                     for kind, truth in _of_partition(part, first, second):
                         old = self._old(report, partial(_is_wrong, part), group)
-                        if old and report["readiness"] == "cannot_tell":
-                            continue  # numbers of an earlier time, and said to be so
+                        if report["readiness"] == "cannot_tell" and (old or report["as_of_ms"] is None):
+                            continue  # of an earlier time, and said to be so
                         yield f"{kind}{old}", name, _part_told(part, report), truth
             yes = listed is not None and listed["readiness"] in ("ready", "moved")
             if alive and first.whole and second.whole and not yes:
