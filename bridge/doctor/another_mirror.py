@@ -39,11 +39,10 @@ async def copied_beside_ours(
     jobs: dict[CopyId, Job[AnotherMirror]] = {}
     for copy, ledger in runs.items():
         origin, goal, last = begins[copy.source], ends[copies[copy]], ledger.last
-        known = isinstance(origin, Bounds) and isinstance(goal, Bounds)
-        if not known or last is None or ids[copy.target_topic] != last.target_topic_id:
+        if not isinstance(origin, Bounds) or not isinstance(goal, Bounds):
             continue
-        assert isinstance(origin, Bounds)
-        assert isinstance(goal, Bounds)
+        if last is None or ids[copy.target_topic] != last.target_topic_id:
+            continue
         behind = [] if last.handed_back else [LogBounds(last.downstream_end, goal.end)]
         steps = find_another_mirror(
             [*behind, *ledger.others],
@@ -57,11 +56,8 @@ async def copied_beside_ours(
         {
             copy.source.topic
             for copy, another in found.items()
-            if isinstance(another, AnotherMirror) and another.twice >= _begin_again(runs[copy])
+            # Below stand older copies of ours, which an operator has had copied again.
+            if isinstance(another, AnotherMirror)
+            and another.twice >= runs[copy].target_from(runs[copy].position or 0)
         }
     )
-
-
-def _begin_again(ledger: ConsistentRuns) -> int:
-    """Returns below which offset of the target an operator has left older copies of ours."""
-    return max((start for _, start in ledger.again), default=0)

@@ -407,7 +407,7 @@ class GroupVerdicts:
         errors: list[str] = []
         for pair, place in sorted(reached.items()):
             ledger = None if self._by_runs is None else self._by_runs.ledger(_copy(pair))
-            if ledger is None or place >= max((start for _, start in ledger.again), default=0):
+            if ledger is None or place >= ledger.target_from(ledger.position or 0):
                 source, target = (f"{topic}-{number}" for topic, number in pair)
                 errors.append(
                     f"another mirror copies {source} too: its copies stand beside ours in {target}, up to offset "

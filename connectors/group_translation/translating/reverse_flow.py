@@ -64,9 +64,8 @@ class ReverseFlow:
     def guarded(
         self, group: str, rows: Sequence[Translated], source_end: Callable[[TopicPartition], int | None]
     ) -> list[Translated]:
-        """Makes verdicts pending where consumers have not moved the group on, unless it stands right on the target as
-        it is. Commits past the source's end do not
-        count, as in `Checkpoints.emit`: no group would ever get there."""
+        """Makes verdicts pending where consumers have not moved the group on, and keeps what they were (`kept_back`).
+        Commits past the source's end do not count, as in `Checkpoints.emit`: no group would ever get there."""
         if failures := self.failures:
             return _held(rows, failures[0])
         if self._known_only and group not in self._checkpoints and group not in self._records:
