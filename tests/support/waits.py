@@ -2,6 +2,6 @@
 
 import os
 
-WAIT = float(os.environ.get("MIRROR_BRIDGE_TEST_WAIT", "120"))
-"""Seconds. What comes ends the wait, so a high bound costs nothing but a hang's time; `make test-all` has a higher one,
-for long forms beside each other."""
+WAIT = float(os.environ.get("MIRROR_BRIDGE_TEST_WAIT", "60"))
+"""Seconds. What comes ends the wait, so a high bound costs nothing but a hang's time. `make test` has more where the
+machine is slow, `make test-all` more for long forms beside each other (tests/support/steps.py)."""

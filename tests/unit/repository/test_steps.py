@@ -42,6 +42,19 @@ def test_each_step_comes_after_steps_that_there_are(form: str, rooms: list[str])
     assert markers == (tests if form == "short" else [])
 
 
+@pytest.mark.parametrize(
+    ("slower", "test", "wait"), [(0.5, "120", "60"), (1.0, "120", "60"), (2.0, "240", "120")]
+)
+def test_a_hang_costs_two_minutes_and_more_only_where_the_machine_is_slow(
+    slower: float, test: str, wait: str
+) -> None:
+    planned = [one for one in steps.plan("short", [], "", slower) if "pytest" in shlex.join(one.command)]
+    assert len(planned) == 2
+    for one in planned:
+        assert f"--timeout={test}" in one.command
+        assert one.environment["MIRROR_BRIDGE_TEST_WAIT"] == wait
+
+
 def test_the_slowest_tests_of_all_steps_come_first_and_the_pace_of_the_machine_last(logs: Path) -> None:
     planned = [step("one", ""), step("two", "")]
     (logs / "one.log").write_text("3.00s call     tests/unit/test_one.py::test_a\n0.5s not of a test\n")
