@@ -39,7 +39,12 @@ def why_not_running(connector: Connector) -> NotRunning:
             f"it in Connect, or, if it was deleted, mirror-bridge forget {connector.name}",
         )
     if connector.stopped and not connector.stopped_whole:
-        return NotRunning("paused", f"connector {connector.name} is paused: resume it in Connect")
+        # Connect's call that ends the connector can be lost with its worker: then only its tasks have ended here.
+        return NotRunning(
+            "paused",
+            f"connector {connector.name} is paused: resume it in Connect, or, if it was deleted, mirror-bridge forget "
+            f"{connector.name}",
+        )
     if connector.stopped:
         return NotRunning(
             "stopped",

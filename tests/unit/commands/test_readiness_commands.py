@@ -26,7 +26,7 @@ from tests.unit.mock_http import serve
 from tests.unit.service.service_fakes import report
 
 AT_MS = 1_795_000_000_000
-PAUSED = CountedReason(reason="connector_stopped", detail="connector c is paused: resume it in Connect")
+PAUSED = CountedReason(reason="connector_stopped", detail=message("health.connector_paused", connector="c"))
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

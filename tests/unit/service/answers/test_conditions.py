@@ -132,7 +132,10 @@ def test_a_pause_a_stop_and_a_worker_that_dies() -> None:
         at.service.table.stop_connector("c", session(1))
         at.clock.ms += 1_500
         at.service.expire()
-        assert await health(at) == ("degraded", [("paused", "connector c is paused: resume it in Connect")])
+        assert await health(at) == (
+            "degraded",
+            [("paused", message("health.connector_paused", connector="c"))],
+        )
         at.service.table.stop_task("c", 0, session(1))
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "stopped")

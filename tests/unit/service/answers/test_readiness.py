@@ -76,7 +76,7 @@ def test_a_paused_connector_can_not_tell_within_two_seconds() -> None:
         made.at.service.expire()
         readiness, reasons = await made.answers()
         assert readiness == both("cannot_tell")
-        assert reasons == [("connector_stopped", "connector g is paused: resume it in Connect")]
+        assert reasons == [("connector_stopped", message("health.connector_paused", connector="g"))]
         assert await _health(made.at) == "degraded"
 
     flow(test)
