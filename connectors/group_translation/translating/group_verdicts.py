@@ -503,7 +503,9 @@ def _both_sides(
 def _target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:
     if isinstance(bounds, KafkaFailure):
         return _unanswered(Side.TARGET, bounds)
-    return TargetOnly(info.topic_id, bounds, unanswered)
+    # A group that stands below has lost what it has not read, whatever its last verdict says.
+    detail = unanswered.detail | {"target_start": bounds.start}
+    return TargetOnly(info.topic_id, bounds, replace(unanswered, detail=detail))
 
 
 def _unanswered(side: Side, failure: KafkaFailure) -> Verdict:

@@ -522,3 +522,44 @@ def test_offsets_of_a_topic_that_the_source_hides_by_now_are_refused_and_not_gon
         assert harness.published.reports["g"].ready
 
     harness.play(script)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_an_empty_partition_does_not_hold_up_its_group(runs: bool) -> None:
+    source, target = mirrored()
+    for cluster, topic in ((source, "empty"), (target, "A.empty")):
+        cluster.topic(topic, Log())
+    source.group("g", {("orders", 0): 5, ("empty", 0): 0})
+    if runs:
+        put_runs(target, Segment(0, 0, JUNK, 20))
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
+        await gone(harness)
+        report = harness.published.reports["g"]
+        assert (report.ready, report.reason) == (True, AWAY)
+        assert {row.topic: row.written for row in report.partitions} == {"orders": 5 + JUNK, "empty": 0}
+
+    harness.play(script)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_group_whose_records_the_target_has_lost_since_is_no_longer_ready(runs: bool) -> None:
+    source, target = mirrored(topics=("orders", "payments"))
+    source.group("g", {("orders", 0): 5, ("payments", 0): 6})
+    if runs:
+        put_runs(target, Segment(0, 0, JUNK, 20))
+    harness = GroupOffsetHarness(source, target, translation_verify="false")
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        await gone(harness)
+        assert harness.published.reports["g"].ready
+        target.logs[TopicPartition("A.payments", 0)].start = 8 + JUNK
+        await harness.summaries(8)
+        report = harness.published.reports["g"]
+        assert (report.ready, report.reason) == (False, AWAY)
+
+    harness.play(script)
