@@ -104,7 +104,10 @@ def plan(
     auth_token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print where groups would go on on the target, as the CSV of kafka-consumer-groups --from-file."""
+    """Print where groups would go on on the target, as the CSV of kafka-consumer-groups --from-file.
+
+    Where they would skip records there, standard error says so, and the exit status is 1; 3 where that is not known.
+    """
     from bridge.protocol.messages import FailoverPlan
 
     request = _request(flow, groups, all_=all_)
@@ -126,6 +129,19 @@ def plan(
                     f"without the groups of connector {connector}, which Connect has stopped or deleted"
                 )
             )
+    skipping = [(each.group, row) for each in planned.groups for row in each.partitions if row.reason]
+    for group, row in skipping[:SCREEN]:
+        place = f"{group} at {row.target_topic}-{row.partition} offset {row.offset}"
+        lost = (
+            "records that it has not read may not be there"
+            if row.missing_records is None
+            else f"skips at most {row.missing_records} record(s) that it has not read and that are not there"
+        )
+        note(printable(f"{place}: {lost} ({row.reason})"))
+    if (more := len(skipping) - SCREEN) > 0:
+        note(f"and {more} more offsets, which --output json has")
+    if skipping:
+        raise typer.Exit(NOT_READY if any(row.missing_records for _, row in skipping) else CANNOT_TELL)
 
 
 def _undo(

@@ -37,7 +37,8 @@ class MoveGroups(Message):
 
 class PlannedOffset(Message):
     """Where a group resumes on the target: `offset` of `target_topic` is the translation of `committed` of `topic`.
-    `missing_records`: at most so many of the source's partition were not on the target, null for not known."""
+    `missing_records`: at most so many of the source's partition were not on the target, null for not known. `reason`:
+    why a reader from there would skip records, or may (null for no)."""
 
     topic: str
     partition: int
@@ -47,6 +48,7 @@ class PlannedOffset(Message):
     verdict: str
     bound: int | None = None
     missing_records: int | None = None
+    reason: str | None = None
 
 
 class MovedGroup(Message):

@@ -96,6 +96,10 @@ def _why(reason: str | None) -> str:
 def _bound(part: PartitionReport) -> str:
     if part.verdict == "exact":
         return "exact: nothing is read twice, nothing skipped"
+    if part.reason is not None:
+        count = part.detail.get("not_on_target")
+        lost = f": at most {count} records that the group has not read are not there" if count else ""
+        return f"{part.verdict}{lost}"
     if part.bound is None:
         return f"{part.verdict}: how many records are read twice is not known"
     return f"{part.verdict}: at most {part.bound} records are read twice, none skipped"

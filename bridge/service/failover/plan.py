@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bridge.protocol.messages import FailoverPlan, MovedGroup, PlannedOffset
+from bridge.model.values import Reason
+from bridge.protocol.messages import FailoverPlan, MovedGroup, PartitionReport, PlannedOffset
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import reason
 from bridge.service.failover.failover import (
@@ -19,6 +20,7 @@ from bridge.service.failover.failover import (
 from bridge.service.failover.refusal import Refused, refusal
 from bridge.service.service import Service
 
+_SKIPPING = {Reason.RECORDS_NOT_ON_TARGET, Reason.COPIES_UNKNOWN}
 _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
 """Answers whose translations are current."""
 
@@ -69,6 +71,11 @@ def _untranslated(some: Sequence[GroupOfConnector], current: Collection[Readines
     ]
 
 
+def _count(part: PartitionReport) -> int | None:
+    count = part.detail.get("not_on_target")
+    return count if isinstance(count, int) else None
+
+
 def _planned(one: GroupOfConnector) -> MovedGroup:
     report = one.report
     return MovedGroup(
@@ -86,6 +93,8 @@ def _planned(one: GroupOfConnector) -> MovedGroup:
                 offset=part.target_offset,
                 verdict=part.verdict,
                 bound=part.bound,
+                missing_records=_count(part),
+                reason=part.reason if part.reason in _SKIPPING else None,
             )
             for part in report.partitions
             if part.target_offset is not None

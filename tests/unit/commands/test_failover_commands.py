@@ -209,3 +209,22 @@ def test_a_plan_is_csv_for_one_group_and_for_several(monkeypatch: pytest.MonkeyP
     code, out, _, _ = run(monkeypatch, both, "plan", "--all", "--flow", "A-to-B", "-o", "json")
     assert (code, json.loads(out)) == (0, both.model_dump())
     assert as_csv([]) == ""
+
+
+@pytest.mark.parametrize(("missing", "status"), [(100, 1), (None, 3)])
+def test_a_plan_that_skips_records_says_so(
+    monkeypatch: pytest.MonkeyPatch, missing: int | None, status: int
+) -> None:
+    first, second = group("g").partitions
+    lost = first.model_copy(update={"reason": "records_not_on_target", "missing_records": missing})
+    plan = FailoverPlan(
+        flow="A-to-B",
+        as_of_ms=AT_MS,
+        groups=[group("g").model_copy(update={"partitions": [lost, second]})],
+    )
+    code, out, err, _ = run(monkeypatch, plan, "plan", "g", "--flow", "A-to-B")
+    assert (code, out) == (status, "A.orders,0,400\nA.orders,1,401\n")
+    (line,) = err.splitlines()
+    assert "A.orders-0 offset 400" in line
+    assert missing is None or "100 record(s)" in line
+    assert run(monkeypatch, plan, "plan", "g", "--flow", "A-to-B", "-o", "json")[0] == status

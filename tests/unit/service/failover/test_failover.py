@@ -10,6 +10,7 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.protocol.messages import Failover, MoveGroups, RolledBack
+from bridge.service.answers.explain import explain
 from bridge.service.ipc.messages import pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Summary
@@ -546,6 +547,28 @@ def test_a_plan_has_every_offset_or_is_none() -> None:
         assert (await get(group=["one"], accept_as_of="true")).status_code == 200
         made.round(as_of_ms=5)
         error(await get(group=["one"], accept_as_of="true"), 409, "cannot_tell")
+
+    play(test)
+
+
+def test_a_plan_names_offsets_behind_which_records_are_missing() -> None:
+    async def test(made: Made) -> None:
+        lost = partition(0, verdict="pending", reason="records_not_on_target", detail={"not_on_target": 100})
+        unknown = partition(1, verdict="pending", reason="copies_unknown")
+        waiting = report("zero", "g").model_copy(
+            update={"ready": False, "reason": "records_not_on_target", "partitions": [lost, unknown]}
+        )
+        made.snapshots.groups("g", 1, [pack_report("zero", waiting)])
+        query = {"flow": "A-to-B", "group": "zero"}
+        planned = (await made.at.client.get("/v1/failover/plan", params=query)).json()
+        rows = planned["groups"][0]["partitions"]
+        assert [(row["offset"], row["reason"], row["missing_records"]) for row in rows] == [
+            (400, "records_not_on_target", 100),
+            (401, "copies_unknown", None),
+        ]
+        (text,) = [line for line in explain([waiting]) if line.startswith("orders-0:")]
+        assert "100 records" in text
+        assert "none skipped" not in text
 
     play(test)
 
