@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-from bridge.model.values import Judgement, Reason
+from bridge.model.values import Evidence, Flag, Judgement, Reason, TopicPartition, Verdict
 from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, PartitionPlan
 from connectors.base import Summary
@@ -76,6 +76,52 @@ def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
         reason = Reason.NOT_MIRRORED_YET
     detail = verdict.detail if absent is None else verdict.detail | {"not_on_target": absent}
     return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail))
+
+
+def with_last_verdicts(plan: GroupPlan, last: GroupReport, away: Reason) -> GroupPlan:
+    """Returns a plan that was made without the source, with the last verdict of each row that stands as it did.
+
+    Some rows can't be translated then (`away`): those of an empty partition, or of one that another mirror copies. Of
+    others our runs say that the target lacks records that the source has not had for long: where its log began is not
+    known after a restart. What the target has lost since moves the answer, or is below the start of its log.
+    """
+    partitions = {TopicPartition(each.topic, each.partition): each for each in last.partitions}
+    rows = (_with_last_verdict(row, partitions.get(row.source), away) for row in plan.rows)
+    return replace(plan, rows=tuple(rows))
+
+
+def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: Reason) -> PartitionPlan:
+    verdict = row.verdict
+    if last is None or last.verdict == Judgement.PENDING.value or last.committed != row.committed.offset:
+        return row
+    standing = standing_on_target(row)
+    if standing is None or not last.target_offset == last.written == standing:
+        return row
+    if verdict.reason is away or (
+        verdict.reason is Reason.RECORDS_NOT_ON_TARGET and verdict.offset == standing
+    ):
+        return row._replace(verdict=_verdict_of(last))
+    return row
+
+
+def standing_on_target(row: PartitionPlan) -> int | None:
+    """Returns where a group stands on the target; None also where that is below the start of the log there: records
+    that it has not read are gone."""
+    start = row.verdict.detail.get("target_start")
+    gone = row.standing is not None and isinstance(start, int) and row.standing < start
+    return None if gone else row.standing
+
+
+def _verdict_of(partition: PartitionReport) -> Verdict:
+    return Verdict(
+        Judgement(partition.verdict),
+        partition.target_offset,
+        partition.bound,
+        Evidence(partition.evidence) if partition.evidence else None,
+        flags=tuple(map(Flag, partition.flags)),
+        detail=dict(partition.detail),
+        not_on_target=0,
+    )
 
 
 def _stands(row: PartitionPlan) -> bool:

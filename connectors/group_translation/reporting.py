@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from bridge.errors import KafkaFailure
 from bridge.model.assignment import task_of
 from bridge.model.state_records.group_record import GroupRecord
-from bridge.model.values import Evidence, Flag, Judgement, Reason, Side, TopicPartition, Verdict
+from bridge.model.values import Reason, Side, TopicPartition
 from bridge.protocol.messages import GroupReport, PartitionReport
-from bridge.translation.plan import GroupPlan, PartitionPlan
+from bridge.translation.plan import GroupPlan
 from connectors.base import Publisher
 from connectors.cluster_away import reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.records import record_of, report_of
-from connectors.group_translation.report import RoundTally, fingerprint, pack, proven, report, unpack
+from connectors.group_translation.report import (
+    RoundTally,
+    fingerprint,
+    pack,
+    proven,
+    report,
+    standing_on_target,
+    unpack,
+    with_last_verdicts,
+)
 from connectors.group_translation.round import RoundOutcome
 
 
@@ -53,8 +61,8 @@ class Reports:
                     tally.seen.add(name)
                     changed[name] = self._outdated(name, reason, plan=plan)
                 continue
-            if reason is not None:
-                plan = self._with_last_verdicts(plan, reason)
+            if reason is not None and (last := self.last(name)) is not None:
+                plan = with_last_verdicts(plan, last, reason)
             tally.count(plan)
             mark = hash((fingerprint(plan), reason, self.task(name)))
             if self._last.get(name, (None,))[0] != mark:
@@ -166,33 +174,10 @@ class Reports:
             else group_report
         )
 
-    def _with_last_verdicts(self, plan: GroupPlan, reason: Reason) -> GroupPlan:
-        """Returns a plan with the last verdict of each row that is pending for `reason` and stands as it did: by our
-        runs some rows are translated without the source, and those of an empty partition, or of one that another mirror
-        copies, are not."""
-        if not any(row.verdict.reason is reason for row in plan.rows):
-            return plan
-        last = self.last(plan.group)
-        partitions = (
-            {TopicPartition(each.topic, each.partition): each for each in last.partitions} if last else {}
-        )
-        rows = tuple(
-            row._replace(verdict=_verdict_of(before))
-            if row.verdict.reason is reason
-            and (before := partitions.get(row.source)) is not None
-            and before.committed == row.committed.offset
-            and before.target_offset is not None
-            and before.target_offset == before.written == _standing(row)
-            and before.verdict != Judgement.PENDING.value
-            else row
-            for row in plan.rows
-        )
-        return replace(plan, rows=rows)
-
     def _still_stands(self, name: str, plan: GroupPlan | None) -> bool:
         """Whether a group that was ready has the same offsets on the target now, in a plan without verdicts; None for
         no plan. True for a group that was not ready."""
-        standing = None if plan is None else {row.source: _standing(row) for row in plan.rows}
+        standing = None if plan is None else {row.source: standing_on_target(row) for row in plan.rows}
         mark, packed = self._last.get(name, (None, None))
         held = hash(("held against the target", frozenset((standing or {}).items())))
         if packed is None or mark == held:
@@ -221,26 +206,6 @@ class Reports:
         group_report = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
         self._last[name] = (None, pack(group_report))
         return group_report
-
-
-def _standing(row: PartitionPlan) -> int | None:
-    """Returns where a group stands on the target; None where it stands below the start of the log there: records that
-    it has not read are gone."""
-    start = row.verdict.detail.get("target_start")
-    gone = row.standing is not None and isinstance(start, int) and row.standing < start
-    return None if gone else row.standing
-
-
-def _verdict_of(partition: PartitionReport) -> Verdict:
-    return Verdict(
-        Judgement(partition.verdict),
-        partition.target_offset,
-        partition.bound,
-        Evidence(partition.evidence) if partition.evidence else None,
-        flags=tuple(map(Flag, partition.flags)),
-        detail=dict(partition.detail),
-        not_on_target=0,
-    )
 
 
 def _with_standing(partitions: Iterable[PartitionReport], plan: GroupPlan) -> list[PartitionReport]:

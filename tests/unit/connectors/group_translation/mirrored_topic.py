@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
 from bridge.model.values import GroupState, TopicPartition
-from bridge.protocol.messages import PartitionReport
+from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.plan import GroupPlan
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
@@ -147,7 +147,11 @@ class Flow:
         return proven(asyncio.run(self._round()).plans[group], source_away=source_away)
 
     def answer(self, group: str, *, source_away: bool = False) -> PartitionReport:
-        made = report(
+        (row,) = self.report(group, source_away=source_away).partitions
+        return row
+
+    def report(self, group: str, *, source_away: bool = False) -> GroupReport:
+        return report(
             self.plan(group, source_away=source_away),
             connector="c",
             source="A",
@@ -156,8 +160,6 @@ class Flow:
             state=GroupState.EMPTY.value,
             synced_at_ms=0,
         )
-        (row,) = made.partitions
-        return row
 
     async def _round(self) -> RoundOutcome:
         try:

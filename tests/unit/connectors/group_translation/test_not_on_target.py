@@ -9,9 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.values import GroupState, Judgement, Reason, TopicPartition
+from bridge.model.values import Committed, GroupState, Judgement, Reason, TopicPartition
 from bridge.service.ipc.messages import lacking
 from connectors.group_translation.records import record_of, written_of
+from connectors.group_translation.report import with_last_verdicts
 from tests.support.forms import examples
 from tests.unit.connectors.copied_orders import ORIGINAL
 from tests.unit.connectors.fake_clusters import Log
@@ -358,3 +359,37 @@ def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
                 named = end - copied_to + sum(count or 0 for _, _, count in lacking([row]))
                 most = end - min(flow.groups["g"], copied_to)
                 assert flow.lost("g", waiting=True) <= named <= most, (told, row)
+
+
+_OF_THE_TARGET = ("others", "copy deleted", "retention on B")
+
+
+@pytest.mark.parametrize("seed", range(examples(150, 20_000)))
+def test_a_yes_stays_one_as_of_when_the_source_went_away_unless_the_target_loses_something(seed: int) -> None:
+    """With the service restarted or not."""
+    random = Random(seed)
+    flow = Flow(ours=seed % 3 > 0)
+    flow.commit("g", 0)
+    flow.begin_at(0)
+    told: list[str] = []
+    for _ in range(random.randint(1, STEPS)):
+        event = random.choice([event for event in EVENTS if flow.ours or event.name != "reset"])
+        event.happen(flow, random)
+        told.append(event.name)
+    flow.answer("g")
+    before = flow.report("g")
+    if not before.ready:
+        return
+    lost = flow.lost("g")
+    for event in (None, *random.choices([each for each in EVENTS if each.name in _OF_THE_TARGET], k=2)):
+        if event is not None:
+            event.happen(flow, random)
+            told.append(event.name)
+        if random.random() < 0.5:
+            flow.begin_service()
+            flow.kept.recall("g", {ORIGINAL: Committed(flow.groups["g"])}, {})
+        plan = flow.plan("g", source_away=True)
+        (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
+        ready = row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
+        assert ready or event is not None, (told, before, row)
+        assert not ready or flow.lost("g") <= lost, (told, before, row)
