@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bridge.model.values import Reason
 from bridge.protocol.messages import FailoverPlan, MovedGroup, PartitionReport, PlannedOffset
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import reason
@@ -20,7 +19,7 @@ from bridge.service.failover.failover import (
 from bridge.service.failover.refusal import Refused, refusal
 from bridge.service.service import Service
 
-_SKIPPING = {Reason.RECORDS_NOT_ON_TARGET, Reason.COPIES_UNKNOWN}
+_SKIPPING = {"records_not_on_target", "copies_unknown"}
 _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
 """Answers whose translations are current."""
 

@@ -381,15 +381,15 @@ def test_a_yes_stays_one_as_of_when_the_source_went_away_unless_the_target_loses
     if not before.ready:
         return
     lost = flow.lost("g")
-    for event in (None, *random.choices([each for each in EVENTS if each.name in _OF_THE_TARGET], k=2)):
-        if event is not None:
-            event.happen(flow, random)
-            told.append(event.name)
+    for later in (None, *random.choices([each for each in EVENTS if each.name in _OF_THE_TARGET], k=2)):
+        if later is not None:
+            later.happen(flow, random)
+            told.append(later.name)
         if random.random() < 0.5:
             flow.begin_service()
             flow.kept.recall("g", {ORIGINAL: Committed(flow.groups["g"])}, {})
         plan = flow.plan("g", source_away=True)
         (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
         ready = row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
-        assert ready or event is not None, (told, before, row)
+        assert ready or later is not None, (told, before, row)
         assert not ready or flow.lost("g") <= lost, (told, before, row)
