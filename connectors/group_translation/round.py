@@ -19,6 +19,7 @@ from bridge.model.values import (
     TopicPartition,
 )
 from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
+from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
@@ -179,6 +180,7 @@ class GroupRounds:
             if group not in self._states and there and not isinstance(there, KafkaFailure)
         ]
         states = await ask(Side.TARGET, self._target.group_states(unlisted), wait) if unlisted else {}
+        targets: dict[str, TargetGroup] = {}
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
@@ -186,14 +188,53 @@ class GroupRounds:
                 continue
             absent = GroupListing(group, states.get(group, GroupState.NOT_FOUND), "classic")
             listing = self._states.get(group, absent)
-            target = TargetGroup(listing.state, listing.type, there)
-            outcome.plans[group] = self._commits.plan(group, rows, target)
+            targets[group] = TargetGroup(listing.state, listing.type, there)
+            outcome.plans[group] = self._commits.plan(group, rows, targets[group])
+        behind_markers = await self._behind_markers(translated, outcome.plans)
+        for group, rows in behind_markers.items():
+            outcome.plans[group] = self._commits.plan(group, rows, targets[group])
+        translated = {**translated, **behind_markers}
         if commit:
             outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
         for group in translated.keys() & outcome.plans.keys():
             if not_copied := self._left_out.not_copied(group):
                 outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
+
+    async def _behind_markers(
+        self, translated: Mapping[str, list[Translated]], plans: Mapping[str, GroupPlan]
+    ) -> dict[str, list[Translated]]:
+        """Returns the groups that stand further on the target than their answers with nothing but markers between: a
+        consumer that has read nothing there, or all of it, commits the offset behind the marker of the last copy. That
+        is the same place, and becomes the answer."""
+        ahead = {
+            group: places for group, plan in plans.items() if (places := self._ahead(translated[group], plan))
+        }
+        if not ahead:
+            return {}
+        stretches = {stretch for places in ahead.values() for stretch in places.items()}
+        nothing = await self._verdicts.holding_nothing(stretches)
+        return {
+            group: [
+                row._replace(verdict=replace(row.verdict, offset=places[pair].end))
+                if (pair := (row.source, row.target)) in places and (pair, places[pair]) in nothing
+                else row
+                for row in translated[group]
+            ]
+            for group, places in ahead.items()
+        }
+
+    def _ahead(self, rows: Sequence[Translated], plan: GroupPlan) -> dict[PartitionPair, LogBounds]:
+        """Returns the stretches of the target's logs between the answers and where the group stands beyond them."""
+        answers = {(row.source, row.target): row.verdict.offset for row in rows}
+        return {
+            (row.source, row.target): LogBounds(answer, row.standing)
+            for row in plan.rows
+            if row.verdict.reason is Reason.TARGET_AHEAD
+            and (answer := answers[row.source, row.target]) is not None
+            and row.standing is not None
+            and row.standing <= self._target_ends.get(row.target, 0)
+        }
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome

@@ -97,8 +97,8 @@ def after_return(done: RolledBack, source: str | None, target: str | None, again
         f"{listed(done.groups)} failed back to {source}, to the committed offsets of the consumers on {target}: "
         f"{read}, and none is skipped.",
         f"Keep the consumers stopped on {target}, and start those on {source}.",
-        f"The mirror commits the groups on {target} again. The connector of the flow back can stay: its answer is home. "
-        "If you delete it, mirror-bridge forget NAME too.",
+        f"The mirror commits the groups on {target} again. The connector of the flow back can stay: its answer is "
+        "home. If you delete it, mirror-bridge forget NAME too.",
     ]
 
 

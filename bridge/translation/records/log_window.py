@@ -127,6 +127,16 @@ class LogReader:
         return LogSection(self, (yield from self.read(min(offset, self.bounds.end - 1))))
 
 
+def holds_nothing(side: Side, bounds: LogBounds) -> Steps[bool]:
+    """Finds out whether a stretch of a log has no data record: markers of transactions alone, say."""
+    reader = LogReader(side, bounds, Budget(Caps()), PartitionMemory())
+    try:
+        section = yield from reader.open(bounds.start)
+        return (yield from section.first_from(bounds.start)) is None
+    except CapReached:
+        return False
+
+
 class LogSection:
     """A contiguous part of a log, in memory; grows in both directions."""
 

@@ -34,7 +34,7 @@ from bridge.model.values import (
 )
 from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror
 from bridge.translation.records.extent import Extent, extent_of, reach_of_target
-from bridge.translation.records.log_window import LogBounds
+from bridge.translation.records.log_window import LogBounds, holds_nothing
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
@@ -175,6 +175,22 @@ class GroupVerdicts:
             lookups=len(jobs) if source_failure is None else 0,
             errors=self._copied_by_another(by_offset),
         )
+
+    async def holding_nothing(
+        self, stretches: Collection[tuple[PartitionPair, LogBounds]]
+    ) -> set[tuple[PartitionPair, LogBounds]]:
+        """Returns those of these stretches of the target's logs that hold no data record. A log only grows at its end,
+        so each is looked at once. Raises ClusterAway."""
+        known = {pair: memory.nothing_in for pair, _ in stretches if (memory := self._memories.last(pair))}
+        jobs = {
+            (pair, stretch): Job(*pair, stretch.start, holds_nothing(Side.TARGET, stretch))
+            for pair, stretch in stretches
+            if stretch not in known.get(pair, {})
+        }
+        for (pair, stretch), nothing in (await self._look(jobs)).items():
+            if isinstance(nothing, bool):
+                known.setdefault(pair, {})[stretch] = nothing
+        return {(pair, stretch) for pair, stretch in stretches if known.get(pair, {}).get(stretch)}
 
     # -- asking ------------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ class PairMemory:
     """The newest place without a copy of ours when records of others were last looked at."""
     another: AnotherMirror = field(default_factory=AnotherMirror)
     """What another mirror has copied beside ours."""
+    nothing_in: dict[LogBounds, bool] = field(default_factory=dict)
+    """Whether stretches of the target between an answer and a group that stands beyond it hold no record."""
     _verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
     """Exact verdicts by source offset, with the target's end then."""
 

@@ -269,6 +269,25 @@ def test_what_compaction_has_taken_on_the_target_is_not_lost(flow: Flow) -> None
     assert flow.answer("g").reason is None
 
 
+@pytest.mark.parametrize(("between", "reason"), [(0, None), (1, "target_ahead")])
+def test_a_group_behind_markers_is_where_it_was(flow: Flow, between: int, reason: str | None) -> None:
+    """A consumer that has read nothing on the target commits the offset behind the last copy's marker."""
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 100)
+    assert flow.answer("g").written == 100
+    flow.others_send(between)
+    flow.b.offsets["g"][COPY] = Committed(flow.copies.end)
+    for _ in range(2):
+        row = flow.answer("g")
+        assert (row.reason, row.written) == (reason, flow.copies.end)
+        assert row.target_offset == (100 if reason else flow.copies.end)
+    flow.produce(5)
+    flow.copy(5)
+    flow.commit("g", 105)
+    assert (flow.answer("g").verdict, flow.answer("g").written) == ("exact", flow.copies.end - 1)
+
+
 @pytest.mark.parametrize(("between", "judgement"), [(0, Judgement.EXACT), (2, Judgement.BOUNDED)])
 def test_a_service_that_begins_anew_knows_its_own_commit(between: int, judgement: Judgement) -> None:
     """Also where records behind it are missing: else a lower answer would take it for somebody else's."""
@@ -376,18 +395,19 @@ def test_a_yes_stays_one_as_of_when_the_source_went_away_unless_the_target_loses
         event = random.choice([event for event in EVENTS if flow.ours or event.name != "reset"])
         event.happen(flow, random)
         told.append(event.name)
-    flow.answer("g")
+    for _ in range(3):
+        flow.answer("g")
     before = flow.report("g")
     if not before.ready:
         return
-    lost = flow.lost("g")
+    lost, own = flow.lost("g"), written_of(record_of(flow.plan("g"), 0, 0, 1, GroupState.EMPTY.value))
     for later in (None, *random.choices([each for each in EVENTS if each.name in _OF_THE_TARGET], k=2)):
         if later is not None:
             later.happen(flow, random)
             told.append(later.name)
         if random.random() < 0.5:
             flow.begin_service()
-            flow.kept.recall("g", {ORIGINAL: Committed(flow.groups["g"])}, {})
+            flow.kept.recall("g", {ORIGINAL: Committed(flow.groups["g"])}, own)
         plan = flow.plan("g", source_away=True)
         (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
         ready = row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
