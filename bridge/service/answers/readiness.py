@@ -480,9 +480,14 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         return _reason("copying_stopped", f"connector {connector.name} has not copied anything yet")
     if summary.away_since_ms:
         return None  # the cause is told: a cluster does not answer
+    why = f": {summary.errors[0]}" if summary.errors else ""
+    begun = min(task.active_since for task in connector.current_tasks if task.active)
+    if summary.copying_monotonic_ms is not None and summary.copying_monotonic_ms < begun:
+        # Resumed: what it copied before it was paused says nothing of whether it copies now.
+        text = f"connector {connector.name} was started, and has not copied anything since{why}"
+        return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     age = now.age_ms(summary.copying_ms, summary.copying_monotonic_ms)
     if now.wall_ms - summary.copying_ms < -_CLOCK_STEP_MS or age > COPY_SILENT_MS:
-        why = f": {summary.errors[0]}" if summary.errors else ""
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     return None

@@ -957,3 +957,23 @@ def test_the_docs_name_every_answer() -> None:
     text = (Path(__file__).parents[4] / "docs" / "readiness.md").read_text("utf-8")
     for name in Readiness:
         assert f"`{name}`" in text, name
+
+
+def test_a_copy_that_is_resumed_counts_once_it_copies_again() -> None:
+    async def test(made: Flow) -> None:
+        made.copied(copying_monotonic_ms=made.table.now_ms)
+        assert await made.answers() == (both("ready"), [])
+        made.at.clock.ms += 1_000
+        made.table.stop_task("s", 0, session(1))
+        made.table.stop_connector("s", session(1))
+        made.at.clock.ms += 1_000
+        made.at.service.expire()
+        assert (await made.answers())[1][0][0] == "copying_stopped"
+        made.table.start_task("s", 0, session(2), "source", 1, FLOW)
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
+        assert text.startswith("connector s was started")
+        made.copied(copying_monotonic_ms=made.table.now_ms, errors=["a topic is refused"])
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
