@@ -457,10 +457,18 @@ def _stuck(
     since: dict[str, int] = {}
     for (topic, _), since_ms in snapshot.stuck.items():
         since[topic] = min(since_ms, since.get(topic, since_ms))
+    here = not any(connector.elsewhere for connector, _ in copying)
     stuck: dict[str, ReadinessReason] = {}
     for topic, since_ms in since.items():
         if causes and topic not in well:
             stuck[topic] = causes[0]
+        elif here and well and not any(topic in its.copying.topics() for _, its in copying):
+            names = ", ".join(connector.name for connector, _ in copying if connector.active())
+            text = (
+                f"records of topic {topic} wait to be copied, and no connector copies it: see topics and "
+                f"topics.exclude of connector {names}"
+            )
+            stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
         elif until_ms - since_ms > COPY_SILENT_MS:
             names = [connector.name for connector, its in copying if topic in its.copying.topics()]
             who = f"connector {', '.join(names)}" if names else "the connector that copies it"

@@ -777,6 +777,21 @@ def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_know
     flow(test)
 
 
+def test_a_topic_that_its_connector_leaves_out_by_now_is_told_at_once() -> None:
+    async def test(made: Flow) -> None:
+        waiting = Missing(7, -1, int(time.time() * 1000))
+        made.snapshots.missing("g", 1, {TopicPartition("orders", 0): waiting})
+        assert await made.answers() == (both("ready"), []), "it is copied"
+        made.copied(topic="payments")
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
+        assert "topics.exclude of connector s" in text
+        made.snapshots.missing("g", 1, {TopicPartition("orders", 0): Missing(0)})
+        assert await made.answers() == (both("ready"), []), "all of it is on the target"
+
+    flow(test)
+
+
 # -- what is missing -------------------------------------------------------------------------------------------------
 
 
