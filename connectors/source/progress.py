@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Copied, Gap, PipelineStatus, Progress
+from bridge.model.copying import Copied, Gap, PipelineState, PipelineStatus, Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport
 from connectors.base import CopyReport
@@ -15,6 +15,8 @@ HALF_WINDOW = 15.0
 """Seconds: rates are over one to two of them. A Java client's are over 30 to 60, which hides for a minute that copying
 has stopped."""
 
+_KNOWS_ENDS = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
+"""Otherwise nobody asks where the source ends now, and a lag would be that of before."""
 _At = tuple[float, int, int]
 """Time, and the counters of records and bytes then."""
 
@@ -76,6 +78,8 @@ class Reporter:
         for copied in partitions:
             progress = status.progress.get(copied.source)
             row = self._row(copied, progress, now)
+            if row is not None and status.state not in _KNOWS_ENDS:
+                row = row._replace(source_end=-1)
             again = progress is not None and copied.source in self._unconfirmed
             if row is not None and (again or row != self._rows.get(copied.source)):
                 self._rows[copied.source] = row
@@ -96,11 +100,12 @@ class Reporter:
         return CopyReport(totals, changed, sorted(gone), gaps, whole, copied_now)
 
     def _row(self, copied: Copied, progress: Progress | None, now: float) -> Progress | None:
-        """Returns a partition's row; the last one, with rates of 0, where a new driver has no progress yet."""
+        """Returns a partition's row; where a new driver has no progress yet the last one, with rates of 0 and no end of
+        the source, which has moved on since."""
         tp = copied.source
         if progress is None:
             row = self._rows.get(tp)
-            return row and row._replace(record_rate=0.0, byte_rate=0.0)
+            return row and row._replace(source_end=-1, record_rate=0.0, byte_rate=0.0)
         began = (now, 0, 0)
         counters = self._counters.setdefault(tp, _Counters((0, 0), began, began))
         counters.count(progress.records, progress.bytes)

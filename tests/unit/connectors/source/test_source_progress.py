@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
 
 from bridge.model.copying import (
     Copied,
@@ -87,10 +90,19 @@ def test_another_driver_counts_anew_and_nothing_goes_back() -> None:
     looking, partitions = Looking(), copied(0)
     looking.look(status(at(0, 100, 100, 120)), partitions)
     starting = looking.look(PipelineStatus(PipelineState.RETRYING), partitions)
-    assert (starting.totals.records, starting.totals.lag, starting.totals.state) == (100, 20, "retrying")
+    assert (starting.totals.records, starting.totals.lag, starting.totals.state) == (100, None, "retrying")
     assert [(row.position, row.record_rate) for row in starting.changed] == [(100, 0.0)]
     again = looking.look(status(at(0, 130, 30, 130)), partitions)
     assert (again.totals.records, again.totals.bytes, again.totals.lag) == (130, 13_000, 0)
+
+
+@pytest.mark.parametrize("state", ["stopped", "failed", "retrying", "silent", "starting"])
+def test_while_nobody_asks_where_the_source_ends_the_lag_is_not_known(state: str) -> None:
+    looking, partitions = Looking(), copied(0)
+    assert looking.look(status(at(0, 100, 100, 100)), partitions).totals.lag == 0
+    over = replace(status(at(0, 100, 100, 100)), state=PipelineState(state))
+    report = looking.look(over, partitions)
+    assert (report.totals.lag, report.changed[0].lag, report.changed[0].position) == (None, -1, 100)
 
 
 def test_the_first_rows_of_another_driver_are_reported_even_if_nothing_has_changed() -> None:
