@@ -155,6 +155,9 @@ def _python() -> Path:
         packages = Path(pytest.__file__).parents[1]
         lines = f"{_tree()}\nimport site; site.addsitedir({str(packages)!r})\n"
         (folder / "tree.pth").write_text(lines, "utf-8")
+        command = python.with_name("mirror-bridge")
+        command.write_text(f"#!{python}\nfrom bridge.cli import main\n\nmain()\n", "utf-8")
+        command.chmod(0o755)
     return python
 
 

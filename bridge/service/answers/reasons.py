@@ -50,6 +50,8 @@ REASONS: Mapping[str, KnownReason] = {
         "connector",
         "the connector is not running",
         "start or resume it in Connect; if it was deleted, mirror-bridge forget NAME",
+        # Connect's worker keeps its own topics there, as a rule: without them it stops its tasks.
+        ("target_unreachable",),
     ),
     "elsewhere": KnownReason(
         _CANNOT_TELL, "flow", "another node runs the flow", "ask that node, which the sentence names"

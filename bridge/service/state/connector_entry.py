@@ -74,6 +74,8 @@ class Connector:
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
     elsewhere: bool = False
     """No task runs here, and another service has reported some that it runs."""
+    seen_elsewhere: bool = False
+    """Another service has reported it since a task of it ran here."""
     runs_in: ConnectCluster = NOT_KNOWN
     """The Connect cluster that runs it."""
     first_session: str = ""

@@ -38,6 +38,12 @@ def why_not_running(connector: Connector) -> NotRunning:
             f"Connect stopped or deleted connector {connector.name} more than {GONE_MS // 60_000} minutes ago: start "
             f"it in Connect, or, if it was deleted, mirror-bridge forget {connector.name}",
         )
+    if connector.seen_elsewhere:
+        return NotRunning(
+            "stopped",
+            f"connector {connector.name} ran on another service, which no longer reports it: check that service, and "
+            f"the connector's status in Connect; if it was deleted, mirror-bridge forget {connector.name}",
+        )
     if connector.stopped and not connector.stopped_whole:
         # Connect's call that ends the connector can be lost with its worker: then only its tasks have ended here.
         return NotRunning(

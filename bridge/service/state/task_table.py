@@ -233,7 +233,7 @@ class TaskTable:
         now = self._clock()
         if connector.idle_since is not None and now - connector.idle_since >= IDLE_CLOSE_MS:
             self.version += 1
-        connector.elsewhere, connector.idle_since = True, now
+        connector.elsewhere, connector.seen_elsewhere, connector.idle_since = True, True, now
         if task_count and task_count != connector.task_count:
             connector.task_count = task_count
             self.version += 1
@@ -378,7 +378,7 @@ class TaskTable:
 
     def _note_idleness(self, connector: Connector) -> None:
         if connector.active():
-            connector.gone = connector.elsewhere = False
+            connector.gone = connector.elsewhere = connector.seen_elsewhere = False
             if connector.idle_since is not None:
                 connector.idle_since = None
                 self.version += 1

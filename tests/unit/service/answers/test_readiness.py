@@ -330,8 +330,9 @@ def test_a_copy_that_has_moved_to_another_service_is_not_stopped() -> None:
         assert await _health(made.at) == "ok"
         made.round(**seen, other_connectors={"s": (_ago(16), 5_000, made.table.now_ms)})
         made.at.service.expire()
-        readiness, ((code, _),) = await made.answers()
+        readiness, ((code, text),) = await made.answers()
         assert (readiness, code) == (both("not_ready"), "copying_stopped"), "it has stopped there too"
+        assert "another service, which no longer reports it" in text
 
     flow(test)
 
