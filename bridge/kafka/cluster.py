@@ -211,7 +211,10 @@ class KafkaCluster:
                 # Configs are described now and then: records show at once that one has changed.
                 seen = any(each.append_time(info.topic_id) for each in self._lookups.values())
                 results[name] = replace(
-                    info, log_append_time=log_config.append_time or seen, compacted=log_config.compacted
+                    info,
+                    log_append_time=log_config.append_time or seen,
+                    compacted=log_config.compacted,
+                    sets_append_time=log_config.append_time,
                 )
         return results
 

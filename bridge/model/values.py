@@ -107,10 +107,12 @@ class TopicInfo:
     topic_id: str
     partitions: int
     log_append_time: bool = False
-    """The broker overwrites timestamps: copies can't be recognised by them."""
+    """The broker overwrites timestamps, or has: copies can't be recognised by them."""
     compacted: bool | None = False
     """Whether cleanup.policy has `compact`: a record may be gone because a later one has its key; None where the
     configuration can't be read."""
+    sets_append_time: bool = False
+    """Whether its configuration has LogAppendTime now."""
 
 
 @dataclass(frozen=True, slots=True)

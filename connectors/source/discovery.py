@@ -212,5 +212,5 @@ def _overwriting(remotes: Mapping[str, TopicInfo | None]) -> list[str]:
         f"{Side.TARGET} cluster: topic {name} has {TIMESTAMP_TYPE}=LogAppendTime, so that its brokers overwrite the "
         "timestamps of copies and offsets can't be translated by them; set it to CreateTime"
         for name, info in sorted(remotes.items())
-        if info is not None and info.log_append_time
+        if info is not None and info.sets_append_time
     ]

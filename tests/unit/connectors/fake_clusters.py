@@ -191,6 +191,7 @@ class FakeCluster:
                     partitions,
                     name in self.append_time,
                     compacted=name in self.compacted_topics,
+                    sets_append_time=name in self.append_time,
                 )
         return collected
 

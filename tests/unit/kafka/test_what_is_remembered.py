@@ -187,6 +187,7 @@ def test_records_show_a_timestamp_type_before_configs_are_described_again(
             infos = await cluster.topics(["orders"])
             assert not isinstance(infos["orders"], KafkaFailure)
             assert infos["orders"].log_append_time is bool(seen)
+            assert not infos["orders"].sets_append_time, "records say nothing of the configuration"
 
     monkeypatch.setattr("bridge.kafka.cluster.configs_in_parts", no_configs)
     asyncio.run(work())
