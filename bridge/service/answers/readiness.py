@@ -463,10 +463,10 @@ def _stuck(
         if causes and topic not in well:
             stuck[topic] = causes[0]
         elif here and well and not any(topic in its.copying.topics() for _, its in copying):
-            names = ", ".join(connector.name for connector, _ in copying if connector.active())
+            running = ", ".join(connector.name for connector, _ in copying if connector.active())
             text = (
                 f"records of topic {topic} wait to be copied, and no connector copies it: see topics and "
-                f"topics.exclude of connector {names}"
+                f"topics.exclude of connector {running}"
             )
             stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
         elif until_ms - since_ms > COPY_SILENT_MS:
