@@ -17,12 +17,14 @@ from bridge.model.values import (
     Reason,
     Side,
     TopicPartition,
+    Verdict,
 )
 from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
+from connectors.group_translation.other_sources import OtherSources
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
@@ -31,6 +33,9 @@ from connectors.group_translation.translating.partition_pairs import PartitionPa
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import Cluster
+
+_NOT_COMMITTED = Verdict.pending(Reason.NOT_LOOKED_AT_YET)
+_NOT_READ = KafkaFailure(KafkaFault.OTHER, "it is not asked what the groups have committed on the target")
 
 
 @dataclass(slots=True)
@@ -63,7 +68,9 @@ class GroupRounds:
         self._verdicts = GroupVerdicts(options, source, target, strategy)
         self._left_out = NotCopiedTopics(options, self._verdicts.has_runs)
         self._pairs = PartitionPairs(options, reverse=reverse, was_copied=self._left_out.was_copied)
-        self._commits, self._reverse_flow = Commits(options, target), reverse_flow
+        self.others = OtherSources(options, target)
+        """What flows of other sources say, whose copies share partitions with those of this one."""
+        self._commits, self._reverse_flow = Commits(options, target, self.others), reverse_flow
         self.furthest: FurthestOffsets | None = None
         """Where offsets are noted before they are committed."""
         self._last = LastCommits()
@@ -153,10 +160,14 @@ class GroupRounds:
             for group, rows in _translated(committed, verdicts).items()
             if (kept := self._left_out.guarded(group, rows, behind))
         }
-        if self._reverse_flow is None:
-            return translated
+        if self._reverse_flow is not None:
+            translated = {
+                group: self._reverse_flow.guarded(group, rows, self.source_end)
+                for group, rows in translated.items()
+            }
+        await self.others.look()
         return {
-            group: self._reverse_flow.guarded(group, rows, self.source_end)
+            group: [self.others.together(group, self.others.shared(row)) for row in rows]
             for group, rows in translated.items()
         }
 
@@ -169,8 +180,14 @@ class GroupRounds:
             self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
         right = "DESCRIBE" if self._options.dry_run else "READ"
         offsets = await ask(Side.TARGET, self._target.committed(list(translated), right=right), wait)
+        await self.others.follow()  # behind the offsets: what another flow commits it has told before
         if commit and self.furthest is not None:
-            await self.furthest.keep(translated, offsets)
+            together = {
+                group: self._commits.together(group, rows, {} if isinstance(there, KafkaFailure) else there)
+                for group, rows in translated.items()
+                for there in (offsets[group],)
+            }
+            await self.furthest.keep(together, offsets)
         # A coordinator that has just started lists no groups until it has loaded them: one with offsets exists, and may
         # have members.
         unlisted = [
@@ -194,6 +211,16 @@ class GroupRounds:
         for group in translated.keys() & outcome.plans.keys():
             if not_copied := self._left_out.not_copied(group):
                 outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
+
+    async def tell(self, translated: Mapping[str, Sequence[Translated]]) -> None:
+        """Tells flows of other sources what this one translates, where it commits nothing itself."""
+        shared = {
+            group: [row._replace(verdict=_NOT_COMMITTED) for row in rows]
+            for group, rows in translated.items()
+            if any(row.alone is not None for row in rows)
+        }
+        if shared and self.furthest is not None:
+            await self.furthest.keep(shared, dict.fromkeys(shared, _NOT_READ))
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome
