@@ -47,6 +47,8 @@ _SEEN_HERE = frozenset(
 """Reasons of another flow that say nothing of its own: each flow sees them by itself, or they are about this one."""
 
 
+_UNREADABLE = frozenset({Reason.SOURCE_NOT_AUTHORIZED.value, Reason.TARGET_NOT_AUTHORIZED.value})
+"""Reasons of groups of which nothing could be read."""
 _NONE = object()
 
 
@@ -188,6 +190,9 @@ class _OtherSource:
             for moved in move.rows:
                 if (moved.target_topic, moved.partition) == tp:
                     yield OtherFlow(self.name, moved.target_offset, moved.bound)
+        elif isinstance(record, GroupRecord) and not record.rows and record.reason in _UNREADABLE:
+            said = f"connector {name} of {self.name} says {record.reason} of the group"
+            yield OtherFlow(self.name, None, reason=Reason.OTHER_SOURCE_UNKNOWN, said=said)
         elif isinstance(record, GroupRecord):
             alone = furthest.alone.get(tp) if isinstance(furthest, FurthestRecord) else None
             for row in record.rows:

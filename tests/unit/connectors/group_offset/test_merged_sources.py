@@ -7,6 +7,8 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.claims import Claim
+from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
+from bridge.model.state_records.readiness_records import RecordKey, encode
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
 from connectors import failures
@@ -179,6 +181,36 @@ def test_an_offset_that_is_too_high_for_the_other_source_is_told_by_both() -> No
     merged.c.group("g", {("orders", 0): place("B", 4)})
     assert reason(merged.rounds("B")) is None
     assert reason(merged.rounds("A")) is None
+
+
+def test_a_group_that_the_other_flow_may_not_read_is_not_taken_for_none() -> None:
+    merged = Merged()
+    merged.at("A", 15)
+    merged.at("B", 4)
+    merged.sources["B"].group_trouble["g"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "DESCRIBE is needed")
+    merged.rounds("B")
+    waits = merged.rounds("A")
+    assert reason(waits) == "other_source_unknown"
+    assert "source_not_authorized" in said(waits)
+    assert merged.standing() is None
+
+
+def test_a_group_that_has_failed_over_in_one_flow_is_not_moved_past_that_by_the_other() -> None:
+    merged = Merged()
+    merged.at("A", 4)
+    merged.at("B", 9)
+    for alias in "ABAB":
+        merged.rounds(alias)
+    low = place("A", 4)
+    assert merged.standing() == low
+    row = MoveRow("orders", 0, 4, "orders", low, "exact", 0, None)
+    move = MoveRecord(MOVED, 1, 1, False, None, (row,))
+    key = RecordKey("groups-A", move.kind, "g").encode()
+    put(merged.c, "mm2-group-readiness.A.internal", key, encode(move))
+    merged.rounds("A")
+    merged.at("B", 12)
+    assert reason(merged.rounds("B")) is None
+    assert merged.standing() == low
 
 
 def test_a_flow_that_has_told_nothing_for_long_makes_an_answer_of_an_earlier_time(
