@@ -191,8 +191,6 @@ class GroupsInstance(Generic[Options]):
             self._rounds.recall(name, *pairs_of(record))
         if self._runs is not None:
             await self._runs.follow()
-        if self._reverse_flow is not None and self._rounds.source_failure is None:
-            await self._reverse_flow.follow()
 
     async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
         """Runs the round for some of its groups. Raises ClusterAway."""

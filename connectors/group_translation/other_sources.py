@@ -15,7 +15,7 @@ from bridge.model.state_records.claims import Claim
 from bridge.model.state_records.furthest import Alone, FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.move_record import MOVED, MoveRecord
-from bridge.model.state_records.readiness_records import TaskRecord, decode_key, decode_value
+from bridge.model.state_records.readiness_records import TaskRecord, decode_key, decode_value, tell_all
 from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Reason, Side, TopicPartition
 from bridge.translation.plan import Translated
@@ -68,17 +68,20 @@ class _Connector:
         """By kind and group; None where the newest record can't be decoded."""
 
     def kept(self, kind: str) -> dict[str, Value | None]:
-        return self._kept.setdefault(kind, {})
+        return self._kept.get(kind, {})
+
+    def keep(self, kind: str, group: str, value: Value | None) -> None:
+        self._kept.setdefault(kind, {})[group] = value
 
     @property
     def whole(self) -> bool:
         """Whether each of its tasks has told of all its groups."""
-        newest = max(self.tasks.values(), key=lambda each: each.record.as_of_ms, default=None)
-        if newest is None:
-            return False
-        count = newest.record.task_count
-        known = (self.tasks.get(str(task)) for task in range(count))
-        return all(each is not None and each.record.task_count == count for each in known)
+        return tell_all({name: each.record for name, each in self.tasks.items()})
+
+    @property
+    def of_groups(self) -> bool:
+        """Whether it has written records of groups, or will: connectors that copy write a record of their task too."""
+        return bool(self._kept) or any(each.record.groups for each in self.tasks.values())
 
     @property
     def as_of_ms(self) -> int:
@@ -149,20 +152,19 @@ class _OtherSource:
                 assert isinstance(value, TaskRecord)
                 connector.tasks[key.name] = _Seen(value, int(time.monotonic() * 1000))
             return
-        kept = connector.kept(key.kind)
         if record.value is None:
-            kept.pop(key.name, None)
+            connector.kept(key.kind).pop(key.name, None)
             return
-        kept[key.name] = None  # a record that can't be decoded has replaced the earlier one all the same
-        kept[key.name] = decode_value(key, record.value)
+        # A record that can't be decoded has replaced the earlier one all the same.
+        connector.keep(key.kind, key.name, None)
+        connector.keep(key.kind, key.name, decode_value(key, record.value))
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def of(self, group: str, tp: TopicPartition) -> OtherFlow | None:
         """Returns what the flow says of a group in a partition of the target; None where it has said that it has no
         such group, or the group no offset there."""
-        copiers = {claim.connector for claim in self._claims.values()}
-        there = {name: each for name, each in self._connectors.items() if name not in copiers}
+        there = {name: each for name, each in self._connectors.items() if each.of_groups}
         now_ms, monotonic_ms = int(time.time() * 1000), int(time.monotonic() * 1000)
         fresh = {name: each for name, each in there.items() if each.fresh(now_ms, monotonic_ms)}
         asked = fresh or there

@@ -146,6 +146,9 @@ class GroupRounds:
         committed: GroupOffsets
         if self.source_failure is None:
             committed = await self._committed(groups, outcome)
+            if self._reverse_flow is not None:
+                # Behind the offsets: what the reverse flow commits it has noted before.
+                await self._reverse_flow.follow()
         else:
             committed = self._last.of(groups)
         verdicts = await self._verdicts.of(committed, self.source_failure)

@@ -41,7 +41,7 @@ LAYOUTS = (
 )
 READINESS = (
     RecordKey("groups", "group", "g").encode(),
-    *map(encode, (GROUP, TaskRecord(1, 1, 1, "one"), MissingRecord(1, ()), FURTHEST)),
+    *map(encode, (GROUP, TaskRecord(1, 1, 1, "one", groups=True), MissingRecord(1, ()), FURTHEST)),
     json.dumps(ROW.fields()).encode(),
     json.dumps(FURTHEST.fields()["topics"][0]).encode(),
 )

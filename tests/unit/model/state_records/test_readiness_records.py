@@ -74,7 +74,9 @@ _VALUES: st.SearchStrategy[Value] = st.one_of(
         st.none() | _TEXTS,
         st.tuples(_ROWS, _ROWS),
     ),
-    st.builds(TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53), _TEXTS.filter(bool)),
+    st.builds(
+        TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53), _TEXTS.filter(bool), st.booleans()
+    ),
     st.builds(MissingRecord, _TIMES, st.just(((0, 5, -1), (2**31 - 1, -1, LAST_MS)))),
     st.builds(
         FurthestRecord,
