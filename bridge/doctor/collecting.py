@@ -20,8 +20,8 @@ from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import client_settings, producer_settings
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.lookups import FindTime
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
-from bridge.pipeline.layouts.records import Claim
 from connectors.base import COPYING_KINDS, Kind
 from connectors.config.cluster_options import allows_same_cluster
 from connectors.ports import ClientCheck, Cluster

@@ -206,6 +206,12 @@ class Reason(StrEnum):
     COPIES_UNKNOWN = "copies_unknown"
     TOPIC_LEFT_OUT = "topic_left_out"
     TOPIC_NOT_COPIED = "topic_not_copied"
+    OTHER_SOURCE_UNKNOWN = "other_source_unknown"
+    """Another source is copied to the same partition, and where the group is there is not known."""
+    OTHER_SOURCE_NOT_READY = "other_source_not_ready"
+    """The group has the other source too, and is not ready there."""
+    OTHER_SOURCE_OUTDATED = "other_source_outdated"
+    """What is known of the other source is of an earlier time. A remark on a group that is ready."""
 
 
 class Flag(StrEnum):
@@ -217,6 +223,8 @@ class Flag(StrEnum):
     """The group is past what the target holds; the bound counts what may still arrive."""
     REWOUND = "rewound"
     """The target offset was moved back, as sync.group.offsets.rewind allows."""
+    OTHER_SOURCE_NOT_READY = "other_source_not_ready"
+    OTHER_SOURCE_OUTDATED = "other_source_outdated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ class Translated(NamedTuple):
     """The verdict on an offset that the mirror itself has put there on the source: nothing is committed for it. Beside
     partitions that consumers have moved it counts where the group stands at its offset on the target, or before it;
     in a group that nobody has moved only where the target lacks records."""
+    alone: Verdict | None = None
+    """The verdict by this flow alone, where other sources are copied to the same partition (bridge.translation.shared);
+    None where none is."""
 
 
 class OwnCommit(NamedTuple):
@@ -162,7 +165,7 @@ def _decide(
     if standing.offset == verdict.offset:
         return verdict, None
     ours = written is not None and written.verdict.offset == standing.offset
-    if ours and written is not None and written.upstream <= each.committed.offset:
+    if ours and each.alone is None and written is not None and written.upstream <= each.committed.offset:
         # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now.
         return _standing(verdict, written, standing.offset, each.committed.offset), None
     if ours and rewind:

@@ -115,6 +115,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             await self._rounds.write(translated, outcome, commit=now >= self._sync_at)
         else:
             outcome.plans = {group: self._as_written(group, rows) for group, rows in translated.items()}
+            await self._rounds.tell(translated)
         return outcome
 
     def _remarks(self) -> Sequence[str]:
@@ -155,7 +156,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         not replace."""
 
         def emitted(row: Translated) -> Translated:
-            last = self._checkpoints.last(group, row.target)
+            last = None if row.alone is not None else self._checkpoints.last(group, row.target)
             if last is None or row.verdict.offset is None or last.downstream_offset <= row.verdict.offset:
                 return row
             committed = Committed(last.upstream_offset, last.metadata)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.values import Judgement, Reason, Side, TopicPartition, Verdict
+from bridge.model.values import Committed, Judgement, Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated, plan_group
+from bridge.translation.shared import accepted, told, with_standing
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.options import Rewind
+from connectors.group_translation.other_sources import OtherSources
 from connectors.ports import Cluster
 
 _APPLY_AT_ONCE = 200
@@ -24,18 +26,21 @@ polls and whatever else runs beside them would wait for a processor."""
 class Commits:
     """Plans and carries out the commits of one connector, and remembers what it has committed."""
 
-    def __init__(self, options: GroupOptions, target: Cluster) -> None:
-        self._options, self._target = options, target
+    def __init__(self, options: GroupOptions, target: Cluster, others: OtherSources) -> None:
+        self._options, self._target, self._others = options, target, others
         self._written: dict[str, dict[TopicPartition, OwnCommit]] = {}
+        self._said: dict[str, dict[TopicPartition, OwnCommit]] = {}
+        """What this flow alone has translated, of partitions that it shares with others."""
         self.writes = 0
 
     @property
     def remembered(self) -> int:
         """How many committed offsets it remembers."""
-        return sum(map(len, self._written.values()))
+        return sum(map(len, (*self._written.values(), *self._said.values())))
 
     def forget(self, group: str) -> None:
         self._written.pop(group, None)
+        self._said.pop(group, None)
 
     def recall(self, group: str, written: Mapping[TopicPartition, OwnCommit]) -> None:
         """Takes over what an instance before this one has committed."""
@@ -46,7 +51,30 @@ class Commits:
         written = self._written.get(group, {})
         for tp in written.keys() - {row.target for row in translated}:
             del written[tp]  # the group has no offset there any more: its topic was deleted
-        return plan_group(group, translated, target, written, rewind=rewind, dry_run=self._options.dry_run)
+        rows = self.together(group, translated, target.offsets)
+        plan = plan_group(group, rows, target, written, rewind=rewind, dry_run=self._options.dry_run)
+        for row, planned in zip(rows, plan.rows, strict=True):
+            own = None if planned.write else accepted(row, planned.verdict, planned.standing)
+            if own is not None:
+                self._written.setdefault(group, {})[row.target] = own
+        return plan
+
+    def together(
+        self, group: str, translated: Sequence[Translated], there: Mapping[TopicPartition, Committed]
+    ) -> Sequence[Translated]:
+        """Returns the rows with verdicts that are right for all sources whose copies share a partition. `there`: what
+        the group has committed on the target."""
+        if all(row.alone is None for row in translated):
+            return translated
+        written, said = self._written.get(group, {}), self._said.setdefault(group, {})
+        rows = []
+        for row in translated:
+            own = written.get(row.target), said.get(row.target)
+            row = with_standing(row, there.get(row.target), own)
+            if (last := told(row, said.get(row.target))) is not None:
+                said[row.target] = last
+            rows.append(self._others.together(group, row))
+        return rows
 
     async def apply(
         self, plans: Mapping[str, GroupPlan], translated: Mapping[str, Sequence[Translated]]
@@ -61,6 +89,7 @@ class Commits:
             states = await ask(Side.TARGET, self._target.group_states(part), wait)
             # The offsets last: what a member commits after its group was seen empty is among them.
             offsets = await ask(Side.TARGET, self._target.committed(part, right="READ"), wait)
+            await self._others.follow()  # behind the offsets: what another flow commits it has told before
             fresh: list[GroupPlan] = []
             for group in part:
                 there = offsets[group]

@@ -1,5 +1,6 @@
 """Writes the furthest offsets of each group on the target to the readiness topic before the mirror commits them: the
-reverse flow needs them to tell commits of the mirror from commits of consumers."""
+reverse flow needs them to tell commits of the mirror from commits of consumers. Where other sources are copied to the
+same partitions it writes what this flow alone translates, for their flows."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from bridge.errors import KafkaFailure
 from bridge.model.assignment import task_of
-from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
 from bridge.model.values import Committed, GroupState, Side, TopicPartition
 from bridge.translation.plan import Translated
 from connectors.base import Assignment
@@ -55,10 +56,16 @@ class FurthestOffsets:
         due: dict[tuple[str, str], FurthestRecord] = {}
         for group, rows in translated.items():
             answered = [row for row in rows if row.verdict.offset is not None]
-            mark = hash(tuple((row.target, row.committed.offset, row.verdict.offset) for row in answered))
-            if answered and self._kept.get(group) != mark:
+            alone = {
+                row.target: Alone(row.alone.offset, -1 if row.alone.bound is None else row.alone.bound)
+                for row in rows
+                if row.alone is not None and row.alone.offset is not None
+            }
+            offsets = tuple((row.target, row.committed.offset, row.verdict.offset) for row in answered)
+            mark = hash((offsets, frozenset(alone.items())))
+            if (answered or alone) and self._kept.get(group) != mark:
                 marks[group] = mark
-                due[FurthestRecord.kind, group] = self._record(group, answered, there[group], now_ms)
+                due[FurthestRecord.kind, group] = self._record(group, answered, alone, there[group], now_ms)
         if not due or time.monotonic() < self._not_before:
             return
         try:
@@ -71,7 +78,12 @@ class FurthestOffsets:
         self._kept |= marks
 
     def _record(
-        self, group: str, answered: Sequence[Translated], there: Offsets, now_ms: int
+        self,
+        group: str,
+        answered: Sequence[Translated],
+        alone: Mapping[TopicPartition, Alone],
+        there: Offsets,
+        now_ms: int,
     ) -> FurthestRecord:
         before = self._store.get(FurthestRecord, group)
         rows = {} if before is None else dict(before.rows)
@@ -81,7 +93,7 @@ class FurthestOffsets:
         for row in answered:
             assert row.verdict.offset is not None
             rows[row.target] = Furthest.after(rows.get(row.target), row.committed.offset, row.verdict.offset)
-        return FurthestRecord(now_ms, rows)
+        return FurthestRecord(now_ms, rows, alone)
 
     async def drop_gone(self, assignment: Assignment, stay: Collection[str]) -> None:
         """Deletes, every DROP_EVERY seconds, records of groups that are gone from the source and from the target;

@@ -49,7 +49,10 @@ _LEAST_PROBE = 1.0
 shorter."""
 COPIES_SOON = 2.0
 """Seconds until copies that are to come are looked for again, whatever the interval is; then twice as long."""
-_TO_COME = ("target_topic_missing", "target_partition_missing", "not_mirrored_yet")
+_TO_COME = (
+    *("target_topic_missing", "target_partition_missing", "not_mirrored_yet"),
+    *("other_source_unknown", "other_source_not_ready"),
+)
 REQUESTED_PROBE = 3.0
 """Seconds that it has when an operator has requested the round."""
 _PORTION = 1000
@@ -188,8 +191,6 @@ class GroupsInstance(Generic[Options]):
             self._rounds.recall(name, *pairs_of(record))
         if self._runs is not None:
             await self._runs.follow()
-        if self._reverse_flow is not None and self._rounds.source_failure is None:
-            await self._reverse_flow.follow()
 
     async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
         """Runs the round for some of its groups. Raises ClusterAway."""
@@ -197,7 +198,8 @@ class GroupsInstance(Generic[Options]):
 
     def _remarks(self) -> Sequence[str]:
         """Returns the errors that are not of a group, for health."""
-        return [*self._moves.remarks, *(self._reverse_flow.failures if self._reverse_flow else ())]
+        failures = self._reverse_flow.failures if self._reverse_flow else ()
+        return [*self._moves.remarks, *failures, *self._rounds.others.remarks]
 
     def _unreadable(self) -> Mapping[str, int]:
         """Returns how many records of internal topics could not be read so far, by topic."""

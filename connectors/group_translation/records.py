@@ -18,7 +18,12 @@ from bridge.model.values import (
 from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
-_UNPROVEN = (Reason.RECORDS_NOT_ON_TARGET, Reason.NOT_MIRRORED_YET, Reason.COPIES_UNKNOWN)
+_UNPROVEN = (
+    Reason.RECORDS_NOT_ON_TARGET,
+    Reason.NOT_MIRRORED_YET,
+    Reason.COPIES_UNKNOWN,
+    Reason.OTHER_SOURCE_NOT_READY,
+)
 _WEAKEST = ("pending", "bounded", "exact")
 
 
@@ -67,13 +72,16 @@ def report_of(
     if record.rows and not lacks_topics and all(map(_at_home, record.rows)):
         reasons = [Reason.AT_HOME]
     verdicts = {row.verdict for row in record.rows}
+    ready = record.reason is None and not lacks_topics and all(map(_stands, record.rows))
+    if ready and any(Flag.OTHER_SOURCE_OUTDATED in row.flags for row in record.rows):
+        reasons = [Reason.OTHER_SOURCE_OUTDATED]
     return GroupReport(
         group=group,
         connector=connector,
         source=source,
         target=target,
         task=task,
-        ready=record.reason is None and not lacks_topics and all(map(_stands, record.rows)),
+        ready=ready,
         verdict=next((each for each in _WEAKEST if each in verdicts), "pending"),
         bound=sum(known_bounds) if known_bounds and len(known_bounds) == len(bounds) else None,
         target_state=record.state,

@@ -38,6 +38,8 @@ def report(
     reasons += [Reason.TOPIC_NOT_COPIED] if lacks_topics else []
     if plan.rows and not lacks_topics and all(map(_at_home, plan.rows)):
         reasons = [Reason.AT_HOME]
+    if ready and any(Flag.OTHER_SOURCE_OUTDATED in row.verdict.flags for row in plan.rows):
+        reasons = [Reason.OTHER_SOURCE_OUTDATED]
     reason: Reason | None = plan.reason or (reasons[0] if reasons else None)
     bounds = [row.verdict.bound for row in plan.rows]
     known_bounds = [bound for bound in bounds if bound is not None]
@@ -59,9 +61,9 @@ def report(
 
 
 def proven(plan: GroupPlan, *, source_away: bool = False) -> GroupPlan:
-    """Returns a plan that was carried out, with rows pending whose records are not known to be on the target: the
-    offset is right, and committed, and a consumer would skip what is not there. `source_away`: what was known when the
-    source answered last still counts, unless the target has lost something since."""
+    """Returns a plan that was carried out, with rows pending whose records are not known to be on the target, those of
+    another source too: the offset is right, and committed, and a consumer would skip what is not there. `source_away`:
+    what was known when the source answered last still counts, unless the target has lost something since."""
     rows = tuple(_proven(row, source_away=source_away) for row in plan.rows)
     return plan if rows == plan.rows else replace(plan, rows=rows)
 
@@ -69,6 +71,9 @@ def proven(plan: GroupPlan, *, source_away: bool = False) -> GroupPlan:
 def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
     verdict = row.verdict
     absent = verdict.not_on_target
+    if verdict.judgement is not Judgement.PENDING and Flag.OTHER_SOURCE_NOT_READY in verdict.flags:
+        reason = Reason.OTHER_SOURCE_NOT_READY
+        return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason))
     if verdict.judgement is Judgement.PENDING or absent == 0 or (absent is None and source_away):
         return row
     reason = Reason.COPIES_UNKNOWN if absent is None else Reason.RECORDS_NOT_ON_TARGET

@@ -17,6 +17,7 @@ from bridge.model.values import (
     Reason,
     Side,
     TopicPartition,
+    Verdict,
 )
 from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
 from bridge.translation.records.log_window import LogBounds
@@ -24,6 +25,7 @@ from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
+from connectors.group_translation.other_sources import OtherSources
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
@@ -32,6 +34,9 @@ from connectors.group_translation.translating.partition_pairs import PartitionPa
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import Cluster
+
+_NOT_COMMITTED = Verdict.pending(Reason.NOT_LOOKED_AT_YET)
+_NOT_READ = KafkaFailure(KafkaFault.OTHER, "it is not asked what the groups have committed on the target")
 
 
 @dataclass(slots=True)
@@ -64,7 +69,9 @@ class GroupRounds:
         self._verdicts = GroupVerdicts(options, source, target, strategy)
         self._left_out = NotCopiedTopics(options, self._verdicts.has_runs)
         self._pairs = PartitionPairs(options, reverse=reverse, was_copied=self._left_out.was_copied)
-        self._commits, self._reverse_flow = Commits(options, target), reverse_flow
+        self.others = OtherSources(options, target)
+        """What flows of other sources say, whose copies share partitions with those of this one."""
+        self._commits, self._reverse_flow = Commits(options, target, self.others), reverse_flow
         self.furthest: FurthestOffsets | None = None
         """Where offsets are noted before they are committed."""
         self._last = LastCommits()
@@ -140,6 +147,9 @@ class GroupRounds:
         committed: GroupOffsets
         if self.source_failure is None:
             committed = await self._committed(groups, outcome)
+            if self._reverse_flow is not None:
+                # Behind the offsets: what the reverse flow commits it has noted before.
+                await self._reverse_flow.follow()
         else:
             committed = self._last.of(groups)
         verdicts = await self._verdicts.of(committed, self.source_failure)
@@ -154,10 +164,14 @@ class GroupRounds:
             for group, rows in _translated(committed, verdicts).items()
             if (kept := self._left_out.guarded(group, rows, behind))
         }
-        if self._reverse_flow is None:
-            return translated
+        if self._reverse_flow is not None:
+            translated = {
+                group: self._reverse_flow.guarded(group, rows, self.source_end)
+                for group, rows in translated.items()
+            }
+        await self.others.look()
         return {
-            group: self._reverse_flow.guarded(group, rows, self.source_end)
+            group: [self.others.together(group, self.others.shared(row)) for row in rows]
             for group, rows in translated.items()
         }
 
@@ -170,8 +184,14 @@ class GroupRounds:
             self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
         right = "DESCRIBE" if self._options.dry_run else "READ"
         offsets = await ask(Side.TARGET, self._target.committed(list(translated), right=right), wait)
+        await self.others.follow()  # behind the offsets: what another flow commits it has told before
         if commit and self.furthest is not None:
-            await self.furthest.keep(translated, offsets)
+            together = {
+                group: self._commits.together(group, rows, {} if isinstance(there, KafkaFailure) else there)
+                for group, rows in translated.items()
+                for there in (offsets[group],)
+            }
+            await self.furthest.keep(together, offsets)
         # A coordinator that has just started lists no groups until it has loaded them: one with offsets exists, and may
         # have members.
         unlisted = [
@@ -226,15 +246,25 @@ class GroupRounds:
 
     def _ahead(self, rows: Sequence[Translated], plan: GroupPlan) -> dict[PartitionPair, LogBounds]:
         """Returns the stretches of the target's logs between the answers and where the group stands beyond them."""
-        answers = {(row.source, row.target): row.verdict.offset for row in rows}
+        answers = {(row.source, row.target): row.verdict.offset for row in rows if row.alone is None}
         return {
             (row.source, row.target): LogBounds(answer, row.standing)
             for row in plan.rows
             if row.verdict.reason is Reason.TARGET_AHEAD
-            and (answer := answers[row.source, row.target]) is not None
+            and (answer := answers.get((row.source, row.target))) is not None
             and row.standing is not None
             and row.standing <= self._target_ends.get(row.target, 0)
         }
+
+    async def tell(self, translated: Mapping[str, Sequence[Translated]]) -> None:
+        """Tells flows of other sources what this one translates, where it commits nothing itself."""
+        shared = {
+            group: [row._replace(verdict=_NOT_COMMITTED) for row in rows]
+            for group, rows in translated.items()
+            if any(row.alone is not None for row in rows)
+        }
+        if shared and self.furthest is not None:
+            await self.furthest.keep(shared, dict.fromkeys(shared, _NOT_READ))
 
     async def _committed(
         self, groups: Sequence[str], outcome: RoundOutcome

@@ -173,7 +173,7 @@ class RoundRecords:
         interval_ms = max(int(1000 * max(self._interval, TASKS_EVERY)), lasted_ms)
         count = assignment.task_count
         tasks: dict[StoredKey, Value | None] = {
-            ("task", str(task)): TaskRecord(began_ms, count, interval_ms, self.writer)
+            ("task", str(task)): TaskRecord(began_ms, count, interval_ms, self.writer, groups=True)
             for task in assignment.active
         }
         gone = [name for name in self.store.names(TaskRecord) if int(name) >= count]

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.local.clusters import Cluster
 from bridge.model.copying import Copied
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layouts.records import Claim
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
 from connectors.registry import KINDS

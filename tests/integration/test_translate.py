@@ -24,8 +24,8 @@ from bridge.errors import ConfigRejected, OperationRefused
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.local.processes import ManagedProcess
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.pipeline.layouts.records import Claim
 from bridge.spark import translate_offsets
 from bridge.spark.indexing.index import Index
 from bridge.spark.indexing.task import PairedPart, PairTask

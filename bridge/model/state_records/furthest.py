@@ -1,13 +1,14 @@
 """Defines the record of the furthest offsets that the mirror has committed for a group on the target. Pure.
 
 An offset of the group that is not above them may be a commit of the mirror and not of a consumer: the reverse flow
-leaves such a group where it is. A value of the readiness topic.
+leaves such a group where it is. Where other sources are copied to the same partition, the record has besides what this
+flow alone translates: the others commit nothing beyond that. A value of the readiness topic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from bridge.model.state_records.fields import LAST_OFFSET
@@ -17,6 +18,7 @@ from bridge.model.values import LAST_PARTITION, TopicPartition
 
 _OFFSETS = 0, LAST_OFFSET + 1
 _ROW = (0, LAST_PARTITION), _OFFSETS, _OFFSETS, _OFFSETS
+_ALONE = (0, LAST_PARTITION), _OFFSETS, (-1, (1 << 63) - 1)
 
 
 class Furthest(NamedTuple):
@@ -35,6 +37,13 @@ class Furthest(NamedTuple):
         return Furthest(upstream, downstream, furthest)
 
 
+class Alone(NamedTuple):
+    """What one flow translates by itself, and how many records are read twice from there; -1 for not known."""
+
+    offset: int
+    bound: int
+
+
 @dataclass(frozen=True, slots=True)
 class FurthestRecord(Value):
     """The furthest offsets of a group, by target partition; written before the offsets are committed."""
@@ -43,18 +52,21 @@ class FurthestRecord(Value):
 
     as_of_ms: int
     rows: Mapping[TopicPartition, Furthest]
+    alone: Mapping[TopicPartition, Alone] = field(default_factory=dict)
 
     @property
     def meaning(self) -> int:
-        return hash(frozenset(self.rows.items()))
+        return hash((frozenset(self.rows.items()), frozenset(self.alone.items())))
 
     def fields(self) -> dict[str, Any]:
-        topics: dict[str, list[list[int]]] = {}
-        for tp, row in self.rows.items():
-            topics.setdefault(tp.topic, []).append([tp.partition, *row])
+        rows, alone = _by_topic(self.rows), _by_topic(self.alone)
         return {
             "asOfMs": self.as_of_ms,
-            "topics": [{"targetTopic": topic, "partitions": rows} for topic, rows in topics.items()],
+            "topics": [
+                {"targetTopic": topic, "partitions": rows.get(topic, [])}
+                | ({"alone": alone[topic]} if topic in alone else {})
+                for topic in {**rows, **alone}
+            ],
         }
 
     @classmethod
@@ -64,7 +76,13 @@ class FurthestRecord(Value):
             for each in objects(obj, "topics")
             for row in numbers(each, "partitions", _ROW)
         }
-        return cls(number(obj, "asOfMs", 0, LAST_MS), rows)
+        alone = {
+            TopicPartition(text(each, "targetTopic", 1), row[0]): Alone(row[1], row[2])
+            for each in objects(obj, "topics")
+            if "alone" in each
+            for row in numbers(each, "alone", _ALONE)
+        }
+        return cls(number(obj, "asOfMs", 0, LAST_MS), rows, alone)
 
     @classmethod
     def trusted(cls, obj: Mapping[str, Any]) -> FurthestRecord:
@@ -76,4 +94,16 @@ class FurthestRecord(Value):
                 for each in obj["topics"]
                 for row in each["partitions"]
             },
+            {
+                TopicPartition(each["targetTopic"], row[0]): Alone(*row[1:])
+                for each in obj["topics"]
+                for row in each.get("alone", ())
+            },
         )
+
+
+def _by_topic(rows: Mapping[TopicPartition, tuple[int, ...]]) -> dict[str, list[list[int]]]:
+    topics: dict[str, list[list[int]]] = {}
+    for tp, row in rows.items():
+        topics.setdefault(tp.topic, []).append([tp.partition, *row])
+    return topics

@@ -57,6 +57,8 @@ class TaskRecord(Value):
     """Time to the next record, as long as rounds succeed."""
     writer: str
     """The instance of the connector that runs the task."""
+    groups: bool = False
+    """Whether the task looks at groups, and has written a record of each before this one."""
 
     @property
     def meaning(self) -> int:
@@ -68,6 +70,7 @@ class TaskRecord(Value):
             "taskCount": self.task_count,
             "intervalMs": self.interval_ms,
             "writer": self.writer,
+            **({"groups": True} if self.groups else {}),
         }
 
     @classmethod
@@ -77,7 +80,18 @@ class TaskRecord(Value):
             number(obj, "taskCount", 1, MOST_TASKS),
             number(obj, "intervalMs", 1, _MOST_MS),
             text(obj, "writer", 1),
+            obj.get("groups") is True,
         )
+
+
+def tell_all(tasks: Mapping[str, TaskRecord]) -> bool:
+    """Whether each task of a group connector has told of all its groups. `tasks`: its records, by index."""
+    newest = max(tasks.values(), key=lambda each: each.as_of_ms, default=None)
+    if newest is None:
+        return False
+    count = newest.task_count
+    known = (tasks.get(str(task)) for task in range(count))
+    return all(each is not None and each.groups and each.task_count == count for each in known)
 
 
 @dataclass(frozen=True, slots=True)

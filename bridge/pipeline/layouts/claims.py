@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.model.copy_owners import TopicPair
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import CopyId
-from bridge.pipeline.layouts.records import Claim, LayoutTopic
+from bridge.pipeline.layouts.records import LayoutTopic
 
 
 class CopyTaken(Exception):

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from bridge.model.copying import PipelineSpec
+from bridge.model.state_records.claims import Claim, json_key, json_object
 from bridge.model.values import LAST_PARTITION, LogRecord, TopicPartition
 
 VERSION = 1
@@ -50,7 +51,7 @@ class LayoutRecord(NamedTuple):
     @classmethod
     def decode(cls, value: bytes | None) -> LayoutRecord | None:
         """Decodes a layout record; None for another kind of record; fields of later versions are passed over."""
-        fields = _object(value)
+        fields = json_object(value)
         layout, slots = fields.get("layout"), fields.get("slots")
         stop, copied = fields.get("stop", False), fields.get("copied", False)
         if not _number(layout, _MOST_LAYOUTS) or not _number(slots, MOST_SLOTS):
@@ -86,7 +87,7 @@ class SliceReport(NamedTuple):
     @classmethod
     def decode(cls, value: bytes | None) -> SliceReport | None:
         """Decodes a report; None for another kind of record."""
-        fields = _object(value)
+        fields = json_object(value)
         layout, slot, moved = fields.get("layout"), fields.get("slot"), fields.get("moved", [])
         texts = [fields.get(name, "") for name in ("error", "failure", "ended")]
         if not _number(layout, _MOST_LAYOUTS) or not _number(slot, MOST_SLOTS):
@@ -99,52 +100,12 @@ class SliceReport(NamedTuple):
         return cls(layout, slot, error, failure, [TopicPartition(*each) for each in moved], ended)
 
 
-class Claim(NamedTuple):
-    """A connector's claim to copy a topic to another one. Of several claims to one copy the first in the log holds.
-
-    `settled`: nothing is copied before. Until then the connector looks for claims of other source aliases to the target
-    topic, which are in other topics. `starting`: the connector owned the copy and had stopped, and now looks for one in
-    the opposite direction that has begun meanwhile; for everybody else the claim is settled.
-    """
-
-    source_topic: str
-    target_topic: str
-    connector: str
-    settled: bool = True
-    starting: bool = False
-
-    def key(self) -> bytes:
-        return _key(source=self.source_topic, target=self.target_topic, connector=self.connector)
-
-    def value(self) -> bytes:
-        fields: dict[str, int | bool] = {"version": VERSION}
-        if not self.settled:
-            fields["settled"] = False
-        if self.starting:
-            fields["starting"] = True
-        return json.dumps(fields).encode()
-
-    @classmethod
-    def decode(cls, key: bytes | None, value: bytes | None = b"") -> Claim | None:
-        """Decodes a claim; None for another kind of record. Whatever can't be read in the value, the claim is settled
-        then: nobody copies beside it."""
-        fields = _object(key)
-        names = [fields.get(name) for name in ("source", "target", "connector")]
-        if len(fields) != len(names) or not all(isinstance(name, str) for name in names):
-            return None
-        source, target, connector = map(str, names)
-        values = _object(value)
-        return cls(
-            source, target, connector, values.get("settled") is not False, values.get("starting") is True
-        )
-
-
 def layout_key(spec: PipelineSpec) -> bytes:
-    return _key(connector=spec.name)
+    return json_key(connector=spec.name)
 
 
 def report_key(spec: PipelineSpec, slot: int) -> bytes:
-    return _key(connector=spec.name, slot=slot)
+    return json_key(connector=spec.name, slot=slot)
 
 
 def unversioned_layout_key(spec: PipelineSpec) -> bytes:
@@ -219,7 +180,7 @@ def unreadable(key: bytes | None, value: bytes | None) -> str | None:
     """Describes a record that is none of those above, for the log; None for one that is, or was dropped."""
     if value is None:
         return None
-    names = set(_object(key))
+    names = set(json_object(key))
     layout, report = LayoutRecord.decode(value), SliceReport.decode(value)
     if names == {"connector"}:
         return None if layout else "its key is of a layout, and its value is none"
@@ -231,19 +192,6 @@ def unreadable(key: bytes | None, value: bytes | None) -> str | None:
         return None if Claim.decode(key) else "its key is of no record that this version knows"
     # Version 0 has bare names of connectors as keys.
     return None if layout or report else "it is no layout, no report and no claim"
-
-
-def _key(**names: str | int) -> bytes:
-    return json.dumps(names, separators=(",", ":")).encode()
-
-
-def _object(value: bytes | None) -> Mapping[str, Any]:
-    """Reads a JSON object; empty for anything else."""
-    try:
-        fields = json.loads(value or b"null")
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def _number(fields: object, most: int) -> TypeGuard[int]:

@@ -49,6 +49,7 @@ _WORST = (
 
 _FINE = (Readiness.READY, Readiness.MOVED, Readiness.HOME)
 AT_HOME = "at_home"
+OTHER_SOURCE_OUTDATED = "other_source_outdated"
 NAMED = 3
 """Groups that the reason of a flow names."""
 
@@ -117,17 +118,18 @@ class ConnectorView:
         # What the flow copies does not concern a group whose own offsets are on the target.
         copying = [] if home else self.copying_reasons(topics)
         away = [self.source_away] if self.source_away is not None else []
+        earlier = [_reason(reason)] if committed and reason == OTHER_SOURCE_OUTDATED else []
         if unknown:
             readiness = Readiness.CANNOT_TELL
         elif missing or (copying and not away):
             readiness = Readiness.NOT_READY
-        elif away:
+        elif away or earlier:
             readiness = Readiness.READY_AS_OF
         else:
             readiness = Readiness.HOME if home else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
         causes = self.causes if unknown or missing else ()
-        for each in (*unknown, *missing, *home, *copying, *causes, *away):
+        for each in (*unknown, *missing, *home, *copying, *causes, *away, *earlier):
             reasons.setdefault(each.detail, each)
         own_ms = self.own_ms if task in self.own_tasks else None
         return GroupAnswer(readiness, self.times.get(task, own_ms), under_causes(reasons.values()))
@@ -257,6 +259,8 @@ def counted(reason: ReadinessReason, groups: int, names: Sequence[str]) -> Count
 def _with_merged(answer: GroupAnswer, connector: str, other: GroupAnswer) -> GroupAnswer:
     """Returns the answer for a group that another flow brings into the same topics: its offset there lies behind
     records of both sources, so both have to be ready."""
+    times = [each.as_of_ms for each in (answer, other) if each.as_of_ms is not None]
+    answer = replace(answer, as_of_ms=min(times, default=None))
     if other.readiness in _FINE:
         return answer
     worse = max(answer.readiness, other.readiness, key=_WORST.index)

@@ -106,6 +106,13 @@ REASONS: Mapping[str, KnownReason] = {
         "check the connector that copies, and that the partition has a leader on the source",
         _NO_COPY,
     ),
+    "other_source_unknown": KnownReason(
+        _CANNOT_TELL,
+        "group",
+        "another source is copied to the same topic, and where the group is there is not known: nothing is committed "
+        "beyond what is right for both",
+        "see the flow that explain names: its group connector has to run, with emit.group-readiness.enabled=true",
+    ),
     "report_too_large": KnownReason(
         _CANNOT_TELL,
         "group",
@@ -184,6 +191,12 @@ REASONS: Mapping[str, KnownReason] = {
         "group",
         "the group's committed offset on the target is higher",
         "move it back by hand if it is wrong: only an operator can",
+    ),
+    "other_source_not_ready": KnownReason(
+        _NOT_READY,
+        "group",
+        "another source is copied to the same topic, and its flow says that the group is not ready there",
+        "see that flow, which explain names",
     ),
     "group_active_on_target": KnownReason(
         _NOT_READY, "group", "the group has members on the target", "stop its consumers there"
@@ -286,6 +299,13 @@ REASONS: Mapping[str, KnownReason] = {
         "topic",
         "the configuration's filters leave the topic out, or it is an internal one",
         "of mirror-bridge translate only: give positions of topics that the flow copies",
+    ),
+    "other_source_outdated": KnownReason(
+        "ready_as_of",
+        "group",
+        "another source is copied to the same topic, and what is known of the group there is of an earlier time: it "
+        "runs in no service, or its source does not answer",
+        "see the flow that explain names; failover takes what was ready then with --accept-as-of",
     ),
     "source_unreachable": KnownReason(
         "ready_as_of",

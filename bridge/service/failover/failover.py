@@ -174,7 +174,25 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         members_on_source=members,
         at_home=at_home,
     )
-    return answer.model_copy(update={"next": after_move(answer)})
+    return answer.model_copy(update={"next": after_move(answer, shared_with(service, connectors, groups))})
+
+
+def shared_with(
+    service: Service, connectors: Iterable[Connector], groups: Iterable[MovedGroup]
+) -> dict[str, list[str]]:
+    """Returns, by flow, those of the groups that the flows of other sources bring into the same topics, and that have
+    not failed over there."""
+    views, flows = service.views(), dict[str, set[str]]()
+    moved = {each.group: {row.topic for row in each.partitions} for each in groups}
+    for name in {name for connector in connectors for name in views[connector.name].merged}:
+        other = service.table.get(name)
+        for group, topics in moved.items():
+            there = service.snapshots.report(name, group)
+            if other is None or there is None or there.moved_ms is not None:
+                continue
+            if not topics.isdisjoint(there.topics):
+                flows.setdefault(flow_name(other), set()).add(group)
+    return {flow: sorted(names) for flow, names in flows.items()}
 
 
 async def roll_back(service: Service, request: MoveGroups) -> RolledBack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bridge.protocol.messages import Failover, LeftOut, MovedGroup, RolledBack
 from bridge.protocol.times import iso_time
@@ -12,15 +12,22 @@ _SHOWN = 5
 """Names that a sentence lists."""
 
 
-def after_move(moved: Failover) -> list[str]:
-    """After a failover: the consumers may start on the target."""
+def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str]:
+    """After a failover: the consumers may start on the target. `shared`: groups that other flows bring into the same
+    topics, by flow."""
     groups = sorted({each.group for each in moved.groups})
     source, target = moved.source, moved.target
     if not groups:
         return [*_at_home(moved), *not_moved(moved.left_out)]
     if moved.dry_run:
         can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
-        told = *_members(moved), _missing(moved), *_not_copied(moved), *not_moved(moved.left_out)
+        told = (
+            *_members(moved),
+            _missing(moved),
+            *_not_copied(moved),
+            *not_moved(moved.left_out),
+            *_shared(shared),
+        )
         return [can, *told, *_at_home(moved)]
     topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
     return [
@@ -31,12 +38,21 @@ def after_move(moved: Failover) -> list[str]:
                 f"Keep the consumers stopped on {source}: what they commit there now does not reach {target}."
             ]
         ),
+        *_shared(shared),
         f"Start the consumers on {target}, on {listed(topics)}: they resume at the committed offsets.",
         _missing(moved),
         *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
         *not_moved(moved.left_out),
         *_at_home(moved),
+    ]
+
+
+def _shared(shared: Mapping[str, Sequence[str]]) -> list[str]:
+    return [
+        f"Flow {flow} brings {listed(groups)} into the same topics: move them there too (failover --flow {flow}), and "
+        "stop their consumers on that source, before they start on the target."
+        for flow, groups in sorted(shared.items())
     ]
 
 

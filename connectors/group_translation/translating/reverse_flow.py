@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bridge.mm2.records import Checkpoint
 from bridge.model.state_records.furthest import Furthest, FurthestRecord
 from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.state_records.readiness_records import decode_key, decode_value
+from bridge.model.state_records.readiness_records import TaskRecord, decode_key, decode_value, tell_all
 from bridge.model.values import LogRecord, Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import Translated
 from connectors.group_translation.checks import GroupOptions
@@ -15,7 +15,7 @@ from connectors.group_translation.translating.followed_topic import TopicFollowe
 from connectors.ports import Cluster
 
 _NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
-_KINDS = FurthestRecord.kind, MoveRecord.kind
+_KINDS = FurthestRecord.kind, MoveRecord.kind, TaskRecord.kind
 
 
 class ReverseFlow:
@@ -28,8 +28,12 @@ class ReverseFlow:
     """
 
     def __init__(self, options: GroupOptions, source: Cluster, *, known_only: bool) -> None:
-        """`known_only`: groups without a trace of the reverse flow stay where they are."""
-        self._known_only = known_only
+        """`known_only`: without a trace of the reverse flow a group comes home only where a group connector there has
+        told of all that it commits."""
+        self._known_only, self._policy = known_only, options.policy
+        self._alias = options.target_alias
+        self._tasks: dict[str, dict[str, TaskRecord]] = {}
+        """Tasks of the reverse flow's connectors, by connector."""
         self._checkpoints: dict[str, dict[TopicPartition, Furthest]] = {}
         self._undecodable: set[tuple[str, TopicPartition]] = set()
         """Those whose newest checkpoint can't be decoded."""
@@ -43,7 +47,7 @@ class ReverseFlow:
             TopicFollower(Side.SOURCE, tail, apply, restart, wait, optional=True)
             for tail, apply, restart in (
                 (checkpoints, self._apply_checkpoint, self._forget_checkpoints),
-                (readiness, self._apply_record, self._records.clear),
+                (readiness, self._apply_record, self._forget_records),
             )
         )
 
@@ -68,17 +72,17 @@ class ReverseFlow:
         Commits past the source's end do not count, as in `Checkpoints.emit`: no group would ever get there."""
         if failures := self.failures:
             return _held(rows, failures[0])
-        if self._known_only and group not in self._checkpoints and group not in self._records:
-            return _held(
-                rows, f"the flow {self._other} has left no checkpoint and no readiness record of the group"
-            )
-
+        traced = group in self._checkpoints or group in self._records
+        # What it commits it notes before: where it notes at all, what it has not noted is the consumers'.
+        unknown = self._known_only and not traced and not any(map(tell_all, self._tasks.values()))
         for (connector, kind), rows_of_record in self._records.get(group, {}).items():
             if rows_of_record is None:
                 return _held(
                     rows,
                     f"the {kind} record of connector {connector} can't be decoded; its next one ends this",
                 )
+
+        no_trace = f"the flow {self._other} has left no checkpoint and no readiness record of the group"
 
         def put_there(row: Translated) -> int:
             """Returns where the opposite flow has put the group at the furthest, -1 for nowhere."""
@@ -87,6 +91,9 @@ class ReverseFlow:
             return max(known, default=-1)
 
         def guarded(row: Translated) -> Translated:
+            # In the source's own topics the reverse flow commits nothing but what comes home.
+            if unknown and self._policy.topic_source(row.source.topic) == self._alias:
+                return row._replace(verdict=_held_verdict(no_trace))
             if (group, row.source) in self._undecodable:
                 why = "its newest checkpoint can't be decoded; the next one ends this"
                 return row._replace(verdict=_held_verdict(why))
@@ -127,9 +134,20 @@ class ReverseFlow:
         self._checkpoints.clear()
         self._undecodable.clear()
 
+    def _forget_records(self) -> None:
+        self._records.clear()
+        self._tasks.clear()
+
     def _apply_record(self, record: LogRecord) -> None:
         key = decode_key(record.key)
         if key.kind not in _KINDS:
+            return
+        if key.kind == TaskRecord.kind:
+            tasks = self._tasks.setdefault(key.connector, {})
+            tasks.pop(key.name, None)
+            task = None if record.value is None else decode_value(key, record.value)
+            if isinstance(task, TaskRecord):
+                tasks[key.name] = task
             return
         of_group = self._records.setdefault(key.name, {})
         # A record that can't be decoded has replaced the earlier one all the same.

@@ -11,11 +11,12 @@ import pytest
 
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from bridge.model.copying import Gap, GapKind
-from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.claims import Claim
+from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import VALUES, MissingRecord, RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layouts.records import Claim, LayoutRecord, SliceReport, layout_key, report_key
+from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, report_key
 from bridge.pipeline.slices.gaps import ledger_entry
 from bridge.translation.runs.runs import OffsetRun
 from tests.support.pipeline_spec import SPEC
@@ -28,7 +29,8 @@ ROW = GroupRow(
     "orders", 0, 1, "m", "A.orders", 1, "exact", 0, "run", "dry_run", 1, ("truncated",), {"run_from": 1}
 )
 GROUP = GroupRecord(1, 0, 1, "EMPTY", "dry_run", (ROW,))
-FURTHEST = FurthestRecord(1, {TopicPartition("A.orders", 0): Furthest(5, 9, 9)})
+COPY = TopicPartition("A.orders", 0)
+FURTHEST = FurthestRecord(1, {COPY: Furthest(5, 9, 9)}, {COPY: Alone(9, 0)})
 LAYOUTS = (
     layout_key(SPEC),
     LayoutRecord(1, 1).value(),
@@ -39,7 +41,7 @@ LAYOUTS = (
 )
 READINESS = (
     RecordKey("groups", "group", "g").encode(),
-    *map(encode, (GROUP, TaskRecord(1, 1, 1, "one"), MissingRecord(1, ()), FURTHEST)),
+    *map(encode, (GROUP, TaskRecord(1, 1, 1, "one", groups=True), MissingRecord(1, ()), FURTHEST)),
     json.dumps(ROW.fields()).encode(),
     json.dumps(FURTHEST.fields()["topics"][0]).encode(),
 )

@@ -28,9 +28,11 @@ class GroupOffsetHarness(Watching):
         self,
         script: Callable[[GroupOffsetInstance], Awaitable[None]],
         assignment: Assignment = ALONE,
+        *,
+        name: str = "c",
     ) -> None:
         play(
-            lambda: GroupOffsetInstance("c", self.options, self.clusters, {}, self.published),
+            lambda: GroupOffsetInstance(name, self.options, self.clusters, {}, self.published),
             script,
             assignment,
         )

@@ -9,9 +9,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.mm2.records import Checkpoint
 from bridge.model.state_records.furthest import Furthest, FurthestRecord
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
-from bridge.model.state_records.readiness_records import RecordKey, decode, encode
+from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, decode, encode
 from bridge.model.state_records.state_value import Value
-from bridge.model.values import TopicPartition
+from bridge.model.values import GroupListing, GroupState, TopicPartition
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import furthest, round_records
@@ -226,6 +226,67 @@ def test_of_a_partition_that_stays_it_counts_where_it_stands_on_the_other_side(
     _, row = back(a, b).reports["g"].partitions
     assert (row.verdict, row.bound) == (verdict or "pending", bound)
     assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 12, 1: at_home}
+
+
+# -- both flows from the start -----------------------------------------------------------------------------------------
+
+BOTH_WAYS = {"reverse_checkpointing_enabled": "true"}
+
+
+def test_flows_that_both_bring_groups_home_begin_without_a_trace_of_each_other() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    assert there(a, b, **BOTH_WAYS).reports["g"].ready
+    assert beyond(b) == 5 + JUNK
+    assert back(a, b).reports["g"].reason == "at_home"
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    assert back(a, b).reports["g"].ready
+    assert there(a, b, **BOTH_WAYS).reports["g"].reason == "at_home"
+    a.group("g", {("orders", 0): 17})
+    assert there(a, b, **BOTH_WAYS).reports["g"].ready
+    assert (home(a), beyond(b)) == (17, 17 + JUNK)
+
+
+def test_a_group_that_began_on_the_copy_comes_home_once_the_flow_there_has_told_of_all_it_commits() -> None:
+    a, b = mirrored()
+    b.group("g", {("A.orders", 0): 5 + JUNK})
+    assert held(back(a, b)) == "moved_by_mirror"
+    there(a, b, **BOTH_WAYS)
+    assert back(a, b).reports["g"].ready
+    assert home(a) == 5
+
+
+def test_of_several_tasks_there_all_have_to_have_told() -> None:
+    a, b = mirrored()
+    b.group("g", {("A.orders", 0): 5 + JUNK})
+    for task in ("0", "1"):
+        assert held(back(a, b)) == "moved_by_mirror", task
+        record(b, TaskRecord(1, 2, 1, "other", groups=True), task)
+    back(a, b)
+    assert home(a) == 5
+
+
+def test_a_connector_that_copies_there_tells_nothing_of_groups() -> None:
+    a, b = mirrored()
+    b.group("g", {("A.orders", 0): 5 + JUNK})
+    record(b, TaskRecord(1, 1, 1, "other"), "0")
+    assert held(back(a, b)) == "moved_by_mirror"
+
+
+def test_what_the_flow_there_commits_while_a_round_reads_is_not_taken_for_a_consumers() -> None:
+    a, b = late()
+    there(a, b)  # and it has told of all that it commits
+    a.group("new", {("orders", 0): 5})
+    b.listed["new"] = GroupListing("new", GroupState.EMPTY, "classic", "consumer")
+
+    def before(call: str) -> None:
+        if call == "committed" and "new" not in b.offsets:
+            record(b, FurthestRecord(1, {COPY: Furthest(5, 0, 0)}), "new")
+            b.group("new", {("A.orders", 0): 0})
+
+    b.before = before
+    assert held(back(a, b), "new") == "moved_by_mirror"
+    assert a.altered == [], "it is yet to read on A what is not on B"
 
 
 # -- who tells what the mirror has committed ---------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from bridge.dedicated.stored_offsets import Offsets, put
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.copy_samples import Latencies
 from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.state_records.claims import Claim
 from bridge.model.state_records.fields import SchemaError
-from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, Standing
 from bridge.model.state_records.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
@@ -19,7 +20,6 @@ from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.driver.progress_table import ProgressTable
 from bridge.pipeline.layouts import additions
 from bridge.pipeline.layouts.records import (
-    Claim,
     LayoutRecord,
     SliceReport,
     layout_key,
@@ -56,11 +56,12 @@ _NEXT = _RUN._replace(
 _GAP = Gap(_PLACE, GapKind.RECORD_REFUSED, "id", 3, 9, 1_700_000_000_000, "why", "A.orders")
 _ROW = GroupRow("orders", 3, 120, "by hand", "A.orders", 127, "bounded", 4, "run", flags=("truncated",))
 _GROUP = GroupRecord(1_700_000_000_000, 1, 2, "EMPTY", "group_active_on_target", (_ROW,))
-_TASK = TaskRecord(1_700_000_000_000, 2, 60_000, "one")
+_TASK = TaskRecord(1_700_000_000_000, 2, 60_000, "one", groups=True)
 _MISSING = MissingRecord(1_700_000_000_000, ((0, 12, 1_699_999_999_999), (1, -1, -1)))
 _ROW_MOVED = MoveRow("orders", 3, 120, "A.orders", 127, "bounded", 4, 1)
 _MOVE = MoveRecord(MOVED, 1_700_000_000_000, 2, True, 7, (_ROW_MOVED,), (Standing("A.orders", 3, 9, "m", 2),))
-_FURTHEST = FurthestRecord(1_700_000_000_000, {TopicPartition("A.orders", 0): Furthest(5, 9, 9)})
+_COPY = TopicPartition("A.orders", 0)
+_FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(8, -1)})
 _SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)
 _ADDED = [
     additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])

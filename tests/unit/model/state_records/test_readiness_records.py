@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
-from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.json_records import LAST_MS
 from bridge.model.state_records.readiness_records import (
@@ -74,7 +74,9 @@ _VALUES: st.SearchStrategy[Value] = st.one_of(
         st.none() | _TEXTS,
         st.tuples(_ROWS, _ROWS),
     ),
-    st.builds(TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53), _TEXTS.filter(bool)),
+    st.builds(
+        TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53), _TEXTS.filter(bool), st.booleans()
+    ),
     st.builds(MissingRecord, _TIMES, st.just(((0, 5, -1), (2**31 - 1, -1, LAST_MS)))),
     st.builds(
         FurthestRecord,
@@ -250,7 +252,10 @@ def test_only_what_reads_the_same_means_the_same() -> None:
         assert replace(_GROUP, rows=(_ROW._replace(**changed), _PENDING)).meaning != _GROUP.meaning, changed
     assert replace(_GROUP, task=0).meaning != _GROUP.meaning
     assert replace(_GROUP, reason=None).meaning != _GROUP.meaning
-    kept = FurthestRecord(1, {TopicPartition("A.orders", 0): Furthest(5, 9, 9)})
+    rows = {TopicPartition("A.orders", 0): Furthest(5, 9, 9)}
+    shared = TopicPartition("merged", 1)
+    kept = FurthestRecord(1, rows, {shared: Alone(8, -1)})
+    assert kept.meaning != FurthestRecord(1, rows, {shared: Alone(9, -1)}).meaning
     assert replace(kept, as_of_ms=2).meaning == kept.meaning
     assert replace(kept, rows={TopicPartition("A.orders", 0): Furthest(5, 9, 10)}).meaning != kept.meaning
     assert replace(_MISSING, as_of_ms=1).meaning == _MISSING.meaning

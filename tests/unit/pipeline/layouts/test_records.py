@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.layouts.records import (
     MOST_SLOTS,
-    Claim,
     LayoutRecord,
     SliceReport,
     layout_key,

@@ -697,6 +697,26 @@ def test_a_group_of_two_sources_whose_copies_share_topics_needs_both() -> None:
     flow(test)
 
 
+def test_what_is_known_of_the_other_source_as_of_an_earlier_time_makes_no_yes() -> None:
+    """Its flow runs in another service: the group's own flow reads there that it has told nothing for long."""
+
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", reason="other_source_outdated"), connector="g")
+        page = (await made.at.client.get("/v1/groups?connector=g")).json()
+        answers = {each["group"]: each for each in page["groups"]}
+        assert [answers[name]["readiness"] for name in ("zero", "one")] == ["ready_as_of", "ready"]
+        (why,) = answers["zero"]["reasons"]
+        assert why["reason"] == "other_source_outdated"
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert (whole["readiness"], whole["ready_as_of"]) == ("ready_as_of", 1)
+        # What is wrong besides counts as ever.
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        assert (await made.answers())[0] == both("not_ready")
+
+    flow(test)
+
+
 # -- copying ---------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -89,6 +90,26 @@ def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
         assert any("Start the consumers on B, on A.orders" in line for line in answer.next)
         missing = message("failover.missing", records=12, source="A", target="B", time="2026-11-18T11:06:39")
         assert any(missing in line for line in answer.next)
+
+    play(test)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_the_flow_that_brings_a_group_into_the_same_topics_is_named(dry_run: bool) -> None:
+    async def test(made: Made) -> None:
+        other = FLOW | {"source.cluster.alias": "C"}
+        made.table.start_task("s2", 0, session(3), "source", 1, other | {"bridge.merge.with": "s"})
+        made.table.start_task("h", 0, session(3), "group_offset", 1, other)
+        made.copied("s2")
+        now_ms = int(time.time() * 1000)
+        made.snapshots.summary("h", 1, Summary(rounds=1, as_of_ms=now_ms, tasks=(0,), interval_ms=60_000))
+        made.at.reports(report("zero", "h"), connector="h")
+        answer = Failover.model_validate((await made.post(all=True, dry_run=dry_run)).json())
+        (line,) = [line for line in answer.next if line.startswith("Flow C-to-B brings zero into")]
+        assert "failover --flow C-to-B" in line
+        refused = report("zero", "h", ready=False, reason="other_source_unknown")
+        made.at.reports(refused, connector="h")
+        assert (await made.post(all=True, dry_run=dry_run)).status_code == 409
 
     play(test)
 
