@@ -13,6 +13,7 @@ from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionRepor
 from bridge.translation.plan import GroupPlan, PartitionPlan
 from connectors.base import Summary
 from connectors.group_translation.round import RoundOutcome
+from connectors.group_translation.translating.proof import deny_unproved
 
 _ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
 
@@ -59,23 +60,11 @@ def report(
 
 
 def proven(plan: GroupPlan, *, source_away: bool = False) -> GroupPlan:
-    """Returns a plan that was carried out, with rows pending whose records are not known to be on the target: the
-    offset is right, and committed, and a consumer would skip what is not there. `source_away`: what was known when the
-    source answered last still counts, unless the target has lost something since."""
-    rows = tuple(_proven(row, source_away=source_away) for row in plan.rows)
+    """Returns a plan that was carried out, with rows pending whose records are not known to be on the target."""
+    rows = tuple(
+        row._replace(verdict=deny_unproved(row.verdict, source_away=source_away)) for row in plan.rows
+    )
     return plan if rows == plan.rows else replace(plan, rows=rows)
-
-
-def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
-    verdict = row.verdict
-    absent = verdict.not_on_target
-    if verdict.judgement is Judgement.PENDING or absent == 0 or (absent is None and source_away):
-        return row
-    reason = Reason.COPIES_UNKNOWN if absent is None else Reason.RECORDS_NOT_ON_TARGET
-    if absent is not None and verdict.detail.get("to_come") == absent:
-        reason = Reason.NOT_MIRRORED_YET
-    detail = verdict.detail if absent is None else verdict.detail | {"not_on_target": absent}
-    return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail))
 
 
 def _stands(row: PartitionPlan) -> bool:
