@@ -39,8 +39,8 @@ async def copied_beside_ours(
         if last is None or info.topic_id != last.target_topic_id:
             continue
         behind = LogBounds(last.downstream_end, goal.end)
-        # One place is our own marker, and ours may have copied on, which only timestamps show.
-        is_others = behind.end - behind.start > 1 and not last.handed_back and not info.log_append_time
+        # Ours may have copied on, which only timestamps show.
+        is_others = not last.handed_back and not info.log_append_time
         # Below stand older copies of ours, which an operator has had copied again.
         begin = max(goal.start, ledger.target_from(ledger.position or 0))
         places = [*([behind] if is_others else []), *ledger.others]
