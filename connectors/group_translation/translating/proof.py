@@ -89,8 +89,8 @@ class KnownPair:
             return verdict
         verdict = self._without_what_never_comes(offset, verdict)
         absent = self._absent(offset, verdict)
-        if absent and not self.source_away and (to_come := self._to_come(offset)):
-            verdict = replace(verdict, detail=verdict.detail | {"to_come": min(absent, to_come)})
+        if absent and not self.source_away:
+            verdict = replace(verdict, detail=verdict.detail | self._counted_before(offset, absent))
         verdict = self._read_twice(offset, verdict)
         return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
 
@@ -185,16 +185,21 @@ class KnownPair:
                 absent += min(origin.end - begin, before + max(0, origin.end - max(extent.end, begin)))
         return absent
 
-    def _to_come(self, offset: int) -> int:
-        """Returns how many of the records that are not on the target are yet to be copied: those count as missing
-        wherever what the mirror is behind counts."""
-        state = self.state
+    def _counted_before(self, offset: int, absent: int) -> dict[str, str | int | None]:
+        """Returns how many of the absent records count as missing wherever what the mirror is behind counts: those that
+        are yet to be copied (`to_come`), or lie behind the position, which may be further on than is known
+        (`beyond_position`)."""
+        state, ledger = self.state, self.ledger
         if not isinstance(state, BothSides) or self.position is None:
-            return 0
-        begin = max(offset, state.source.start)
+            return {}
+        begin, word = max(offset, state.source.start), "to_come"
         if self._target_is_empty:
-            return max(0, state.source.end - max(begin, self.position))
-        return 0 if self.ledger is None else self.ledger.to_copy_again(begin, state.source.end)
+            count = max(0, state.source.end - max(begin, self.position))
+        elif ledger is not None:
+            count = ledger.to_copy_again(begin, state.source.end)
+        else:
+            count, word = begin + absent - max(begin, self.position), "beyond_position"
+        return {word: min(absent, count)} if count > 0 else {}
 
     def _read_twice(self, offset: int, verdict: Verdict) -> Verdict:
         assert verdict.offset is not None
