@@ -46,10 +46,10 @@ def translate(
 ) -> None:
     """Translate any number of source positions, by the rules for offsets that groups have committed.
 
-    Adds target_topic, target_offset, verdict, bound, evidence, reason and flags to the columns of the input. Exit
-    status 0: each is exact or bounded; 3: some are pending, and `reason` says why; 1: a cluster does not answer, or the
-    output can't be written; 2: usage, configuration or input is wrong. An existing --output file is replaced only with
-    status 0 or 3.
+    Adds target_topic, target_offset, verdict, bound, not_on_target, evidence, reason and flags to the columns of the
+    input. Exit status 0: each is exact or bounded; 3: some are pending, and `reason` says why; 1: a cluster does not
+    answer, or the output can't be written; 2: usage, configuration or input is wrong. An existing --output file is
+    replaced only with status 0 or 3.
     """
     if find_spec("pyarrow") is None:
         end("this needs pyarrow, which is not installed: pip install pyarrow", BAD_SETTINGS)
@@ -124,6 +124,8 @@ def _conclude(translated: TranslatedPositions) -> None:
     note(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     pending = answers.reason[answers.verdict == VERDICTS.index(Judgement.PENDING)]
     for code, count in zip(*np.unique(pending, return_counts=True), strict=True):
-        note(f"pending, {REASONS[code]}: {count}")
+        lacking = answers.not_on_target[answers.reason == code]
+        most = f"; the target lacks up to {lacking.max():,} records behind one" if lacking.max() > 0 else ""
+        note(f"pending, {REASONS[code]}: {count}{most}")
     if len(pending):
         raise typer.Exit(SOME_UNKNOWN)

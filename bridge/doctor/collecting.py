@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from bridge.doctor.another_mirror import copied_beside_ours
-from bridge.doctor.facts import ClusterFacts, Facts, Pair, TopicFacts, Unknown
+from bridge.doctor.facts import ClusterFacts, CopiesBeside, Facts, Pair, TopicFacts, Unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.plan import Plan, servers_key
 from bridge.errors import BridgeError, KafkaFailure
@@ -111,12 +111,15 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     }
     on_source = names.get(Side.SOURCE, Unknown("the source cluster did not answer"))
     unseen = hidden.get(Side.SOURCE, [])
-    pairs = [] if isinstance(on_source, Unknown) else plan.pairs([*unseen, *on_source])[:MOST_PAIRS]
+    pairs = [] if isinstance(on_source, Unknown) else plan.pairs([*unseen, *on_source])
+    beyond = {"topics": len(pairs) - MOST_PAIRS}
+    pairs = pairs[:MOST_PAIRS]
     groups: list[str] = []
     allowed: dict[Side, Mapping[str, frozenset[str] | None] | Unknown] = {}
     if source is not None and plan.group_filter is not None:
         listed = await _or_unknown(source.cluster.list_groups())
         groups = [] if isinstance(listed, Unknown) else plan.groups({*listed, *plan.named("groups", "group")})
+        beyond["groups"] = len(groups) - MOST_GROUPS
         groups = groups[:MOST_GROUPS]
         for side, each in connected.items():
             allowed[side] = await _or_unknown(each.inspection.groups(groups)) if groups else {}
@@ -142,7 +145,7 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
     if target is not None and plan.kind in COPYING_KINDS and plan.layout_topic in present:
         claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
-    beside: Sequence[str] | Unknown = away if target is None else ()
+    beside: CopiesBeside | Unknown = away if target is None else CopiesBeside()
     if (
         target is not None
         and source is not None
@@ -155,6 +158,7 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
         topics=topics,
         groups=allowed,
         ids=allowed_ids,
+        beyond={what: count for what, count in beyond.items() if count > 0},
         needs=needs,
         pairs=pairs,
         claims=claims,
@@ -249,7 +253,7 @@ async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]
     return owners
 
 
-async def _beside(source: Cluster, target: Cluster, runs_topic: str, pairs: Sequence[Pair]) -> Sequence[str]:
+async def _beside(source: Cluster, target: Cluster, runs_topic: str, pairs: Sequence[Pair]) -> CopiesBeside:
     return await copied_beside_ours(source, target, await _records(target, runs_topic), pairs)
 
 

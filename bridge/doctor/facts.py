@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bridge.model.values import Side
 
@@ -27,6 +28,14 @@ class ClusterFacts:
     """Operations on the cluster that the user may do; None if the broker does not say."""
     fetch_version: int | Unknown = Unknown("not asked")
     offsets_version: int | Unknown = Unknown("not asked")
+
+
+class CopiesBeside(NamedTuple):
+    """Topics whose copies another mirror makes too, and those where nobody can tell whose records stand between ours:
+    timestamps are overwritten there, or the source has deleted what they may be copies of."""
+
+    copied: Sequence[str] = ()
+    unknown: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,8 @@ class Facts:
     """By side and group, the operations that the user may do."""
     ids: Mapping[str, frozenset[str] | None] | Unknown = field(default_factory=dict)
     """By transactional id, the operations on it that the user may do."""
+    beyond: Mapping[str, int] = field(default_factory=dict)
+    """Of `topics` and `groups`, how many were not looked at, because there are too many."""
     planned: Unknown | None = None
     """Why nothing is known of what the connector needs; then `needs`, `replications` and `pairs` are empty."""
     needs: Sequence[Need] = ()
@@ -120,8 +131,7 @@ class Facts:
     """By source and target topic, the connector that copies them."""
     stock_syncs: bool | Unknown = False
     """Whether another mirror has written offset syncs: there are some, and no connector of ours has a claim."""
-    copied_beside: Sequence[str] | Unknown = ()
-    """Topics that another mirror copies beside ours."""
+    copied_beside: CopiesBeside | Unknown = field(default_factory=CopiesBeside)
     worker_cluster_id: str | Unknown = Unknown("give --connect-url", skipped=True)
     others: Sequence[Other] | Unknown = Unknown("give --connector and --url", skipped=True)
     policy: str = ""

@@ -41,11 +41,19 @@ def second_mirror(facts: Facts) -> CheckResults:
         )
     if isinstance(facts.copied_beside, Unknown):
         yield unknown("copies of another mirror", facts.copied_beside)
-    elif facts.copied_beside:
+        return
+    if facts.copied_beside.copied:
         yield (
             P,
-            f"another mirror copies {named(facts.copied_beside)} too: the target has these records twice",
+            f"another mirror copies {named(facts.copied_beside.copied)} too: the target has these records twice",
             "stop it, or leave the topics to it with topics.exclude",
+        )
+    if facts.copied_beside.unknown:
+        yield (
+            W,
+            f"records of others stand between the copies of {named(facts.copied_beside.unknown)}, and it is not known "
+            "whether another mirror copies there: timestamps are overwritten, or the source has deleted older records",
+            "look for a second mirror of these topics, or for an application that writes into their copies",
         )
 
 

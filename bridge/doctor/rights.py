@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge.doctor.facts import Facts, Need, Unknown
-from bridge.doctor.findings import CheckResults, Severity, named, unknown
+from bridge.doctor.findings import NOT_CHECKED, CheckResults, Severity, named, unknown
 from bridge.model.values import Side
 
 
 def rights(facts: Facts) -> CheckResults:
     if facts.planned is not None:
         yield unknown("rights", facts.planned)
+    for what, count in facts.beyond.items():
+        yield (
+            Severity.NOT_CHECKED,
+            f"{count:,} {what}{NOT_CHECKED}doctor looks at the first 2,000",
+            f"set {what} to fewer of them in a copy of the configuration, and run doctor on each part",
+        )
     missing: dict[Need, list[str]] = {}
     unknown_rights: dict[tuple[Side, str], list[str]] = {}
     for need in facts.needs:

@@ -1,7 +1,8 @@
 """Verdicts on many offsets of many partitions: by arrays of runs where these settle them, else as the service does.
 
-Look-ups are the slow part, and there may be a million of them: only so many are made, for those first of which nothing
-is known without. The others keep the bound that their run gives, or stay not looked at.
+What runs say is proved for all offsets of a partition together, where its runs cover what follows, else for each by
+itself. Look-ups are the slow part, and there may be a million of them: only so many are made, for those first of which
+nothing is known without. The others keep the bound that their run gives, or stay not looked at.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ import numpy.typing as npt
 
 from bridge.errors import KafkaFailure
 from bridge.model.values import CopyId, Evidence, Judgement, Reason, Verdict
-from bridge.positions.answers import AnswerArrays
+from bridge.positions.answers import AnswerArrays, verdict_by_runs
 from bridge.positions.knowledge import LoadedRuns
 from bridge.translation.bulk.run_columns import Numbers, PartitionLogs, RunAnswers
 from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from connectors.group_translation.translating.partition_pairs import PartitionPair
-from connectors.group_translation.translating.proof import BothSides, PairState, TargetOnly
+from connectors.group_translation.translating.proof import (
+    BothSides,
+    KnownPair,
+    PairState,
+    TargetOnly,
+    deny_unproved,
+)
 from connectors.group_translation.translating.strategies import ByRuns
 
 _CHUNK = 5_000
@@ -69,6 +76,7 @@ class BulkVerdicts:
         await self._ask_states([each.pair for each in asked])
         run_answers = [self._run_answers(each) for each in asked]
         await self._compare(zip(asked, run_answers, strict=True))
+        known = await self._known(zip(asked, run_answers, strict=True))
         unknown: list[tuple[PairOffsets, Places]] = []
         bounded: list[tuple[PairOffsets, Places]] = []
         for each, runs in zip(asked, run_answers, strict=True):
@@ -76,6 +84,7 @@ class BulkVerdicts:
             if runs is not None:
                 left = np.flatnonzero(~runs.known)
                 if self._believed(each, runs, answers):
+                    _prove(each, runs, known[each.pair], answers)
                     bounded.append((each, np.flatnonzero(runs.known & (runs.bound > 0))))
             unknown.append((each, self._at_once_pending(each, left, answers)))
         await self._look_up([(each, int(at)) for each, some in (*unknown, *bounded) for at in some], answers)
@@ -118,6 +127,20 @@ class BulkVerdicts:
             verdicts = await self._verdicts.at(probes, self._source_failure, self._states)
             self._probed |= {pair: verdict for (pair, _), verdict in verdicts.by_offset.items()}
             self._verdicts.end_round(whole=False)
+
+    async def _known(
+        self, run_answers: Iterable[tuple[PairOffsets, RunAnswers | None]]
+    ) -> dict[PartitionPair, KnownPair]:
+        """Returns what the proof of answers by runs rests on. What other mirrors have copied is looked at once for each
+        pair, from the lowest offset on."""
+        lowest = {
+            each.pair: [int(each.offsets[np.argmax(runs.known)])]
+            for each, runs in run_answers
+            if runs is not None
+        }
+        known = await self._verdicts.known(lowest, self._states, self._source_failure)
+        self._verdicts.end_round(whole=False)
+        return known
 
     def _agreed(self, pair: PartitionPair, state: BothSides) -> bool | None:
         assert self._by_runs is not None
@@ -171,7 +194,7 @@ class BulkVerdicts:
             offsets.setdefault(pair, []).append(offset)
         verdicts = await self._verdicts.at(offsets, self._source_failure, self._states)
         for key, verdict in verdicts.by_offset.items():
-            answers.set(places[key], verdict)
+            answers.set(places[key], deny_unproved(verdict))
         unfinished = self._verdicts.unfinished
         self._verdicts.end_round(whole=False)
         if not unfinished:
@@ -181,6 +204,16 @@ class BulkVerdicts:
             for key, verdict in verdicts.by_offset.items()
             if verdict.judgement is Judgement.BOUNDED and verdict.evidence is Evidence.RUN
         }
+
+
+def _prove(each: PairOffsets, runs: RunAnswers, known: KnownPair, answers: AnswerArrays) -> None:
+    """Has those answers by runs proved one by one that are not proved together."""
+    left, proved = runs.known, known.proved_from
+    if proved is not None:
+        left = left & ((each.offsets < proved.source) | (runs.offset < proved.target))
+    for at in np.flatnonzero(left):
+        verdict = known.prove(int(each.offsets[at]), verdict_by_runs(runs, at))
+        answers.set(each.begin + at, deny_unproved(verdict))
 
 
 def _copy(pair: PartitionPair) -> CopyId:

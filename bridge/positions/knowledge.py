@@ -39,6 +39,7 @@ class LoadedRuns:
     """The runs, made ready for look-ups as they are asked for."""
 
     runs: Mapping[CopyId, tuple[OffsetRun, ...]]
+    reads: int = 1
     _consistent: dict[CopyId, ConsistentRuns] = field(default_factory=dict)
     _columns: dict[CopyId, RunColumns] = field(default_factory=dict)
 

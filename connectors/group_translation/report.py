@@ -13,6 +13,7 @@ from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionRepor
 from bridge.translation.plan import GroupPlan, PartitionPlan
 from connectors.base import Summary
 from connectors.group_translation.round import RoundOutcome
+from connectors.group_translation.translating.proof import deny_unproved
 
 _ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
 
@@ -70,17 +71,10 @@ def proven(plan: GroupPlan, *, source_away: bool = False) -> GroupPlan:
 
 def _proven(row: PartitionPlan, *, source_away: bool) -> PartitionPlan:
     verdict = row.verdict
-    absent = verdict.not_on_target
     if verdict.judgement is not Judgement.PENDING and Flag.OTHER_SOURCE_NOT_READY in verdict.flags:
         reason = Reason.OTHER_SOURCE_NOT_READY
         return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason))
-    if verdict.judgement is Judgement.PENDING or absent == 0 or (absent is None and source_away):
-        return row
-    reason = Reason.COPIES_UNKNOWN if absent is None else Reason.RECORDS_NOT_ON_TARGET
-    if absent is not None and verdict.detail.get("to_come") == absent:
-        reason = Reason.NOT_MIRRORED_YET
-    detail = verdict.detail if absent is None else verdict.detail | {"not_on_target": absent}
-    return row._replace(verdict=replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail))
+    return row._replace(verdict=deny_unproved(verdict, source_away=source_away))
 
 
 def with_last_verdicts(plan: GroupPlan, last: GroupReport, away: Reason) -> GroupPlan:

@@ -34,7 +34,7 @@ SOURCE = TopicPartition("orders", 0)
 
 
 class Runs:
-    any_runs = True
+    reads = 1
 
     def __init__(self, run: OffsetRun) -> None:
         self._runs = ConsistentRuns([run])

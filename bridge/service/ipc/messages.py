@@ -250,16 +250,16 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
 
 def lacking(partitions: Iterable[PartitionReport]) -> Lacking:
     """Returns the partitions of which a group would miss records that their copies have come past. Those that are yet
-    to be copied (`to_come`) count as missing records already."""
+    to be copied (`to_come`), or lie behind the position that is known, count as missing records already."""
     return tuple((part.topic, part.partition, count) for part in partitions if (count := _lacks(part)) != 0)
 
 
 def _lacks(part: PartitionReport) -> int | None:
     if part.reason == Reason.COPIES_UNKNOWN:
         return None
-    count, to_come = part.detail.get("not_on_target"), part.detail.get("to_come")
+    count, *counted = map(part.detail.get, ("not_on_target", "to_come", "beyond_position"))
     passed = count if isinstance(count, int) else 0
-    return passed - (to_come if isinstance(to_come, int) else 0)
+    return passed - sum(each for each in counted if isinstance(each, int))
 
 
 MOST_OF_A_REPORT = 16 << 20

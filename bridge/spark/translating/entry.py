@@ -20,8 +20,8 @@ def translate_offsets(
     `positions`: has the columns topic, partition, offset, and any others. `config`: the configuration of a connector
     of the flow, or the .properties or .json file that has it. `lookups`: positions of each Spark task that may be
     looked up in the logs, 10,000 by default. Returns the positions with target_topic, target_offset, verdict, bound,
-    evidence, reason and flags. Runs and syncs are read now, once; log bounds when the result is computed. Raises
-    SourceRejected, ConfigRejected, KafkaFailure.
+    not_on_target, evidence, reason and flags. Runs and syncs are read now, once; log bounds when the result is
+    computed. Raises SourceRejected, ConfigRejected, KafkaFailure.
     """
     verify_pyarrow()
     from bridge.spark.translating.job import translated

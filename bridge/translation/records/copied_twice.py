@@ -5,7 +5,8 @@
 
 What stands between our runs is no copy of ours. It is another mirror's where the source has the record. Whoever comes
 to it reads it twice where ours has copied it too, or where the group had read it on the source. What another mirror has
-copied in a stretch that ours left out, and what others have sent, is read once.
+copied in a stretch that ours left out, and what others have sent, is read once. Where the source has deleted the
+original, or the target overwrites timestamps, nobody can tell the one from the other.
 
 Sans-I/O, as `bracketing`.
 """
@@ -15,21 +16,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bridge.model.values import Side
+from bridge.model.values import RecordView, Side
 from bridge.translation.records.copies import Copies
 from bridge.translation.records.log_window import Budget, CapReached, Caps, LogBounds, LogReader, Steps
 from bridge.translation.records.partition_cache import Anchor, PartitionMemory
 
 _LOOKED_AT = 16
-"""The newest records that are not ours: a mirror that copies beside ours has left most of them."""
+"""Records that are looked at in one turn."""
+_NEWEST = 4
+"""As many of them are the newest ones, after the first turn; the others stand anywhere, in each turn elsewhere, so that
+what an application writes into a copy hides no mirror."""
+_TURNS = 16
+_NEVER = (1 << 63) - 1
+_GOLDEN = 0.6180339887498949
+"""Multiples of it, without their whole part, are spread evenly however many there are."""
 
 
 class AnotherMirror(NamedTuple):
     """The newest copies that another mirror has made: `twice` of a record that ours has copied too, its offset on the
-    target, -1 for none; `alone` of one that ours had not copied by then."""
+    target, -1 for none; `alone` of one that ours had not copied by then. `unknown`: the newest record of which nobody
+    can tell whether it is such a copy, -1 for none."""
 
     twice: int = -1
     alone: Anchor | None = None
+    unknown: int = -1
+
+    @property
+    def newest(self) -> int:
+        """The offset on the target of the newest of them; -1 where there is none."""
+        return max(self.twice, self.unknown, -1 if self.alone is None else self.alone.downstream)
 
     def reaches(self, offset: int, target_offset: int, is_ours: Callable[[int], bool]) -> int | None:
         """Returns up to where on the target a group, committed at `offset` and continued at `target_offset`, reads
@@ -40,7 +55,13 @@ class AnotherMirror(NamedTuple):
         return place if place >= target_offset else None
 
     def with_newer(self, newer: AnotherMirror) -> AnotherMirror:
-        return AnotherMirror(max(self.twice, newer.twice), newer.alone or self.alone)
+        newest = max((self.alone, newer.alone), key=lambda each: -1 if each is None else each.downstream)
+        return AnotherMirror(max(self.twice, newer.twice), newest, max(self.unknown, newer.unknown))
+
+
+def turns_of(places: Sequence[LogBounds]) -> int:
+    """Returns how many turns are worth while for these places: each of few records is looked at, and some of many."""
+    return min(_TURNS, -(-sum(place.end - place.start for place in places) // _LOOKED_AT))
 
 
 def find_another_mirror(
@@ -48,40 +69,103 @@ def find_another_mirror(
     ours_before: Callable[[int], int | None],
     source: LogBounds,
     target: LogBounds,
+    turn: int = 0,
+    *,
+    recognisable: bool = True,
     caps: Caps | None = None,
 ) -> Steps[AnotherMirror]:
-    """Looks at the newest records that are not ours. `places`: where on the target our runs have no copies, the newest
-    first; `ours_before`: the last source offset, at or before another, that our mirror has copied."""
+    """Looks at some records that are not ours. `places`: where on the target our runs have no copies, the newest first;
+    `ours_before`: the last source offset, at or before another, that our mirror has copied; `turn`: how often that was
+    done before; `recognisable`: copies have the timestamps of their records."""
     budget, memory = Budget(caps or Caps()), PartitionMemory()
-    copies = Copies(
-        LogReader(Side.SOURCE, source, budget, memory),
-        LogReader(Side.TARGET, target, budget, memory),
-        memory,
-        budget,
-    )
-    alone: Anchor | None = None
-    looked_at, limit = 0, target.end
+    origin = LogReader(Side.SOURCE, source, budget, memory)
+    copies = Copies(origin, LogReader(Side.TARGET, target, budget, memory), memory, budget)
+    search = _Search(copies, origin, ours_before, recognisable=recognisable)
+    cut = [LogBounds(max(place.start, target.start), min(place.end, target.end)) for place in places]
+    there = [place for place in cut if place.start < place.end]
     try:
-        for place in places:
-            begin, end = max(place.start, target.start), min(place.end, limit)
-            while begin < end and looked_at < _LOOKED_AT:
-                section = yield from copies.open_target(end - 1)
-                copy = yield from section.last_before(end)
-                if copy is None or copy.offset < begin:
-                    break
-                looked_at += 1
-                original = yield from copies.original_of(copy)
-                end = limit = copy.offset
-                if original is None:
-                    continue
-                ours = ours_before(original.offset)
-                if ours == original.offset:
-                    return AnotherMirror(copy.offset, alone)
-                alone = alone or Anchor(original.offset, copy.offset)
-                if ours is None:
-                    return AnotherMirror(-1, alone)
-                # It copies in order: what ours has copied too stands at least as far below.
-                end = limit = copy.offset - (original.offset - ours) + 1
+        yield from search.newest(there, _NEWEST if turn else _LOOKED_AT)
+        if turn and recognisable:
+            yield from search.anywhere(there, turn)
     except CapReached:
         pass
-    return AnotherMirror(-1, alone)
+    return search.found
+
+
+class _Search:
+    def __init__(
+        self,
+        copies: Copies,
+        source: LogReader,
+        ours_before: Callable[[int], int | None],
+        *,
+        recognisable: bool,
+    ) -> None:
+        self._copies, self._source, self._ours_before = copies, source, ours_before
+        self._recognisable = recognisable
+        self._oldest: int | None = None
+        """The timestamp of the first record that the source still has."""
+        self.found = AnotherMirror()
+
+    def newest(self, places: Sequence[LogBounds], count: int) -> Steps[None]:
+        """Looks at so many of the newest records, until one is a copy of what ours has copied too."""
+        limit = self._copies.target.end
+        for place in places:
+            end = min(place.end, limit)
+            while place.start < end and count:
+                copy = yield from self._last_before(end, place)
+                if copy is None:
+                    break
+                count -= 1
+                original = yield from self._look(copy)
+                end = limit = copy.offset
+                if self.found.twice >= 0 or not self._recognisable:
+                    return
+                if original is not None and (ours := self._ours_before(original)) is not None:
+                    # It copies in order: what ours has copied too stands at least as far below.
+                    end = limit = copy.offset - (original - ours) + 1
+                elif original is not None:
+                    return
+
+    def anywhere(self, places: Sequence[LogBounds], turn: int) -> Steps[None]:
+        """Looks at records that are spread over all places, in each turn at others."""
+        count = sum(place.end - place.start for place in places)
+        for number in range(_LOOKED_AT - _NEWEST):
+            at = int((turn * _LOOKED_AT + number) * _GOLDEN % 1 * count)
+            for place in places:
+                if at < place.end - place.start:
+                    copy = yield from self._last_before(place.start + at + 1, place)
+                    if copy is not None:
+                        yield from self._look(copy)
+                    break
+                at -= place.end - place.start
+
+    def _last_before(self, end: int, place: LogBounds) -> Steps[RecordView | None]:
+        section = yield from self._copies.open_target(end - 1)
+        copy = yield from section.last_before(end)
+        return None if copy is None or copy.offset < place.start else copy
+
+    def _look(self, copy: RecordView) -> Steps[int | None]:
+        """Learns from a record that is not ours; returns the offset of its original, None where the source has none."""
+        if not self._recognisable:
+            self.found = self.found.with_newer(AnotherMirror(unknown=copy.offset))
+            return None
+        original = yield from self._copies.original_of(copy)
+        if original is None:
+            if (yield from self._is_older_than_source(copy)):
+                self.found = self.found.with_newer(AnotherMirror(unknown=copy.offset))
+            return None
+        if self._ours_before(original.offset) == original.offset:
+            self.found = self.found.with_newer(AnotherMirror(twice=copy.offset))
+        else:
+            anchor = Anchor(original.offset, copy.offset)
+            self.found = self.found.with_newer(AnotherMirror(alone=anchor))
+        return original.offset
+
+    def _is_older_than_source(self, copy: RecordView) -> Steps[bool]:
+        """Whether the source may have deleted its original."""
+        if self._oldest is None:
+            section = yield from self._source.open(self._source.bounds.start)
+            first = yield from section.first_from(self._source.bounds.start)
+            self._oldest = _NEVER if first is None else first.timestamp
+        return copy.timestamp < self._oldest

@@ -32,15 +32,21 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror
+from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror, turns_of
 from bridge.translation.records.extent import Extent, extent_of, reach_of_target
 from bridge.translation.records.log_window import LogBounds, holds_nothing
 from bridge.translation.runs.run_evidence import ConsistentRuns
+from bridge.translation.runs.runs import OffsetRun
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.driver import Job, translate_all
-from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemories, PairMemory
+from connectors.group_translation.translating.pair_memory import (
+    BehindRuns,
+    PairIdentity,
+    PairMemories,
+    PairMemory,
+)
 from connectors.group_translation.translating.partition_pairs import PartitionPair
 from connectors.group_translation.translating.proof import (
     BothSides,
@@ -147,34 +153,44 @@ class GroupVerdicts:
             states = await self.states(list(offsets), source_failure)
         at_once, jobs = self._translations(states, offsets)
         looked_up = await self._look(jobs)
-        behind: Mapping[TopicPartition, Behind] = {}
         if source_failure is None:
             looked_up = {key: self._looked_up(states[key[0]], *key, looked_up[key]) for key in looked_up}
-            await self._look_beside(states, offsets)
-            behind = self._behind({pair: states[pair] for pair in offsets})
             for pair, numbers in offsets.items():
                 self._offsets.setdefault(pair, set()).update(numbers)
-        known = {
-            pair: self._known(pair, state, behind.get(pair[0], (0, None))[1], source_failure is not None)
-            for pair in offsets
-            if not isinstance(state := states[pair], Verdict)
-        }
+        known = await self.known(offsets, states, source_failure)
         by_offset = {
             (pair, offset): known[pair].prove(offset, verdict) if pair in known else verdict
             for (pair, offset), verdict in (at_once | looked_up).items()
         }
+        both = {
+            pair: (each.state.source.end, each.position)
+            for pair, each in known.items()
+            if isinstance(each.state, BothSides)
+        }
         return Verdicts(
             by_offset=by_offset,
-            source_ends={
-                pair[0]: each.state.source.end
-                for pair, each in known.items()
-                if isinstance(each.state, BothSides)
-            },
+            source_ends={pair[0]: end for pair, (end, _) in both.items()},
             target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
-            behind=behind,
+            behind={} if source_failure is not None else {pair[0]: behind for pair, behind in both.items()},
             lookups=len(jobs) if source_failure is None else 0,
             errors=self._copied_by_another(by_offset),
         )
+
+    async def known(
+        self,
+        offsets: Mapping[PartitionPair, Collection[int]],
+        states: Mapping[PartitionPair, PairState],
+        source_failure: KafkaFailure | None = None,
+    ) -> dict[PartitionPair, KnownPair]:
+        """Returns what proofs of verdicts on these offsets rest on, having looked at what no offset shows; nothing of
+        pairs that are pending."""
+        if source_failure is None:
+            await self._look_beside(states, offsets)
+        return {
+            pair: self._known(pair, state, source_away=source_failure is not None)
+            for pair in offsets
+            if not isinstance(state := states[pair], Verdict)
+        }
 
     async def holding_nothing(
         self, stretches: Collection[tuple[PartitionPair, LogBounds]]
@@ -340,6 +356,7 @@ class GroupVerdicts:
         extents: dict[tuple[PartitionPair, tuple[LogBounds, LogBounds]], Job[Extent | None]] = {}
         others: dict[PartitionPair, Job[AnotherMirror]] = {}
         memories: dict[PartitionPair, PairMemory] = {}
+        reads = 0 if self._by_runs is None else self._by_runs.reads
         for pair, some in offsets.items():
             state = states[pair]
             if not isinstance(state, BothSides):
@@ -352,9 +369,17 @@ class GroupVerdicts:
             ledger = self._ledger(pair, state)
             if ledger is None:
                 continue
-            if places := _places_of_others(memory, ledger, state, min(some)):
-                looking = find_another_mirror(places, ledger.copied_before, source, target)
+            if places := _places_of_others(memory, ledger, state, min(some), reads):
+                looking = find_another_mirror(
+                    places,
+                    ledger.copied_before,
+                    source,
+                    target,
+                    memory.turn,
+                    recognisable=not state.log_append_time,
+                )
                 others[pair] = Job(*pair, source.end, looking)
+                memory.turn += 1
             recognisable = not (ledger.transformed or state.log_append_time)
             for stretch in uncovered(ledger, min(some), state):
                 if stretch not in memory.extents:
@@ -405,11 +430,12 @@ class GroupVerdicts:
 
     # -- proving -----------------------------------------------------------------------------------------------------
 
-    def _known(
-        self, pair: PartitionPair, state: BothSides | TargetOnly, position: int | None, source_away: bool
-    ) -> KnownPair:
+    def _known(self, pair: PartitionPair, state: BothSides | TargetOnly, *, source_away: bool) -> KnownPair:
         scans = {} if self._by_runs is None else self._by_runs.scans
         ledger = self._ledger(pair, state)
+        position = None
+        if isinstance(state, BothSides) and not source_away:
+            position = self._copied_to(pair, state)
         return KnownPair(state, self._memories.last(pair), ledger, scans, position, source_away)
 
     def _copied_by_another(self, by_offset: Mapping[PairOffset, Verdict]) -> list[str]:
@@ -444,26 +470,41 @@ def _reached(memory: PairMemory, source: Bounds, target: Bounds) -> int | None:
 
 
 def _places_of_others(
-    memory: PairMemory, ledger: ConsistentRuns, state: BothSides, begin: int
+    memory: PairMemory, ledger: ConsistentRuns, state: BothSides, begin: int, reads: int
 ) -> Sequence[LogBounds]:
     """Returns where on the target others may have copied beside us, the newest first; nothing where that was looked at
-    already. Before our first run that concerns groups alone that stand before it (`begin`). What stands behind our
-    newest run may be copies of ours that came after it was read, until a round later it is still the newest."""
-    last = ledger.last
-    if last is None:
+    often enough. Before our first run that concerns groups alone that stand before it (`begin`). `reads`: how often the
+    runs were read."""
+    if ledger.last is None:
         return ()
-    tail, target = LogBounds(last.downstream_end, state.target.end), state.target
-    settled = memory.last_run_end == tail.start and not last.handed_back
-    memory.last_run_end = tail.start
-    places = [tail] if settled and tail.end - tail.start > 1 else []
-    places += ledger.others
+    behind = _behind_runs(memory, ledger.last, state.target, reads)
+    places = [*([] if behind is None else [behind]), *ledger.others]
     first = ledger.runs[0]
-    if begin < first.upstream_start and target.start < first.downstream_start:
-        places.append(LogBounds(target.start, first.downstream_start))
-    if not places or places[0] == memory.not_ours or state.log_append_time:
+    if begin < first.upstream_start and state.target.start < first.downstream_start:
+        places.append(LogBounds(state.target.start, first.downstream_start))
+    if not places:
         return ()
-    memory.not_ours = places[0]
-    return places
+    if places[0] != memory.not_ours:
+        memory.not_ours, memory.looks = places[0], 0
+    if memory.looks >= turns_of(places):
+        return ()
+    memory.looks += 1
+    # What is known already says nothing new.
+    known = memory.another.twice + 1
+    return [LogBounds(max(place.start, known), place.end) for place in places if place.end > known]
+
+
+def _behind_runs(memory: PairMemory, last: OffsetRun, target: Bounds, reads: int) -> LogBounds | None:
+    """Returns what stands behind our newest run, where that was still the newest when the runs were read again: what
+    has come since may be a copy of ours, and so may all of it until then."""
+    known, place = memory.behind_runs, LogBounds(last.downstream_end, target.end)
+    if known is None or known.place.start != place.start:
+        known = BehindRuns(reads, place)
+    elif reads > known.reads:
+        known = BehindRuns(reads, place, known.place)
+    memory.behind_runs = known
+    others = known.others
+    return None if others is None or last.handed_back or others.end - others.start <= 1 else others
 
 
 # -- what clusters answer ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bridge.model.values import Bounds, Evidence, Judgement, Verdict
 from bridge.translation.records.copied_twice import AnotherMirror
@@ -27,6 +28,15 @@ class PairIdentity:
     target_epoch: int
 
 
+class BehindRuns(NamedTuple):
+    """What stood on the target behind our newest run once the runs had been read so many times; `others`: what of it
+    stood there when they were read the time before, so that it is no copy of ours."""
+
+    reads: int
+    place: LogBounds
+    others: LogBounds | None = None
+
+
 @dataclass(slots=True)
 class PairMemory:
     """What is remembered of one pair of partitions."""
@@ -37,10 +47,13 @@ class PairMemory:
     """What another mirror has copied where no run of ours covers the source, by the bounds of both logs there."""
     source_start: int | None = None
     """The source's log start when it last answered."""
-    last_run_end: int = -1
-    """Where on the target our newest copy stood in the last round."""
+    behind_runs: BehindRuns | None = None
     not_ours: LogBounds | None = None
     """The newest place without a copy of ours when records of others were last looked at."""
+    looks: int = 0
+    """How often they were looked at since that is the newest one."""
+    turn: int = 0
+    """How often at all."""
     another: AnotherMirror = field(default_factory=AnotherMirror)
     """What another mirror has copied beside ours."""
     nothing_in: dict[LogBounds, bool] = field(default_factory=dict)

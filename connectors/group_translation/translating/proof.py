@@ -11,9 +11,11 @@ A verdict knows where the group goes on. It is a yes only where each record mark
   be copied again. What another mirror has left in a stretch lies between its first and its last copy there (`Extent`).
 - Without runs it is what precedes, at or after the offset, the original of the first copy at the answer: a verdict by
   records brings that along.
-- `exact` says besides that no copy by another mirror stands at the answer or behind it (`AnotherMirror`).
+- `exact` says besides that no copy by another mirror stands at the answer or behind it, nor a record of which nobody
+  can tell that it is none (`AnotherMirror`).
 
-`not_on_target` of a verdict: 0 is proof, a count is at most so many, None is not known, which is no yes.
+`not_on_target` of a verdict: 0 is proof, a count is at most so many, None is not known, which is no yes
+(`deny_unproved`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bridge.model.values import Bounds, Flag, Judgement, Verdict
+from bridge.model.values import Bounds, Flag, Judgement, Reason, Verdict
 from bridge.translation.records.copied_twice import AnotherMirror
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.markers import RunScan
@@ -57,6 +59,13 @@ PairState = BothSides | TargetOnly | Verdict
 """A verdict: it is pending, because the target did not answer, or the partition is missing."""
 
 
+class ProvedFrom(NamedTuple):
+    """An answer by runs for an offset from `source` on that stands at `target` or behind is proved as it is."""
+
+    source: int
+    target: int
+
+
 @dataclass(frozen=True, slots=True)
 class KnownPair:
     """All that a proof rests on, of one pair of partitions.
@@ -80,10 +89,36 @@ class KnownPair:
             return verdict
         verdict = self._without_what_never_comes(offset, verdict)
         absent = self._absent(offset, verdict)
-        if absent and not self.source_away and (to_come := self._to_come(offset)):
-            verdict = replace(verdict, detail=verdict.detail | {"to_come": min(absent, to_come)})
+        if absent and not self.source_away:
+            verdict = replace(verdict, detail=verdict.detail | self._counted_before(offset, absent))
         verdict = self._read_twice(offset, verdict)
         return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
+
+    @property
+    def proved_from(self) -> ProvedFrom | None:
+        """Which answers by runs `prove` leaves as they are, with nothing missing on the target, so that of many offsets
+        only the others take it; None for not one."""
+        state, ledger = self.state, self.ledger
+        if ledger is None or self._target_is_empty:
+            return None
+        begin = ledger.stretches[-1].end if ledger.stretches else 0
+        if isinstance(state, BothSides):
+            if self.position is None or ledger.to_copy_again(begin, state.source.end):
+                return None
+            begin = 0 if begin <= state.source.start else begin
+        elif ledger.to_copy_again(begin):
+            return None
+        # What follows stands at the answer or behind it. One at the target's start may have been moved up to it.
+        copies = state.target.start + 1 if state.target.start else 0
+        another = AnotherMirror() if self.memory is None else self.memory.another
+        return ProvedFrom(begin, max(copies, another.newest + 1))
+
+    @property
+    def _source_start(self) -> int:
+        """The source's log start, when it last answered."""
+        if isinstance(self.state, BothSides):
+            return self.state.source.start
+        return (self.memory.source_start or 0) if self.memory else 0
 
     @property
     def _target_is_empty(self) -> bool:
@@ -109,7 +144,9 @@ class KnownPair:
             return verdict.not_on_target
         if isinstance(state, TargetOnly):
             # What no run covers was looked at when the source answered last; what the target has lost since shows.
-            begin = max(offset, self.memory.source_start or 0 if self.memory else 0)
+            begin = max(offset, self._source_start)
+            if self.memory is None and ledger.stretches and ledger.stretches[-1].end > begin:
+                return None
             gone = ledger.below_target(begin, state.target.start, self.scans)
             return None if gone is None else gone + ledger.to_copy_again(begin)
         begin = max(offset, state.source.start)
@@ -148,29 +185,52 @@ class KnownPair:
                 absent += min(origin.end - begin, before + max(0, origin.end - max(extent.end, begin)))
         return absent
 
-    def _to_come(self, offset: int) -> int:
-        """Returns how many of the records that are not on the target are yet to be copied: those count as missing
-        wherever what the mirror is behind counts."""
-        state = self.state
+    def _counted_before(self, offset: int, absent: int) -> dict[str, str | int | None]:
+        """Returns how many of the absent records count as missing wherever what the mirror is behind counts: those that
+        are yet to be copied (`to_come`), or lie behind the position, which may be further on than is known
+        (`beyond_position`)."""
+        state, ledger = self.state, self.ledger
         if not isinstance(state, BothSides) or self.position is None:
-            return 0
-        begin = max(offset, state.source.start)
+            return {}
+        begin, word = max(offset, state.source.start), "to_come"
         if self._target_is_empty:
-            return max(0, state.source.end - max(begin, self.position))
-        return 0 if self.ledger is None else self.ledger.to_copy_again(begin, state.source.end)
+            count = max(0, state.source.end - max(begin, self.position))
+        elif ledger is not None:
+            count = ledger.to_copy_again(begin, state.source.end)
+        else:
+            count, word = begin + absent - max(begin, self.position), "beyond_position"
+        return {word: min(absent, count)} if count > 0 else {}
 
     def _read_twice(self, offset: int, verdict: Verdict) -> Verdict:
         assert verdict.offset is not None
         ledger = self.ledger or ConsistentRuns([])
         another = AnotherMirror() if self.memory is None else self.memory.another
         place = another.reaches(offset, verdict.offset, lambda upstream: ledger.held(upstream) is not None)
+        word = "copied_twice"
         if place is None:
-            return verdict
+            # What the source deleted before the group read it is no reason to doubt.
+            if another.unknown < verdict.offset or offset < self._source_start:
+                return verdict
+            place, word = another.unknown, "others_unknown"
         more = ledger.no_copies(verdict.offset, self.state.target.end) if ledger.runs else None
         bound = None if more is None or verdict.bound is None else verdict.bound + more
         judgement = Judgement.BOUNDED if verdict.judgement is Judgement.EXACT else verdict.judgement
-        detail = verdict.detail | {"copied_twice": place}
+        detail = verdict.detail | {word: place}
         return replace(verdict, judgement=judgement, bound=bound, detail=detail)
+
+
+def deny_unproved(verdict: Verdict, *, source_away: bool = False) -> Verdict:
+    """Returns a verdict pending where records behind its offset are missing on the target, or not known to be there:
+    the offset is right, and a consumer would skip what is not there. `source_away`: what was known when the source
+    answered last still counts, unless the target has lost something since."""
+    absent = verdict.not_on_target
+    if verdict.judgement is Judgement.PENDING or absent == 0 or (absent is None and source_away):
+        return verdict
+    reason = Reason.COPIES_UNKNOWN if absent is None else Reason.RECORDS_NOT_ON_TARGET
+    if absent is not None and verdict.detail.get("to_come") == absent:
+        reason = Reason.NOT_MIRRORED_YET
+    detail = verdict.detail if absent is None else verdict.detail | {"not_on_target": absent}
+    return replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
 
 
 def uncovered(ledger: ConsistentRuns, begin: int, state: BothSides) -> Iterator[tuple[LogBounds, LogBounds]]:

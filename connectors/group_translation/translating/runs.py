@@ -18,6 +18,8 @@ class FollowedRuns:
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._table = RunTable()
         self._consistent: dict[CopyId, ConsistentRuns] = {}
+        self.reads = 0
+        """How often they were read to their end."""
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
         timeout_ms = options.admin_timeout_ms
@@ -31,6 +33,7 @@ class FollowedRuns:
     async def follow(self) -> None:
         """Raises ClusterAway."""
         await self.log.follow()
+        self.reads += 1
 
     def of(self, copy: CopyId) -> ConsistentRuns:
         """Returns the runs of a copy."""

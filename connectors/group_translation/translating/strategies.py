@@ -40,6 +40,10 @@ class Syncs(Protocol):
 class Runs(Protocol):
     """Offset runs as FollowedRuns hands them out."""
 
+    @property
+    def reads(self) -> int:
+        """How often they were read to their end."""
+
     def of(self, copy: CopyId, /) -> ConsistentRuns: ...
 
 
@@ -253,6 +257,11 @@ class ByRuns:
 
     def reached(self, tp: TopicPartition, source_end: int, target_end: int) -> int | None:
         return self._otherwise.reached(tp, source_end, target_end)
+
+    @property
+    def reads(self) -> int:
+        """How often the runs were read."""
+        return self._runs.reads
 
     def ledger(self, copy: CopyId) -> ConsistentRuns:
         """Returns the runs of a copy."""

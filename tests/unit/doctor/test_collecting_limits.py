@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from bridge.doctor import collecting
+from bridge.doctor.checks import examine
 from bridge.doctor.collecting import MOST_DATED, MOST_GROUPS, MOST_PAIRS, collect
 from bridge.doctor.facts import ClusterFacts, Facts
+from bridge.doctor.findings import Severity
 from bridge.kafka.admin.cluster_description import DescribedTopic
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side, TopicInfo, TopicPartition
 from connectors.registry import KINDS
+from tests.support.messages import message
 from tests.unit.connectors.configs import CONFIGS
 
 MANY = 2_500
@@ -91,3 +94,8 @@ def test_so_many_topics_and_groups_are_looked_at(facts: tuple[Facts, Cluster]) -
         assert len(groups) == MOST_GROUPS < MANY
     assert list(collected.groups) == list(Side)
     assert len(cluster.dated) == MOST_DATED * 2, "on each side"
+    assert collected.beyond == {"topics": MANY - MOST_PAIRS, "groups": MANY - MOST_GROUPS}
+    left = [each for each in examine(collected) if each.check == "rights"]
+    assert [each.found for each in left if each.severity is Severity.NOT_CHECKED] == [
+        message("doctor.beyond", count=500, what=what) for what in ("topics", "groups")
+    ]

@@ -19,6 +19,7 @@ from bridge.doctor.checks import CHECKS, examine
 from bridge.doctor.collecting import collect
 from bridge.doctor.facts import (
     ClusterFacts,
+    CopiesBeside,
     Facts,
     MachineFacts,
     Need,
@@ -304,7 +305,11 @@ def test_a_second_mirror() -> None:
     one("second mirror", "problem", "connector first copies orders", claims={("orders", "A.orders"): "first"})
     assert findings("second mirror", claims={("orders", "A.orders"): "mine", ("x", "A.x"): "first"}) == []
     one("second mirror", "warning", "a stock mirror", stock_syncs=True)
-    one("second mirror", "problem", "another mirror copies orders too", copied_beside=["orders"])
+    beside = CopiesBeside(["orders"])
+    one("second mirror", "problem", "another mirror copies orders too", copied_beside=beside)
+    one(
+        "second mirror", "warning", "between the copies of orders", copied_beside=CopiesBeside([], ["orders"])
+    )
     one("second mirror", "not_checked", "no answer", copied_beside=Unknown("no answer"))
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
     assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []

@@ -4,7 +4,7 @@ counted by."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
@@ -50,6 +50,8 @@ class Flow:
         self.behind: Mapping[TopicPartition, Behind] = {}
         self.errors: Sequence[str] = ()
         """Both as the last round has seen them."""
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Happens in each round between its look at runs and its look at logs."""
 
     @property
     def origin(self) -> Log:
@@ -164,6 +166,7 @@ class Flow:
     async def _round(self) -> RoundOutcome:
         try:
             await self.followed.follow()
+            self.meanwhile()
             outcome = await self.kept.run(sorted(self.a.offsets))
             self.behind, self.errors = dict(self.kept.behind), outcome.errors
             return outcome
@@ -184,14 +187,18 @@ class Flow:
     def lost(self, group: str, *, waiting: bool = False, ours_alone: bool = False) -> int:
         """How many records that the group has not read, and the mirror was past, B does not hold at its offset; with
         `waiting` those too that are yet to be copied, with `ours_alone` those too that another mirror has copied."""
-        offset = self.b.offsets[group][COPY].offset
+        there = self.b.offsets[group][COPY].offset
+        return self.lost_from(self.groups[group], there, waiting=waiting, ours_alone=ours_alone)
+
+    def lost_from(self, offset: int, there: int, *, waiting: bool = False, ours_alone: bool = False) -> int:
+        """The same for who has read up to `offset` on A, and goes on at `there` on B."""
         readable = {
             self.originals[row.offset]
-            for row in self.copies.rows_from(offset)
+            for row in self.copies.rows_from(there)
             if row.offset in self.originals and not (ours_alone and row.offset in self.by_another)
         }
         return sum(
             row.offset not in readable
-            for row in self.origin.rows_from(self.groups[group])
+            for row in self.origin.rows_from(offset)
             if waiting or row.offset < self.reached
         )

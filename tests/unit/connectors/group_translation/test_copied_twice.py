@@ -51,7 +51,95 @@ def test_another_has_copied_behind_our_newest_record(flow: Flow) -> None:
     row = flow.answer("g")
     assert (row.verdict, row.detail["copied_twice"]) == ("bounded", flow.copies.end - 1)
     flow.another_copies(30, 40)
+    flow.answer("g")
     assert flow.answer("g").detail["copied_twice"] == flow.copies.end - 1
+
+
+def test_ours_that_comes_between_the_look_at_runs_and_the_look_at_logs_is_no_others(flow: Flow) -> None:
+    """Also after the mirror was idle for a while."""
+    flow.produce(100)
+    flow.copy(50)
+    flow.commit("g", 20)
+    for _ in range(3):
+        flow.answer("g")
+    flow.meanwhile = lambda: flow.copy(5)
+    for _ in range(4):
+        assert (flow.answer("g").verdict, flow.errors) == ("exact", [])
+
+
+def test_what_an_application_writes_into_the_copy_hides_no_mirror(flow: Flow) -> None:
+    flow.produce(40)
+    flow.commit("g", 0)
+    for begin in range(0, 20, 2):
+        flow.copy(2)
+        flow.others_send(20)
+        flow.another_copies(begin, begin + 2)
+        flow.others_send(30)
+    flow.copy(20)
+    for _ in range(16):
+        row = flow.answer("g")
+    assert (row.verdict, flow.read_twice("g")) == ("bounded", 20)
+    assert flow.errors
+    flow.commit("g", 20)
+    assert flow.answer("g").verdict == "exact"
+
+
+def test_that_an_application_writes_on_and_on_hides_no_mirror(flow: Flow) -> None:
+    """What is newest is another one in each round."""
+    flow.produce(500)
+    flow.commit("g", 0)
+    rows = []
+    for begin in range(0, 200, 5):
+        flow.copy(5)
+        flow.another_copies(begin, begin + 1)
+        flow.others_send(40)
+        rows.append(flow.answer("g"))
+    assert rows[-1].verdict == "bounded"
+
+
+@pytest.mark.parametrize(("sent", "verdict"), [(0, "exact"), (3, "bounded")])
+def test_where_the_target_overwrites_timestamps_nobody_knows_whose_a_record_is(
+    flow: Flow, sent: int, verdict: str
+) -> None:
+    flow.b.append_time.add("A.orders")
+    flow.produce(100)
+    flow.copy(50)
+    flow.copies.end += 1  # a marker of ours that ended nothing
+    flow.others_send(sent)
+    flow.copy(50)
+    flow.commit("g", 20)
+    for _ in range(2):
+        row = flow.answer("g")
+        assert (row.verdict, flow.errors) == (verdict, [])
+    if sent:
+        assert row.detail["others_unknown"] == 50 + 1 + sent
+        assert (row.bound or 0) >= sent
+    flow.commit("g", 70)
+    assert flow.answer("g").verdict == "exact"
+
+
+def test_what_may_be_a_copy_of_what_the_source_has_deleted_is_not_known(flow: Flow) -> None:
+    flow.produce(100)
+    flow.copy(80)
+    flow.another_copies(10, 30)
+    flow.copy(20)
+    flow.expire(flow.origin, 60)
+    flow.commit("g", 70)
+    row = flow.answer("g")
+    assert (row.verdict, row.detail["others_unknown"]) == ("bounded", 80 + 20)
+    assert not flow.errors
+    flow.commit("g", 90)
+    assert flow.answer("g").verdict == "exact"
+
+
+def test_what_an_application_sends_is_known_where_the_source_has_deleted_older_records(flow: Flow) -> None:
+    flow.produce(100)
+    flow.copy(50)
+    flow.others_send(10)
+    flow.copy(50)
+    flow.expire(flow.origin, 40)
+    flow.commit("g", 45)
+    assert flow.answer("g").verdict == "exact"
 
 
 def test_records_of_others_are_no_copies(flow: Flow) -> None:

@@ -342,7 +342,11 @@ EVENTS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(examples(150, 20_000)))
+BEYOND = (43242, 52803)
+"""Histories where what is missing lies behind the position that is known, and before a copy."""
+
+
+@pytest.mark.parametrize("seed", [*range(examples(150, 20_000)), *BEYOND])
 def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
     random = Random(seed)
     flow = Flow(ours=seed % 3 > 0)

@@ -175,6 +175,9 @@ def assert_proved(world: World, known: KnownPair, offset: int, seed: int) -> Non
     if verdict is None or verdict.offset is None:
         return
     proved = known.prove(offset, verdict)
+    together = known.proved_from
+    if together is not None and offset >= together.source and verdict.offset >= together.target:
+        assert (proved, proved.not_on_target) == (verdict, 0), (seed, offset)
     read = world.read_at(verdict.offset)
     unread = set(range(max(offset, world.start), min(world.reached, world.end)))
     lost, again = unread - set(read), len(read) - len({original for original in read if original >= offset})
@@ -205,12 +208,15 @@ def test_without_the_source_nothing_is_said_that_its_target_denies(part: int) ->
         state = TargetOnly(target, Bounds(world.copy_start, world.copy_end), AWAY)
         known = KnownPair(state, before.memory, before.ledger, {}, None, source_away=True)
         whole = not before.ledger.stretches
+        together = known.proved_from
         for offset in range(world.start, world.end + 1):
             bounds = LogBounds(world.copy_start, world.copy_end)
             verdict = before.ledger.translate(offset, target, bounds)
             if verdict is None or verdict.offset is None:
                 continue
             proved = known.prove(offset, verdict)
+            if together is not None and offset >= together.source and verdict.offset >= together.target:
+                assert (proved, proved.not_on_target) == (verdict, 0), (seed, offset)
             lost = set(range(offset, world.position)) - set(world.read_at(verdict.offset))
             if whole and proved.not_on_target is not None:
                 assert len(lost) <= proved.not_on_target, (seed, offset, proved)

@@ -39,7 +39,7 @@ def place(offset: int) -> int:
 
 
 class Runs:
-    any_runs = True
+    reads = 1
 
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
