@@ -21,14 +21,9 @@ from bridge.translation.bulk.run_columns import Numbers, PartitionLogs, RunAnswe
 from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts
+from connectors.group_translation.translating.pair_state import BothSides, PairState, TargetOnly
 from connectors.group_translation.translating.partition_pairs import PartitionPair
-from connectors.group_translation.translating.proof import (
-    BothSides,
-    KnownPair,
-    PairState,
-    TargetOnly,
-    deny_unproved,
-)
+from connectors.group_translation.translating.proof import KnownPair, deny_unproved
 from connectors.group_translation.translating.strategies import ByRuns
 
 _CHUNK = 5_000

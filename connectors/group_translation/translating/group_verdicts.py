@@ -37,24 +37,26 @@ from bridge.translation.records.extent import Extent, extent_of, reach_of_target
 from bridge.translation.records.log_window import LogBounds, holds_nothing
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.cluster_away import ask, reason_of
+from connectors.cluster_away import ask
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.driver import Job, translate_all
 from connectors.group_translation.translating.pair_memory import (
     BehindRuns,
-    PairIdentity,
     PairMemories,
     PairMemory,
 )
-from connectors.group_translation.translating.partition_pairs import PartitionPair
-from connectors.group_translation.translating.proof import (
+from connectors.group_translation.translating.pair_state import (
     BothSides,
-    KnownPair,
     PairState,
     TargetOnly,
-    uncovered,
+    both_sides,
+    pending_verdict,
+    target_only,
+    topics_of,
 )
+from connectors.group_translation.translating.partition_pairs import PartitionPair
+from connectors.group_translation.translating.proof import KnownPair, uncovered
 from connectors.group_translation.translating.strategies import ByRuns, Question, Strategy
 from connectors.ports import Cluster
 
@@ -216,12 +218,12 @@ class GroupVerdicts:
         """Asks for topics and log bounds, in two requests to each cluster; the target alone while the source does not
         answer. Raises ClusterAway."""
         if source_failure is not None:
-            return await self._target_only(pairs, _unanswered(Side.SOURCE, source_failure))
+            return await self._target_only(pairs, pending_verdict(Side.SOURCE, source_failure))
         originals, copies = await asyncio.gather(
             self._topics(Side.SOURCE, [pair[0] for pair in pairs]),
             self._topics(Side.TARGET, [pair[1] for pair in pairs]),
         )
-        topics = {pair: _topics_of(pair, originals, copies) for pair in pairs}
+        topics = {pair: topics_of(pair, originals, copies) for pair in pairs}
         present = {pair: infos for pair, infos in topics.items() if not isinstance(infos, Verdict)}
         source_bounds, target_bounds = await asyncio.gather(
             self._bounds(Side.SOURCE, [pair[0] for pair in present]),
@@ -230,7 +232,7 @@ class GroupVerdicts:
         return {
             pair: infos
             if isinstance(infos, Verdict)
-            else _both_sides(*infos, source_bounds[pair[0]], target_bounds[pair[1]])
+            else both_sides(*infos, source_bounds[pair[0]], target_bounds[pair[1]])
             for pair, infos in topics.items()
         }
 
@@ -243,14 +245,14 @@ class GroupVerdicts:
         for pair in pairs:
             info = topics[pair[1].topic]
             if isinstance(info, KafkaFailure):
-                states[pair] = _unanswered(Side.TARGET, info)
+                states[pair] = pending_verdict(Side.TARGET, info)
             elif pair[1].partition >= info.partitions:
                 states[pair] = unanswered
             else:
                 present[pair] = info
         bounds = await self._bounds(Side.TARGET, [pair[1] for pair in present])
         return states | {
-            pair: _target_only(info, bounds[pair[1]], unanswered) for pair, info in present.items()
+            pair: target_only(info, bounds[pair[1]], unanswered) for pair, info in present.items()
         }
 
     async def _topics(
@@ -505,72 +507,6 @@ def _behind_runs(memory: PairMemory, last: OffsetRun, target: Bounds, reads: int
     memory.behind_runs = known
     others = known.others
     return None if others is None or last.handed_back or others.end - others.start <= 1 else others
-
-
-# -- what clusters answer ----------------------------------------------------------------------------------------------
-
-
-def _topics_of(
-    pair: PartitionPair,
-    originals: Mapping[str, TopicInfo | KafkaFailure],
-    copies: Mapping[str, TopicInfo | KafkaFailure],
-) -> tuple[TopicInfo, TopicInfo] | Verdict:
-    """Returns both topics of a pair, or why it is pending: what the source lacks is the cause of what the target
-    lacks."""
-    source, target = originals[pair[0].topic], copies[pair[1].topic]
-    if isinstance(source, KafkaFailure):
-        return _unanswered(Side.SOURCE, source)
-    if pair[0].partition >= source.partitions:
-        return _missing(Reason.SOURCE_TOPIC_MISSING, pair[0], source)
-    if isinstance(target, KafkaFailure):
-        return _unanswered(Side.TARGET, target)
-    if pair[1].partition >= target.partitions:
-        return _missing(Reason.TARGET_PARTITION_MISSING, pair[1], target)
-    return source, target
-
-
-def _both_sides(
-    source: TopicInfo,
-    target: TopicInfo,
-    source_bounds: Bounds | KafkaFailure,
-    target_bounds: Bounds | KafkaFailure,
-) -> PairState:
-    if isinstance(source_bounds, KafkaFailure):
-        unanswered = _unanswered(Side.SOURCE, source_bounds)
-        return (
-            unanswered
-            if isinstance(target_bounds, KafkaFailure)
-            else TargetOnly(target.topic_id, target_bounds, unanswered)
-        )
-    if isinstance(target_bounds, KafkaFailure):
-        return _unanswered(Side.TARGET, target_bounds)
-    identity = PairIdentity(
-        source.topic_id, source_bounds.leader_epoch, target.topic_id, target_bounds.leader_epoch
-    )
-    return BothSides(
-        identity,
-        source_bounds,
-        target_bounds,
-        target.log_append_time,
-        target.compacted,
-        source.partitions,
-    )
-
-
-def _target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:
-    if isinstance(bounds, KafkaFailure):
-        return _unanswered(Side.TARGET, bounds)
-    # A group that stands below has lost what it has not read, whatever its last verdict says.
-    detail = unanswered.detail | {"target_start": bounds.start}
-    return TargetOnly(info.topic_id, bounds, replace(unanswered, detail=detail))
-
-
-def _unanswered(side: Side, failure: KafkaFailure) -> Verdict:
-    return Verdict.pending(reason_of(side, failure), said=str(failure))
-
-
-def _missing(reason: Reason, tp: TopicPartition, info: TopicInfo) -> Verdict:
-    return Verdict.pending(reason, said=f"{tp.topic} has {info.partitions} partitions")
 
 
 def _copy(pair: PartitionPair) -> CopyId:

@@ -24,39 +24,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bridge.model.values import Bounds, Flag, Judgement, Reason, Verdict
+from bridge.model.values import Flag, Judgement, Reason, Verdict
 from bridge.translation.records.copied_twice import AnotherMirror
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemory
-
-
-class BothSides(NamedTuple):
-    """A pair of partitions that both clusters answered about."""
-
-    identity: PairIdentity
-    source: Bounds
-    target: Bounds
-    log_append_time: bool
-    """The target overwrites timestamps (message.timestamp.type=LogAppendTime)."""
-    compacted: bool | None = False
-    """See TopicInfo, of the target."""
-    partitions: int = 0
-    """How many the source's topic has."""
-
-
-class TargetOnly(NamedTuple):
-    """A pair that only the target answered about. `pending`: why the source did not."""
-
-    target_id: str
-    target: Bounds
-    pending: Verdict
-
-
-PairState = BothSides | TargetOnly | Verdict
-"""A verdict: it is pending, because the target did not answer, or the partition is missing."""
+from connectors.group_translation.translating.pair_memory import PairMemory
+from connectors.group_translation.translating.pair_state import BothSides, TargetOnly
 
 
 class ProvedFrom(NamedTuple):

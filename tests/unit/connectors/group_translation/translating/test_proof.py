@@ -20,7 +20,8 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import Segment
 from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemory
-from connectors.group_translation.translating.proof import BothSides, KnownPair, TargetOnly, uncovered
+from connectors.group_translation.translating.pair_state import BothSides, TargetOnly
+from connectors.group_translation.translating.proof import KnownPair, uncovered
 from tests.support.forms import examples
 
 ORIGINAL = TopicPartition("orders", 0)
