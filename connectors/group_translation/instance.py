@@ -274,11 +274,14 @@ class GroupsInstance(Generic[Options]):
 
     async def _portions(self, groups: Sequence[str], tally: RoundTally) -> None:
         for at in range(0, len(groups), _PORTION):
-            outcome = await self._portion(groups[at : at + _PORTION])
+            portion = groups[at : at + _PORTION]
+            outcome = await self._portion(portion)
             failure = self._rounds.source_failure
             self._reports.outcome(outcome, tally, failure)
-            if failure is not None:
-                self._reports.not_looked_at(groups[at : at + _PORTION], outcome, failure)
+            if failure is None:
+                self._reports.looked_at(set(portion), outcome, groups)
+            else:
+                self._reports.not_looked_at(portion, outcome, failure)
 
     async def _source_answers(self, began: float) -> bool:
         """Whether a source that was away answers, as far as is known when the next round without it is due. Raises

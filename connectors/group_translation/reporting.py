@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 
 from bridge.errors import KafkaFailure
 from bridge.model.assignment import task_of
@@ -40,6 +40,8 @@ class Reports:
         size."""
         self.changed: dict[str, GroupRecord | Reason | None] = {}
         """A reason where nothing else has changed."""
+        self._without_offsets: set[str] = set()
+        """Groups that had no offset of this flow when the source last answered."""
 
     def task(self, name: str) -> int:
         return task_of(name, self.task_count)
@@ -79,6 +81,13 @@ class Reports:
         if changed:
             self._publisher.groups(changed)
 
+    def looked_at(self, names: Set[str], outcome: RoundOutcome, among: Collection[str]) -> None:
+        """Notes which of these groups the source has answered about, and has no offsets of this flow for. `among`: all
+        groups that there are."""
+        self._without_offsets.intersection_update(among)
+        self._without_offsets.difference_update(names)
+        self._without_offsets.update(names - outcome.plans.keys() - outcome.failures.keys())
+
     def not_looked_at(self, names: Iterable[str], outcome: RoundOutcome, away: KafkaFailure) -> None:
         """Takes back that groups are ready which a round without the source knows too little of to hold them against
         the target."""
@@ -87,6 +96,7 @@ class Reports:
             if (
                 name not in outcome.plans
                 and name not in outcome.failures
+                and name not in self._without_offsets
                 and not self._still_stands(name, None)
             ):
                 changed[name] = self._outdated(name, reason)

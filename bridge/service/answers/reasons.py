@@ -124,7 +124,8 @@ REASONS: Mapping[str, KnownReason] = {
         "flow",
         "no group on the source matches the connector's groups and groups.exclude and has offsets in topics that it "
         "selects and that the source has",
-        "correct these keys, or wait until consumers have committed",
+        "correct these keys, or wait until consumers have committed; new groups are looked for every "
+        "refresh.groups.interval.seconds, and at once by mirror-bridge refresh NAME",
     ),
     "copying_failed": KnownReason(
         _NOT_READY,

@@ -563,3 +563,18 @@ def test_a_group_whose_records_the_target_has_lost_since_is_no_longer_ready(runs
         assert (report.ready, report.reason) == (False, AWAY)
 
     harness.play(script)
+
+
+def test_a_group_that_has_offsets_only_in_topics_of_others_is_none_of_this_flow_then_either() -> None:
+    source, target = mirrored()
+    source.topic("B.of-the-target", Log())
+    source.group("g", {("orders", 0): 5})
+    source.group("another", {("B.of-the-target", 0): 0})
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        await gone(harness)
+        assert harness.published.reports.keys() == {"g"}
+
+    harness.play(script)
