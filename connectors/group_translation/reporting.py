@@ -125,7 +125,8 @@ class Reports:
 
     def away(self, names: Iterable[str], reason: Reason, *, ready: bool) -> None:
         """Publishes `reason` for these groups: a cluster as a whole does not answer."""
-        self._publisher.groups({name: self._outdated(name, reason, ready=ready) for name in names})
+        concerned = (name for name in names if name not in self._without_offsets)
+        self._publisher.groups({name: self._outdated(name, reason, ready=ready) for name in concerned})
 
     def recalled(self, records: Mapping[str, GroupRecord], reason: Reason) -> None:
         """Publishes groups as the readiness topic has them, of tasks that this instance has not looked at. `reason`:
