@@ -435,10 +435,11 @@ def _target_outdated(summary: Summary, now: _Now, longest: int) -> list[Readines
 def _not_copied(
     copying: Sequence[tuple[Connector, ConnectorSnapshot]], now: _Now
 ) -> tuple[dict[str, ReadinessReason], set[str]]:
-    """Finds topics whose connector has stopped copying, and that no other connector copies; and those that one does."""
+    """Finds topics whose connector has stopped copying, and that no other connector copies; and those that one does. Of
+    several that have stopped, as after a take-over, the one that copied last is told."""
     stopped: dict[str, ReadinessReason] = {}
     well: set[str] = set()
-    for connector, snapshot in copying:
+    for connector, snapshot in sorted(copying, key=lambda each: each[1].summary.copying_ms or 0):
         why = _copies_nothing(connector, snapshot.summary, now)
         topics = snapshot.copying.topics()
         if why is None:
@@ -477,6 +478,15 @@ def _stuck(
             names = [connector.name for connector, its in copying if topic in its.copying.topics()]
             who = f"connector {', '.join(names)}" if names else "the connector that copies it"
             text = f"records of topic {topic} wait to be copied, and none is copied: check {who}"
+            if topic in well and all(
+                any(its.copying.copied_whole(place) for _, its in copying)
+                for place in snapshot.stuck
+                if place[0] == topic
+            ):
+                text = (
+                    f"records of topic {topic} wait behind an open transaction of a producer on the source, and {who} "
+                    "has copied all before it: see kafka-transactions.sh --describe-producers"
+                )
             stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
     return stuck
 

@@ -113,6 +113,11 @@ class CopySnapshot:
         """Returns the topics of the source that are copied."""
         return {topic for topic, _ in self.rows}
 
+    def copied_whole(self, partition: tuple[str, int]) -> bool:
+        """Whether all is copied of a partition that may be read there: up to the last stable offset."""
+        row = self.rows.get(partition)
+        return row is not None and Progress._make(row).lag == 0
+
     def target_topics(self) -> set[str]:
         return {row[_TARGET] for row in self.rows.values()}
 

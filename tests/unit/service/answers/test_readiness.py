@@ -813,6 +813,34 @@ def test_a_topic_that_its_connector_leaves_out_by_now_is_told_at_once() -> None:
     flow(test)
 
 
+def test_records_behind_an_open_transaction_are_told_as_that() -> None:
+    async def test(made: Flow) -> None:
+        now_ms = int(time.time() * 1000)
+        made.round(as_of_ms=now_ms)
+        waiting = Missing(7, -1, now_ms - 31_000)
+        made.snapshots.missing("g", 1, {TopicPartition("orders", 0): waiting})
+        readiness, ((code, text),) = await made.answers()
+        assert (readiness, code) == (both("not_ready"), "copying_stopped")
+        assert "open transaction" in text
+        made.snapshots.missing("g", 1, {TopicPartition("orders", 1): waiting})
+        assert "open transaction" not in (await made.answers())[1][0][1], "of that one nothing is known"
+
+    flow(test)
+
+
+def test_of_two_that_have_copied_a_topic_the_last_one_is_told() -> None:
+    async def test(made: Flow) -> None:
+        for name, at_ms in (("new", 2_000), ("s", 1_000)):
+            made.table.start_task(name, 0, session(1), "source", 1, FLOW)
+            made.copied(name, copying_ms=at_ms)
+            made.table.stop_task(name, 0, session(1))
+            made.table.stop_connector(name, session(1))
+        made.at.service.expire()
+        assert "connector new is" in (await made.answers())[1][0][1]
+
+    flow(test)
+
+
 # -- what is missing -------------------------------------------------------------------------------------------------
 
 
