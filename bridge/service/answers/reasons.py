@@ -124,6 +124,13 @@ REASONS: Mapping[str, KnownReason] = {
         "selects and that the source has",
         "correct these keys, or wait until consumers have committed",
     ),
+    "no_group_connector": KnownReason(
+        _CANNOT_TELL,
+        "flow",
+        "the flow is copied here, and no connector that follows its groups is known: none runs in this service, and "
+        "the flow's readiness topic on the target tells of none in another one",
+        "start a group connector, or ask the service that runs it with emit.group-readiness.enabled=false",
+    ),
     "copying_failed": KnownReason(
         _NOT_READY,
         "topic",

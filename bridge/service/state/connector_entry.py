@@ -74,6 +74,8 @@ class Connector:
     """A node of dedicated mode in this process starts and polls it, no Connect worker."""
     elsewhere: bool = False
     """No task runs here, and another service has reported some that it runs."""
+    recorded: bool = False
+    """It has never started here: another service runs it, and records on the target tell of it."""
     runs_in: ConnectCluster = NOT_KNOWN
     """The Connect cluster that runs it."""
     first_session: str = ""
