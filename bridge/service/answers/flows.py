@@ -12,6 +12,7 @@ from bridge.service.answers.readiness import Answers, ConnectorView, counted
 from bridge.service.answers.reasons import REASONS, reason, under_causes
 from bridge.service.answers.status import RUNNING
 from bridge.service.ipc.messages import PackedGroup
+from bridge.service.state.not_running import why_not_running
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
 from connectors.base import COPYING_KINDS, GROUP_KINDS, Summary
@@ -129,7 +130,11 @@ def _without_groups(connector: Connector, summary: Summary, now_ms: int) -> tupl
     source, target = connector.flow
     told = summary.group_connectors
     followed = bool(told) or bool(summary.groups_unread)
-    if told:
+    if not connector.active():
+        # It reads nothing: what it has read before is no more than that.
+        away = f"connector {connector.name} runs in another service: ask that one"
+        why = reason("elsewhere", away) if connector.elsewhere else _stopped(connector)
+    elif told:
         name = max(told, key=lambda each: told[each][0])
         seconds = (now_ms - told[name][0]) // 1000
         text = (
@@ -137,13 +142,17 @@ def _without_groups(connector: Connector, summary: Summary, now_ms: int) -> tupl
             f"nothing for {seconds} s: check that service, and the connector's status in Connect"
         )
         why = reason("outdated", text, since_ms=told[name][0])
-    elif told is None and connector.active():
+    elif told is None:
         text = f"connector {connector.name} has not read yet which connectors follow the groups of this flow"
         why = reason("not_looked_at_yet", text)
     else:
         said = f" ({summary.groups_unread})" if summary.groups_unread else ""
         why = reason("no_group_connector", f"{REASONS['no_group_connector'].detail}{said}")
     return _not_known(connector.name, source or "", target, why), followed
+
+
+def _stopped(connector: Connector) -> ReadinessReason:
+    return reason("connector_stopped", why_not_running(connector).detail)
 
 
 def _not_known(connector: str, source: str, target: str, why: ReadinessReason) -> FlowReadiness:

@@ -241,7 +241,7 @@ def test_a_group_that_a_round_of_the_other_flow_has_just_found_is_known_before_t
     for alias in "ABAB":
         merged.rounds(alias)
     assert merged.standing() == place("B", 2)
-    alone = FurthestRecord(int(time.time() * 1000) + 1, {}, {MERGED: Alone(place("A", 15), 0)})
+    alone = FurthestRecord(int(time.time() * 1000) + 1, {}, {MERGED: Alone(15, place("A", 15), 0)})
     key = RecordKey("groups-A", alone.kind, "g").encode()
     put(merged.c, "mm2-group-readiness.A.internal", key, encode(alone))
     merged.at("B", 18)

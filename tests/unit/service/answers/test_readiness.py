@@ -692,6 +692,10 @@ def test_a_service_that_only_copies_names_the_flow_and_why_nothing_is_known_of_i
             (why,) = whole["reasons"]
             assert why["reason"] == code
             assert text in why["detail"]
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert [each["reason"] for each in whole["reasons"]] == ["connector_stopped"]
         refused = await made.at.client.post("/v1/failover", json={"flow": "A-to-B", "all": True})
         assert "the service that runs its group connector" in refused.json()["message"]
 
