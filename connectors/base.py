@@ -77,6 +77,11 @@ class Summary:
     """What it has found nothing of to work on, though all that it asked has answered."""
     other_connectors: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     """The same of other connectors that run on other services: of each the newest record of a task."""
+    group_connectors: Mapping[str, tuple[int, int, int]] | None = None
+    """Of a connector that copies, the same of those that follow the groups of its flow, wherever they run; None where
+    that is not known."""
+    groups_unread: str = ""
+    """Why that can't be read."""
     task_count: int = 0
     """While no task runs here: how many there are by the newest record of a task, 0 for not known."""
     interval_ms: int = 0

@@ -41,7 +41,7 @@ from bridge.service.shim_versions import accepted, check_protocol
 from bridge.service.state.delivery import Deliveries
 from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.not_running import check_polls
-from bridge.service.state.other_services import others, run_elsewhere
+from bridge.service.state.other_services import follow_groups, others, run_elsewhere
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
@@ -83,6 +83,8 @@ class Service:
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
     flows: Sequence[FlowStatus] = ()
+    _forgotten_ms: dict[str, int] = field(default_factory=dict)
+    """When connectors were forgotten: what they have written before tells of no other service."""
     _sent: tuple[Desired, ...] = ()
     _shared_at: float = -SHARED_SECONDS
     _ticker: asyncio.Task[None] | None = None
@@ -113,6 +115,7 @@ class Service:
 
     def expire(self) -> None:
         """Ends the leases that have run out, and forgets connectors that were idle for a day."""
+        self._note_recorded()
         self._note_elsewhere()
         self._note_shared_groups()
         tasks: defaultdict[str, list[int]] = defaultdict(list)
@@ -145,6 +148,25 @@ class Service:
                 )
         self._send_desired()
 
+    def _note_recorded(self) -> None:
+        """Notes connectors of groups that never ran here, of flows that are copied here, while other services report
+        that they run them."""
+        now = int(time.time() * 1000), self.table.now_ms
+        reported: dict[str, Connector] = {}
+        for connector in self.table:
+            if connector.kind in COPYING_KINDS and connector.active() and not connector.dedicated:
+                summary = self.snapshots.connector(connector.name).summary
+                for name, at_ms in follow_groups(summary, *now).items():
+                    if at_ms > self._forgotten_ms.get(name, 0):
+                        reported[name] = connector
+        for connector in [each for each in self.table if each.recorded and each.name not in reported]:
+            self.table.forget(connector.name)
+            self._forget(connector.name)
+            del self._forgotten_ms[connector.name]
+        for name, copying in reported.items():
+            if self.table.get(name) is None and self.table.has_room:
+                self.table.note_recorded(copying, name)
+
     def _note_elsewhere(self) -> None:
         """Notes connectors without a task here which other services have reported to run tasks of."""
         now = int(time.time() * 1000), self.table.now_ms
@@ -161,6 +183,9 @@ class Service:
                     self.table.note_elsewhere(connector, 0)
                 continue
             summary = self.snapshots.connector(connector.name).summary
+            if connector.recorded:
+                self.table.note_elsewhere(connector, summary.task_count)
+                continue
             reported = others(
                 connector, summary, *now, source_away="source" in summary.away_since_ms
             ).as_of_ms
@@ -191,6 +216,7 @@ class Service:
 
     def _forget(self, name: str) -> None:
         """Drops what is kept of a connector beside the table."""
+        self._forgotten_ms[name] = int(time.time() * 1000)
         self.snapshots.forget(name)
         self.deliveries.forget(name)
         self.offset_requests.forget(name)

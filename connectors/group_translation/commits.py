@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -31,6 +31,8 @@ class Commits:
         self._written: dict[str, dict[TopicPartition, OwnCommit]] = {}
         self._said: dict[str, dict[TopicPartition, OwnCommit]] = {}
         """What this flow alone has translated, of partitions that it shares with others."""
+        self.told_before: Callable[[str], dict[TopicPartition, OwnCommit]] = lambda _: {}
+        """What an instance before this one has told others of a group."""
         self.writes = 0
 
     @property
@@ -66,7 +68,9 @@ class Commits:
         the group has committed on the target."""
         if all(row.alone is None for row in translated):
             return translated
-        written, said = self._written.get(group, {}), self._said.setdefault(group, {})
+        if group not in self._said:
+            self._said[group] = self.told_before(group)
+        written, said = self._written.get(group, {}), self._said[group]
         rows = []
         for row in translated:
             own = written.get(row.target), said.get(row.target)

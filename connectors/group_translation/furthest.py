@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from bridge.errors import KafkaFailure
 from bridge.model.assignment import task_of
 from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
-from bridge.model.values import Committed, GroupState, Side, TopicPartition
-from bridge.translation.plan import Translated
+from bridge.model.values import Committed, GroupState, Judgement, Side, TopicPartition, Verdict
+from bridge.translation.plan import OwnCommit, Translated
 from connectors.base import Assignment
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
@@ -57,7 +57,11 @@ class FurthestOffsets:
         for group, rows in translated.items():
             answered = [row for row in rows if row.verdict.offset is not None]
             alone = {
-                row.target: Alone(row.alone.offset, -1 if row.alone.bound is None else row.alone.bound)
+                row.target: Alone(
+                    row.committed.offset,
+                    row.alone.offset,
+                    -1 if row.alone.bound is None else row.alone.bound,
+                )
                 for row in rows
                 if row.alone is not None and row.alone.offset is not None
             }
@@ -76,6 +80,14 @@ class FurthestOffsets:
             log.debug("can't write the furthest offsets to the readiness topic, trying again: %s", problem)
             return
         self._kept |= marks
+
+    def told(self, group: str) -> dict[TopicPartition, OwnCommit]:
+        """Returns what an instance before this one has told of the group, of partitions that are shared."""
+        record = self._store.get(FurthestRecord, group)
+        return {
+            tp: OwnCommit(upstream, Verdict(Judgement.BOUNDED, offset))
+            for tp, (upstream, offset, _) in ({} if record is None else record.alone).items()
+        }
 
     def _record(
         self,

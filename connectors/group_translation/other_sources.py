@@ -64,6 +64,8 @@ class _Connector:
 
     def __init__(self) -> None:
         self.tasks: dict[str, _Seen] = {}
+        self.move_ended_ms: dict[str, int] = {}
+        """By group that had failed over, when that was taken back: the next round tells of it again."""
         self._kept: dict[str, dict[str, Value | None]] = {}
         """By kind and group; None where the newest record can't be decoded."""
 
@@ -82,6 +84,10 @@ class _Connector:
     def of_groups(self) -> bool:
         """Whether it has written records of groups, or will: connectors that copy write a record of their task too."""
         return bool(self._kept) or any(each.record.groups for each in self.tasks.values())
+
+    def has_told(self, group: str) -> bool:
+        """Whether a round has looked at the group since a move of it was taken back."""
+        return self.as_of_ms > self.move_ended_ms.get(group, -1)
 
     @property
     def as_of_ms(self) -> int:
@@ -152,6 +158,8 @@ class _OtherSource:
                 assert isinstance(value, TaskRecord)
                 connector.tasks[key.name] = _Seen(value, int(time.monotonic() * 1000))
             return
+        if key.kind == MoveRecord.kind:
+            connector.move_ended_ms[key.name] = record.timestamp
         if record.value is None:
             connector.kept(key.kind).pop(key.name, None)
             return
@@ -174,11 +182,9 @@ class _OtherSource:
             if fresh or lowest.offset is None:
                 return lowest
             return lowest._replace(outdated=True, said=lowest.said or self._silent(there))
-        if asked and all(each.whole for each in asked.values()):
+        if asked and all(each.whole and each.has_told(group) for each in asked.values()):
             return None
-        return OtherFlow(
-            self.name, None, reason=Reason.OTHER_SOURCE_UNKNOWN, said=self._unknown(asked, tp.topic)
-        )
+        return self._not_known(self._unknown(asked, tp.topic))
 
     def _of(self, name: str, connector: _Connector, group: str, tp: TopicPartition) -> Iterator[OtherFlow]:
         record, furthest, move = (
@@ -186,20 +192,23 @@ class _OtherSource:
             for kind in (GroupRecord.kind, FurthestRecord.kind, MoveRecord.kind)
         )
         if None in (record, furthest, move):
-            said = f"a record of connector {name} can't be decoded; its next one ends this"
-            yield OtherFlow(self.name, None, reason=Reason.OTHER_SOURCE_UNKNOWN, said=said)
-        elif isinstance(move, MoveRecord) and move.state == MOVED:
+            yield self._not_known(f"a record of connector {name} can't be decoded; its next one ends this")
+            return
+        if isinstance(move, MoveRecord) and move.state == MOVED:
             for moved in move.rows:
                 if (moved.target_topic, moved.partition) == tp:
                     yield OtherFlow(self.name, moved.target_offset, moved.bound)
-        elif isinstance(record, GroupRecord) and not record.rows and record.reason in _UNREADABLE:
-            said = f"connector {name} of {self.name} says {record.reason} of the group"
-            yield OtherFlow(self.name, None, reason=Reason.OTHER_SOURCE_UNKNOWN, said=said)
-        elif isinstance(record, GroupRecord):
-            alone = furthest.alone.get(tp) if isinstance(furthest, FurthestRecord) else None
+            return
+        alone = furthest.alone.get(tp) if isinstance(furthest, FurthestRecord) else None
+        if isinstance(record, GroupRecord):
+            if not record.rows and record.reason in _UNREADABLE:
+                yield self._not_known(f"connector {name} of {self.name} says {record.reason} of the group")
             for row in record.rows:
                 if (row.target_topic, row.partition) == tp:
                     yield self._row(name, record.reason, row, alone)
+        elif alone is not None and _as_of_ms(furthest) > connector.as_of_ms:
+            # A round that goes on has seen the group for the first time, and tells of it when it ends.
+            yield OtherFlow(self.name, alone.offset, None if alone.bound < 0 else alone.bound)
 
     def _row(self, name: str, reason: str | None, row: GroupRow, alone: Alone | None) -> OtherFlow:
         why = next((each for each in (reason, row.reason) if each and each not in _SEEN_HERE), None)
@@ -212,7 +221,11 @@ class _OtherSource:
             return OtherFlow(self.name, alone.offset, bound, code, said)
         if row.target_offset is not None:  # by a version that writes no more
             return OtherFlow(self.name, row.target_offset, row.bound, code, said)
-        said = f"connector {name} of {self.name} has not told what it translates the group's offset to"
+        return self._not_known(
+            f"connector {name} of {self.name} has not told what it translates the group's offset to"
+        )
+
+    def _not_known(self, said: str) -> OtherFlow:
         return OtherFlow(self.name, None, reason=Reason.OTHER_SOURCE_UNKNOWN, said=said)
 
     def _silent(self, there: Mapping[str, _Connector]) -> str:
@@ -224,7 +237,7 @@ class _OtherSource:
         if self._readiness.remark is not None:
             return self._readiness.remark
         if asked:
-            names = ", ".join(sorted(name for name, each in asked.items() if not each.whole))
+            names = ", ".join(sorted(name for name, each in asked.items() if not each.whole) or sorted(asked))
             return f"connector {names} of {self.name} has not told yet which groups it has"
         owner = self.owners.get(topic, "")
         return (
@@ -297,6 +310,10 @@ class OtherSources:
         is named after this source has no other one."""
         named_after = row.target.topic.startswith(self._options.source_alias)
         return bool(self._hidden) and (not named_after or row.target.topic == row.source.topic)
+
+
+def _as_of_ms(record: object) -> int:
+    return record.as_of_ms if isinstance(record, FurthestRecord) else 0
 
 
 def _is_layout_topic(name: str) -> bool:

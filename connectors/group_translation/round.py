@@ -74,6 +74,7 @@ class GroupRounds:
         self._commits, self._reverse_flow = Commits(options, target, self.others), reverse_flow
         self.furthest: FurthestOffsets | None = None
         """Where offsets are noted before they are committed."""
+        self._commits.told_before = lambda group: {} if self.furthest is None else self.furthest.told(group)
         self._last = LastCommits()
         """Where groups were when the source last answered."""
         self._before = LastCommits()

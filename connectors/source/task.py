@@ -25,6 +25,7 @@ from connectors.requested import RequestedRounds, does_not_run, not_offered, ref
 from connectors.source.cluster_calls import Sides, of
 from connectors.source.discovery import DiscoveredTopics, Discovery
 from connectors.source.duty_failures import DutyFailures
+from connectors.source.group_connectors import GroupConnectors
 from connectors.source.options import SourceOptions
 from connectors.source.progress import Reporter
 from connectors.source.running_record import RunningRecord
@@ -109,6 +110,7 @@ class SourceInstance:
         self._reporter = Reporter(options.source_alias, options.target_alias)
         topic = options.policy.readiness_topic(options.source_alias)
         self._running_record = RunningRecord(name, topic, self._sides, self._copies)
+        self._group_connectors = GroupConnectors(topic, self._sides)
 
     def assign(self, assignment: Assignment) -> None:
         if assignment.active:
@@ -152,6 +154,7 @@ class SourceInstance:
         tasks = [asyncio.create_task(self._repeat(duty), name=duty.what) for duty in self._duties]
         tasks.append(asyncio.create_task(self._watch(), name="watch"))
         tasks.append(asyncio.create_task(self._running_record.repeat(), name="running record"))
+        tasks.append(asyncio.create_task(self._group_connectors.repeat(), name="group connectors"))
         ended = asyncio.create_task(self._ended.wait(), name="ended")
         try:
             done, _ = await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -318,6 +321,8 @@ class SourceInstance:
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
             unreadable_records=unreadable,
             waits_for=self._discovered.waits_for,
+            group_connectors=self._group_connectors.known if self._group_connectors.looked else None,
+            groups_unread=self._group_connectors.remark or "",
             errors=errors,
             gaps=gaps,
             away_since_ms=self._away_since_ms(now_ms, status),

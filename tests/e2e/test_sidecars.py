@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from bridge.local import LocalStack
+from tests.e2e.control import aliased
+from tests.e2e.copying import copying, fill
 from tests.e2e.flow import Flow, Json, exactly
-from tests.support import connector, eventually, unique
+from tests.support import connector, create_topic, eventually, unique
+from tests.support.groups import commit
 from tests.support.messages import message
 from tests.support.waits import WAIT
 
@@ -83,3 +87,43 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
         assert any(each["detail"] == said for each in result), result
         flow.worker.rest.resume(name)
         eventually(spread, WAIT, what="each service has its task again", watched=flow.watched)
+
+
+def test_a_service_that_only_copies_answers_for_the_groups_that_another_one_follows(
+    stack: LocalStack,
+) -> None:
+    """Both connectors run on one worker, and name a service each."""
+    copies, follows = stack.service("copies"), stack.service("follows")
+    worker = stack.worker("apart-worker", group_id=unique("apart"))
+    here = aliased(Flow(stack.source, stack.target, worker, copies))
+    there = replace(here, process=follows)
+    topic, group = create_topic(stack.source.bootstrap, unique("apart"), 1), unique("group")
+    fill(here, topic, 0, 20, 1)
+    commit(stack.source.bootstrap, group, {(topic, 0): 12})
+    try:
+        with copying(here, topic):
+            (alone,) = eventually(lambda: _flows(here), WAIT, what="the flow is named")
+            assert (alone["readiness"], alone["groups"]) == ("cannot_tell", 0)
+            with there.connector(exactly(group), topics=topic) as name:
+
+                def same() -> None:
+                    known = [_flows(each) for each in (here, there)]
+                    assert [[flow["connector"] for flow in flows] for flows in known] == [[name], [name]]
+                    assert [flow["readiness"] for flows in known for flow in flows] == ["ready", "ready"]
+                    reports = [each.service.report(group, name) for each in (here, there)]
+                    assert reports[0]["partitions"] == reports[1]["partitions"]
+                    assert here.service.status(name)["state"] == "elsewhere"
+                    assert here.service.health()["status"] == "ok"
+
+                eventually(same, WAIT, what="both services answer alike", watched=here.watched)
+            # It has ended there, and is no more known as one that runs.
+            eventually(lambda: _known(here, name) is None, WAIT, what="nobody runs it any more")
+            (alone,) = _flows(here)
+            assert alone["readiness"] == "cannot_tell"
+            assert name in alone["reasons"][0]["detail"]
+    finally:
+        worker.stop()
+
+
+def _flows(flow: Flow) -> list[Json]:
+    return list(flow.service.readiness()["flows"])

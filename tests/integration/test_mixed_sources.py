@@ -3,22 +3,15 @@ meant to."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
-from bridge.kafka.clusters import KafkaClusters
-from bridge.local import Cluster
+from bridge.local import Cluster, GivenCluster
 from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
-from bridge.protocol.messages import GroupReport
-from connectors.base import Assignment, Missing, SourceOffset
-from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.task import GroupOffsetInstance
 from tests.integration.copy_flow import CopyFlow
-from tests.integration.failover import AnyClient
+from tests.integration.group_flow import GroupFlow
 from tests.support import Record, bounds, create_topic, eventually, produce, unique
 from tests.support.forms import mostly_long
 from tests.support.groups import commit, committed
@@ -144,71 +137,13 @@ def test_records_of_both_are_copied_where_that_is_meant(flows: tuple[Merged, Mer
 # -- groups of both ----------------------------------------------------------------------------------------------------
 
 
-class Reports:
-    """Keeps the reports of groups, and says when there are new ones."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, GroupReport | None] = {}
-        self.changed = asyncio.Event()
-
-    def summary(self, summary: object) -> None:
-        self.changed.set()
-
-    def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
-        self.known |= changed
-        self.changed.set()
-
-    def records(self, records: object) -> None:
-        raise AssertionError("group offsets go past Connect")
-
-    async def stored_offsets(self, partitions: object) -> Sequence[SourceOffset | None]:
-        raise AssertionError("Connect stores nothing of them")
-
-    def progress(self, report: object) -> None: ...
-
-    def backlog(self, changed: Mapping[TopicPartition, Missing | None]) -> None: ...
-
-
-def groups_instance(flow: Merged, clusters: KafkaClusters, reports: Reports) -> GroupOffsetInstance:
-    props = {
-        "source.cluster.alias": flow.alias,
-        "target.cluster.alias": flow.target.name,
-        "source.cluster.bootstrap.servers": flow.source.bootstrap,
-        "target.cluster.bootstrap.servers": flow.target.bootstrap,
-        "replication.policy.class": "python:bridge.policies.TopicMap",
-        "replication.policy.topic.map": f"{flow.topics[0]}={flow.to}",
-        "topics": flow.topics[0],
-        "group-readiness.topic.replication.factor": "1",
+def groups_of(flow: Merged) -> GroupFlow:
+    names = {
+        "replication_policy_class": "python:bridge.policies.TopicMap",
+        "replication_policy_topic_map": f"{flow.topics[0]}={flow.to}",
     }
-    options = replace(GroupOffsetOptions.from_props(props, AnyClient()), sync_interval=0.2)
-    return GroupOffsetInstance(f"groups-{flow.alias}", options, clusters, props, reports)
-
-
-async def report_of(flow: Merged, group: str, others: tuple[Merged, ...] = ()) -> GroupReport:
-    """Runs the group connector of a flow until it answers something else than that it waits, and those of others as
-    long; of a flow alone, its first answer."""
-    clusters, reports = KafkaClusters(), Reports()
-    running: list[asyncio.Task[None]] = []
-    made = [groups_instance(flow, clusters, reports)]
-    made += [groups_instance(other, clusters, Reports()) for other in others]
-    try:
-        for instance in made:
-            instance.assign(Assignment(1, frozenset({0})))
-            running.append(asyncio.create_task(instance.run()))
-        async with asyncio.timeout(WAIT):
-            while True:
-                await reports.changed.wait()
-                reports.changed.clear()
-                report = reports.known.get(group)
-                if report is not None and (not others or report.ready):
-                    return report
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        for instance in made:
-            await instance.close()
-        await clusters.close()
+    source = GivenCluster(flow.alias, flow.source.bootstrap)
+    return GroupFlow(source, flow.target, {"topics": flow.topics[0], **names})
 
 
 def test_a_group_of_both_skips_no_record_of_either(flows: tuple[Merged, Merged]) -> None:
@@ -221,12 +156,11 @@ def test_a_group_of_both_skips_no_record_of_either(flows: tuple[Merged, Merged])
     group = unique("group")
     # Where they share a source cluster the group has both topics there.
     commit(one.source.bootstrap, group, {(one.topics[0], 0): 150, (two.topics[0], 0): 30})
-    alone = asyncio.run(report_of(one, group))
+    ours, theirs = map(groups_of, flows)
+    alone = ours.first_report(group)
     assert (alone.ready, alone.reason) == (False, "other_source_unknown")
     assert (one.to, 0) not in committed(one.target.bootstrap, group)
-    by_flow = {
-        flow.alias: asyncio.run(report_of(flow, group, (rest,))) for flow, rest in (flows, flows[::-1])
-    }
+    reports = [flow.ready_report(group, beside=other) for flow, other in ((ours, theirs), (theirs, ours))]
     at = committed(one.target.bootstrap, group)[one.to, 0]
     behind = {record.value for record in two.copies(two.topics[0]) if record.offset >= at}
     assert {record.value for record in records(two)[30:]} <= behind
@@ -234,7 +168,7 @@ def test_a_group_of_both_skips_no_record_of_either(flows: tuple[Merged, Merged])
     again = {
         record.value for record in [*records(two)[:30], *[*records(one), *records(one, 100)][:150]]
     } & behind
-    for report in by_flow.values():
+    for report in reports:
         (row,) = report.partitions
         assert (row.target_offset, row.written, row.verdict) == (at, at, "bounded")
         assert row.bound is not None

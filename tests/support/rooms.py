@@ -167,18 +167,19 @@ ROOMS = {
     "connectors/config": """e2e/test_bad_input e2e/test_keys e2e/test_validate integration/test_keys_of_java
         integration/test_stock_naming""",
     "connectors/group_offset": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_failback e2e/test_faults
-        e2e/test_group_rules e2e/test_lifecycle e2e/test_plain_rule""",
+        e2e/test_group_rules e2e/test_lifecycle e2e/test_plain_rule integration/test_both_ways_home""",
     "connectors/group_translation": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_checkpoints
         e2e/test_failback e2e/test_faults e2e/test_group_rules e2e/test_internal_topics e2e/test_known_defects
         e2e/test_lifecycle e2e/test_plain_rule e2e/test_readiness e2e/test_readiness_topic e2e/test_runbook
-        e2e/test_second_mirror e2e/test_stock_cases e2e/test_take_over integration/test_known_defects
-        integration/test_known_defects_java integration/test_transforms""",
+        e2e/test_second_mirror e2e/test_stock_cases e2e/test_take_over integration/test_both_ways_home
+        integration/test_known_defects integration/test_known_defects_java integration/test_mixed_sources
+        integration/test_transforms""",
     "connectors/heartbeat": """e2e/test_control_beside_stock e2e/test_control_lifecycle e2e/test_faults
         e2e/test_stock_cases""",
     "connectors/sink": "e2e/test_mirror_sink e2e/test_rights e2e/test_worker_39",
-    "connectors/source": """e2e/test_copy_again e2e/test_keys e2e/test_mirror_sink e2e/test_rights e2e/test_source
-        e2e/test_source_life e2e/test_source_stock_cases e2e/test_source_take_over integration/test_source_rounds
-        integration/test_stock_source""",
+    "connectors/source": """e2e/test_copy_again e2e/test_keys e2e/test_mirror_sink e2e/test_rights e2e/test_sidecars
+        e2e/test_source e2e/test_source_life e2e/test_source_stock_cases e2e/test_source_take_over
+        integration/test_source_rounds integration/test_stock_source""",
     "deploy": "e2e/test_compose unit/repository/test_deploy unit/repository/test_kubernetes",
     "docker-compose.yml": "e2e/test_compose unit/repository/test_deploy",
     "java-shim": """contract/test_samples e2e/test_acknowledged e2e/test_copy_again e2e/test_fencing e2e/test_lifecycle

@@ -18,7 +18,7 @@ from bridge.model.values import LAST_PARTITION, TopicPartition
 
 _OFFSETS = 0, LAST_OFFSET + 1
 _ROW = (0, LAST_PARTITION), _OFFSETS, _OFFSETS, _OFFSETS
-_ALONE = (0, LAST_PARTITION), _OFFSETS, (-1, (1 << 63) - 1)
+_ALONE = (0, LAST_PARTITION), _OFFSETS, _OFFSETS, (-1, (1 << 63) - 1)
 
 
 class Furthest(NamedTuple):
@@ -38,8 +38,10 @@ class Furthest(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """What one flow translates by itself, and how many records are read twice from there; -1 for not known."""
+    """What one flow translates an offset to by itself, and how many records are read twice from there; -1 for not
+    known."""
 
+    upstream: int
     offset: int
     bound: int
 
@@ -77,7 +79,7 @@ class FurthestRecord(Value):
             for row in numbers(each, "partitions", _ROW)
         }
         alone = {
-            TopicPartition(text(each, "targetTopic", 1), row[0]): Alone(row[1], row[2])
+            TopicPartition(text(each, "targetTopic", 1), row[0]): Alone(row[1], row[2], row[3])
             for each in objects(obj, "topics")
             if "alone" in each
             for row in numbers(each, "alone", _ALONE)

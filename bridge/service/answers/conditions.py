@@ -98,8 +98,8 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
 def _tasks(
     connector: Connector, young: bool, age_ms: Callable[[Task], int], other_tasks: Collection[int]
 ) -> list[Condition]:
-    if connector.elsewhere and connector.kind in COPYING_KINDS:
-        return []  # its one task
+    if connector.recorded or (connector.elsewhere and connector.kind in COPYING_KINDS):
+        return []  # none of its tasks, or its one task, is to run here
     if not connector.active() and not connector.elsewhere:
         why = why_not_running(connector)
         if young and why.condition in ("no_task", "not_polled"):

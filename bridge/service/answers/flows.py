@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from bridge.protocol.base import ReadinessReason
 from bridge.protocol.operators import FlowReadiness, FlowStatus, ReadinessReport
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.missing_records import of_flow
@@ -11,9 +12,10 @@ from bridge.service.answers.readiness import Answers, ConnectorView, counted
 from bridge.service.answers.reasons import REASONS, reason, under_causes
 from bridge.service.answers.status import RUNNING
 from bridge.service.ipc.messages import PackedGroup
+from bridge.service.state.not_running import why_not_running
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector
-from connectors.base import GROUP_KINDS
+from connectors.base import COPYING_KINDS, GROUP_KINDS, Summary
 
 _WEAKEST = (
     Readiness.NOT_READY,
@@ -30,9 +32,10 @@ def readiness_report(
     snapshots: Snapshots,
     views: Mapping[str, ConnectorView],
     others: Iterable[FlowStatus] = (),
+    now_ms: int = 0,
 ) -> ReadinessReport:
     """Reports the readiness of all flows. `others`: flows that copy, and of which the connectors may run on other
-    nodes."""
+    nodes; `now_ms`: the time now."""
     known = list(connectors)
     flows = [
         _flow(connector, snapshots.connector(connector.name), views[connector.name])
@@ -40,7 +43,17 @@ def readiness_report(
         if connector.kind in GROUP_KINDS
     ]
     here = {connector.flow for connector in known if connector.kind in GROUP_KINDS}
-    flows += [_elsewhere(each) for each in others if (each.source, each.target) not in here]
+    elsewhere = [each for each in others if (each.source, each.target) not in here]
+    flows += map(_elsewhere, elsewhere)
+    here |= {(each.source, each.target) for each in elsewhere}
+    copied = {connector.flow: connector for connector in known if connector.kind in COPYING_KINDS}
+    alone = [
+        _without_groups(connector, snapshots.connector(connector.name).summary, now_ms)
+        for flow, connector in copied.items()
+        if flow not in here
+    ]
+    # A flow of which nobody follows groups, on purpose maybe, says nothing of the groups of others.
+    flows += [flow for flow, followed in alone if followed] if flows else [flow for flow, _ in alone]
     times = [each.as_of_ms for each in flows]
     known_times = [at for at in times if at is not None]
     missing = [each.missing_records for each in flows]
@@ -108,10 +121,45 @@ def _elsewhere(flow: FlowStatus) -> FlowReadiness:
         why = reason("elsewhere", f"{REASONS['elsewhere'].means}: ask {flow.node}")
     else:
         why = reason("connector_stopped", flow.detail or f"no node runs flow {flow.flow}")
+    return _not_known(flow.flow, flow.source, flow.target, why)
+
+
+def _without_groups(connector: Connector, summary: Summary, now_ms: int) -> tuple[FlowReadiness, bool]:
+    """Reports a flow that is copied here, and of which no connector here knows the groups; and whether another service
+    follows them, or may."""
+    source, target = connector.flow
+    told = summary.group_connectors
+    followed = bool(told) or bool(summary.groups_unread)
+    if not connector.active():
+        # It reads nothing: what it has read before is no more than that.
+        away = f"connector {connector.name} runs in another service: ask that one"
+        why = reason("elsewhere", away) if connector.elsewhere else _stopped(connector)
+    elif told:
+        name = max(told, key=lambda each: told[each][0])
+        seconds = (now_ms - told[name][0]) // 1000
+        text = (
+            f"connector {name}, which follows the groups of this flow, runs in another service, which has reported "
+            f"nothing for {seconds} s: check that service, and the connector's status in Connect"
+        )
+        why = reason("outdated", text, since_ms=told[name][0])
+    elif told is None:
+        text = f"connector {connector.name} has not read yet which connectors follow the groups of this flow"
+        why = reason("not_looked_at_yet", text)
+    else:
+        said = f" ({summary.groups_unread})" if summary.groups_unread else ""
+        why = reason("no_group_connector", f"{REASONS['no_group_connector'].detail}{said}")
+    return _not_known(connector.name, source or "", target, why), followed
+
+
+def _stopped(connector: Connector) -> ReadinessReason:
+    return reason("connector_stopped", why_not_running(connector).detail)
+
+
+def _not_known(connector: str, source: str, target: str, why: ReadinessReason) -> FlowReadiness:
     return FlowReadiness(
-        connector=flow.flow,
-        source=flow.source,
-        target=flow.target,
+        connector=connector,
+        source=source,
+        target=target,
         readiness=Readiness.CANNOT_TELL,
         as_of_ms=None,
         groups=0,

@@ -127,6 +127,13 @@ REASONS: Mapping[str, KnownReason] = {
         "correct these keys, or wait until consumers have committed; new groups are looked for every "
         "refresh.groups.interval.seconds, and at once by mirror-bridge refresh NAME",
     ),
+    "no_group_connector": KnownReason(
+        _CANNOT_TELL,
+        "flow",
+        "the flow is copied here, and no connector that follows its groups is known: none runs in this service, and "
+        "the flow's readiness topic on the target tells of none in another one",
+        "start a group connector, or ask the service that runs it with emit.group-readiness.enabled=false",
+    ),
     "copying_failed": KnownReason(
         _NOT_READY,
         "topic",

@@ -31,7 +31,7 @@ from bridge.service.failover.operating import operate
 from bridge.service.failover.refusal import AsOf, Refused, answer_of, refusal
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector
-from connectors.base import GROUP_KINDS, Arguments, Operation
+from connectors.base import COPYING_KINDS, GROUP_KINDS, Arguments, Operation
 
 UNKNOWN_GROUP = "unknown_group"
 
@@ -51,6 +51,15 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
     away = [each for each in service.flows if f"{each.source}-to-{each.target}" == name and each.node]
     if not connectors and away:
         text = f"another node runs flow {away[0].flow}: ask {away[0].node}"
+        raise NotFound(text, code=ErrorCode.UNKNOWN_CONNECTOR)
+    copied = [each for each in service.table if each.kind in COPYING_KINDS and flow_name(each) == name]
+    if not connectors and copied:
+        told = service.snapshots.connector(copied[0].name).summary.group_connectors
+        who = f" ({', '.join(sorted(told))} has told of them before)" if told else ""
+        text = (
+            f"flow {name} is copied here, and its groups are followed in no service that tells of them now{who}: "
+            "send the request to the service that runs its group connector"
+        )
         raise NotFound(text, code=ErrorCode.UNKNOWN_CONNECTOR)
     if not connectors:
         flows = ", ".join(sorted({flow_name(connector) for connector in there})) or "none"

@@ -155,6 +155,10 @@ def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     fields["other_connectors"] = {
         other: tuple(checked) for other, checked in fields["other_connectors"].items()
     }
+    if fields["group_connectors"] is not None:
+        fields["group_connectors"] = {
+            other: tuple(checked) for other, checked in fields["group_connectors"].items()
+        }
     for key in ("errors", "gaps", "tasks", "target_tasks"):
         fields[key] = tuple(fields[key])
     return name, generation, Summary(**fields)

@@ -76,6 +76,8 @@ class Connector:
     """No task runs here, and another service has reported some that it runs."""
     seen_elsewhere: bool = False
     """Another service has reported it since a task of it ran here."""
+    recorded: bool = False
+    """It has never started here: another service runs it, and records on the target tell of it."""
     runs_in: ConnectCluster = NOT_KNOWN
     """The Connect cluster that runs it."""
     first_session: str = ""

@@ -77,6 +77,21 @@ def run_elsewhere(summary: Summary, now_ms: int, monotonic_ms: int) -> set[str]:
     }
 
 
+def follow_groups(summary: Summary, now_ms: int, monotonic_ms: int) -> dict[str, int]:
+    """Returns the connectors that follow the groups of a flow, as those that run them report now, with the time of that
+    (ms). While the source is away they have nothing new to report, and what they have reported still counts. `summary`:
+    of the connector that copies."""
+    return {
+        name: at_ms
+        for name, (at_ms, interval_ms, seen_ms) in (summary.group_connectors or {}).items()
+        if now_ms - at_ms >= -_AHEAD_MS
+        and (
+            "source" in summary.away_since_ms
+            or max(now_ms - at_ms, monotonic_ms - seen_ms) <= max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
+        )
+    }
+
+
 def _not_reported(connector: Connector, task: int) -> str:
     if connector.dedicated:
         return not_started(connector, [task])

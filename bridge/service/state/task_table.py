@@ -35,6 +35,9 @@ GONE_MS = 600_000
 """A connector of groups that Connect has stopped whole is gone after this long, where another one of its flow runs:
 twice as long as Connect may wait, by default, for a worker that has left (scheduled.rebalance.max.delay.ms)."""
 MOST_CONNECTORS = 1_000
+_RECORDED_KIND = "group_offset"
+_RECORDED_CLASS = "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector"
+"""What a connector is taken for that only records tell of: its groups are shown, and none is looked at here."""
 
 PER_TASK_KEYS = frozenset(
     {"task.class", "bridge.task.index", "bridge.task.count", "bridge.session", "task.kafka.cluster.id"}
@@ -238,6 +241,14 @@ class TaskTable:
             connector.task_count = task_count
             self.version += 1
 
+    def note_recorded(self, copying: Connector, name: str) -> None:
+        """Adds a connector of groups that has written records on the target and runs on other services: it reaches the
+        clusters of the flow as the one that copies does."""
+        config = comparable(copying.config) | {"name": name, "connector.class": _RECORDED_CLASS}
+        connector = self._add(name, "", _RECORDED_KIND, config)
+        connector.recorded = True
+        self.note_elsewhere(connector, 0)
+
     def renew(self, name: str) -> None:
         """Restarts the instance, after an operator has restarted a task that had failed."""
         self._next_generation(self.connector(name))
@@ -255,6 +266,11 @@ class TaskTable:
 
     def __iter__(self) -> Iterator[Connector]:
         return iter(sorted(self._connectors.values(), key=lambda connector: connector.name))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there are fewer connectors than may be."""
+        return len(self._connectors) < MOST_CONNECTORS
 
     @property
     def now_ms(self) -> int:
@@ -309,7 +325,7 @@ class TaskTable:
         connector.first_session = min(connector.first_session or session, session)
 
     def _add(self, name: str, session: str, kind: str, config: Config) -> Connector:
-        if len(self._connectors) >= MOST_CONNECTORS:
+        if not self.has_room:
             raise Overloaded(
                 f"this service has its limit of {MOST_CONNECTORS} connectors; delete some, or run another service",
                 retry_after=60,
@@ -323,7 +339,7 @@ class TaskTable:
     def _configure(self, connector: Connector, session: str, kind: str, config: Config) -> None:
         if session <= connector.config_session:
             return
-        connector.config_session = session
+        connector.config_session, connector.recorded = session, False
         if kind != connector.kind or comparable(config) != comparable(connector.config):
             connector.configure(kind, config)
             self._next_generation(connector)

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from bridge.mm2.records import Checkpoint
 from bridge.model.state_records.furthest import Furthest, FurthestRecord
 from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.state_records.readiness_records import TaskRecord, decode_key, decode_value, tell_all
+from bridge.model.state_records.readiness_records import (
+    RecordKey,
+    TaskRecord,
+    decode_key,
+    decode_value,
+    tell_all,
+)
 from bridge.model.values import LogRecord, Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import Translated
 from connectors.group_translation.checks import GroupOptions
@@ -15,7 +21,7 @@ from connectors.group_translation.translating.followed_topic import TopicFollowe
 from connectors.ports import Cluster
 
 _NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
-_KINDS = FurthestRecord.kind, MoveRecord.kind, TaskRecord.kind
+_KINDS = FurthestRecord.kind, MoveRecord.kind
 
 
 class ReverseFlow:
@@ -138,16 +144,18 @@ class ReverseFlow:
         self._records.clear()
         self._tasks.clear()
 
+    def _apply_task(self, key: RecordKey, value: bytes | None) -> None:
+        tasks = self._tasks.setdefault(key.connector, {})
+        tasks.pop(key.name, None)
+        task = None if value is None else decode_value(key, value)
+        if isinstance(task, TaskRecord):
+            tasks[key.name] = task
+
     def _apply_record(self, record: LogRecord) -> None:
         key = decode_key(record.key)
-        if key.kind not in _KINDS:
-            return
         if key.kind == TaskRecord.kind:
-            tasks = self._tasks.setdefault(key.connector, {})
-            tasks.pop(key.name, None)
-            task = None if record.value is None else decode_value(key, record.value)
-            if isinstance(task, TaskRecord):
-                tasks[key.name] = task
+            self._apply_task(key, record.value)
+        if key.kind not in _KINDS:
             return
         of_group = self._records.setdefault(key.name, {})
         # A record that can't be decoded has replaced the earlier one all the same.

@@ -30,7 +30,7 @@ ROW = GroupRow(
 )
 GROUP = GroupRecord(1, 0, 1, "EMPTY", "dry_run", (ROW,))
 COPY = TopicPartition("A.orders", 0)
-FURTHEST = FurthestRecord(1, {COPY: Furthest(5, 9, 9)}, {COPY: Alone(9, 0)})
+FURTHEST = FurthestRecord(1, {COPY: Furthest(5, 9, 9)}, {COPY: Alone(5, 9, 0)})
 LAYOUTS = (
     layout_key(SPEC),
     LayoutRecord(1, 1).value(),

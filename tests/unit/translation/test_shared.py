@@ -34,6 +34,8 @@ class Flow:
     begun: bool = False
     written: dict[TopicPartition, OwnCommit] = field(default_factory=dict)
     said: OwnCommit | None = None
+    noted: OwnCommit | None = None
+    """What others know of it, in the topic."""
     row: PartitionPlan | None = None
 
     def alone(self, end: int) -> Verdict:
@@ -43,6 +45,12 @@ class Flow:
         bound = sum(low <= place < right for place in self.places)
         judgement = Judgement.BOUNDED if bound else Judgement.EXACT
         return Verdict(judgement, low, bound, Evidence.RUN, not_on_target=0)
+
+    def restart(self) -> None:
+        """What it has written in the readiness topic is all that it knows then."""
+        self.said, self.written = self.noted, {}
+        if self.ready and self.row is not None:
+            self.written[THERE] = OwnCommit(self.row.committed.offset, self.row.verdict)
 
     def skipped(self, at: int) -> int:
         """Records that the group has still to read on the source and that lie before an offset on the target."""
@@ -81,6 +89,8 @@ class World:
         there = {} if self.standing is None else {THERE: Committed(self.standing)}
         row = with_standing(row, there.get(THERE), (flow.written.get(THERE), flow.said))
         flow.said = told(row, flow.said)
+        assert row.alone is not None
+        flow.noted = OwnCommit(flow.committed, row.alone)
         assert row.alone is not None
         flow.told = OtherFlow(flow.name, row.alone.offset, row.alone.bound)
         others = [
@@ -135,6 +145,8 @@ def test_no_flow_is_ready_where_another_would_skip_and_none_waits_for_ever() -> 
                     continue
                 set_back |= goal < flow.committed
                 flow.committed = goal
+            elif by.random() < 0.1:
+                flow.restart()
             else:
                 flow.slack = by.choice((flow.slack, 0, 2))
                 tried.round(flow)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from fastapi import APIRouter
 
 from bridge.protocol.messages import ReadinessReport
@@ -17,4 +19,6 @@ async def readiness(service: TheService) -> ReadinessReport:
     """Counts the groups of every flow: ready, ready as of a time, not ready, can't tell; and why. /v1/groups names
     them."""
     others = [each for each in service.flows if each.copies]
-    return readiness_report(service.table, service.snapshots, service.views(), others)
+    return readiness_report(
+        service.table, service.snapshots, service.views(), others, int(time.time() * 1000)
+    )

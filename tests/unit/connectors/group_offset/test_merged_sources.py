@@ -3,10 +3,14 @@ them skips a record, and no flow says yes before it knows of the other."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.claims import Claim
+from bridge.model.state_records.furthest import Alone, FurthestRecord
+from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
 from bridge.model.state_records.readiness_records import RecordKey, encode
 from bridge.model.values import TopicPartition
@@ -211,6 +215,42 @@ def test_a_group_that_has_failed_over_in_one_flow_is_not_moved_past_that_by_the_
     merged.at("B", 12)
     assert reason(merged.rounds("B")) is None
     assert merged.standing() == low
+
+
+def test_a_move_that_was_taken_back_leaves_the_group_unknown_until_the_next_round() -> None:
+    merged = Merged()
+    merged.at("A", 4)
+    merged.at("B", 9)
+    for alias in "ABABA":
+        merged.rounds(alias)
+    topic, now_ms = "mm2-group-readiness.A.internal", int(time.time() * 1000)
+    for kind in (GroupRecord.kind, MoveRecord.kind):
+        put(merged.c, topic, RecordKey("groups-A", kind, "g").encode(), None, now_ms + 1)
+    merged.at("B", 12)
+    assert reason(merged.rounds("B")) == "other_source_unknown"
+    assert merged.standing() == place("A", 4)
+    merged.rounds("A")
+    assert reason(merged.rounds("B")) is None
+    assert merged.standing() == place("A", 4)
+
+
+def test_a_group_that_a_round_of_the_other_flow_has_just_found_is_known_before_that_ends() -> None:
+    merged = Merged()
+    merged.at("A", 4, group="another")
+    merged.at("B", 2)
+    for alias in "ABAB":
+        merged.rounds(alias)
+    assert merged.standing() == place("B", 2)
+    alone = FurthestRecord(int(time.time() * 1000) + 1, {}, {MERGED: Alone(15, place("A", 15), 0)})
+    key = RecordKey("groups-A", alone.kind, "g").encode()
+    put(merged.c, "mm2-group-readiness.A.internal", key, encode(alone))
+    merged.at("B", 18)
+    merged.rounds("B")
+    assert merged.standing() == place("A", 15)
+    # A later round has none: it was deleted.
+    merged.rounds("A")
+    merged.rounds("B")
+    assert merged.standing() == place("B", 18)
 
 
 def test_a_flow_that_has_told_nothing_for_long_makes_an_answer_of_an_earlier_time(

@@ -61,7 +61,7 @@ _MISSING = MissingRecord(1_700_000_000_000, ((0, 12, 1_699_999_999_999), (1, -1,
 _ROW_MOVED = MoveRow("orders", 3, 120, "A.orders", 127, "bounded", 4, 1)
 _MOVE = MoveRecord(MOVED, 1_700_000_000_000, 2, True, 7, (_ROW_MOVED,), (Standing("A.orders", 3, 9, "m", 2),))
 _COPY = TopicPartition("A.orders", 0)
-_FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(8, -1)})
+_FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(5, 8, -1)})
 _SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)
 _ADDED = [
     additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])

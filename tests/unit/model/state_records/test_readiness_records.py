@@ -254,8 +254,8 @@ def test_only_what_reads_the_same_means_the_same() -> None:
     assert replace(_GROUP, reason=None).meaning != _GROUP.meaning
     rows = {TopicPartition("A.orders", 0): Furthest(5, 9, 9)}
     shared = TopicPartition("merged", 1)
-    kept = FurthestRecord(1, rows, {shared: Alone(8, -1)})
-    assert kept.meaning != FurthestRecord(1, rows, {shared: Alone(9, -1)}).meaning
+    kept = FurthestRecord(1, rows, {shared: Alone(5, 8, -1)})
+    assert kept.meaning != FurthestRecord(1, rows, {shared: Alone(5, 9, -1)}).meaning
     assert replace(kept, as_of_ms=2).meaning == kept.meaning
     assert replace(kept, rows={TopicPartition("A.orders", 0): Furthest(5, 9, 10)}).meaning != kept.meaning
     assert replace(_MISSING, as_of_ms=1).meaning == _MISSING.meaning

@@ -132,12 +132,14 @@ def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metri
         assert (await made.at.client.delete("/v1/connectors/g")).status_code == 204
         assert (await made.at.client.get("/v1/groups")).json()["total"] == 0
         assert 'connector="g"' not in (await made.at.client.get("/metrics")).text
-        assert (await made.at.client.get("/v1/readiness")).json() == {
-            "readiness": "cannot_tell",
-            "as_of_ms": None,
-            "missing_records": None,
-            "flows": [],
-        }
+        report = (await made.at.client.get("/v1/readiness")).json()
+        assert (report["readiness"], report["as_of_ms"], report["missing_records"]) == (
+            "cannot_tell",
+            None,
+            None,
+        )
+        (whole,) = report["flows"]
+        assert (whole["connector"], whole["groups"]) == ("s", 0), "what is left is the copy"
         assert (await made.at.client.delete("/v1/connectors/g")).status_code == 404
         assert await _health(made.at) == "ok"
 
@@ -661,6 +663,95 @@ def test_records_that_wait_for_a_connector_that_never_began_to_copy_are_told_at_
         assert (readiness, code) == (both("not_ready"), "copying_failed")
         (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
         assert [reason["reason"] for reason in whole["reasons"]] == ["copying_failed"]
+
+    flow(test)
+
+
+# -- a service that runs the copy alone ------------------------------------------------------------------------------
+
+
+def test_a_service_that_only_copies_names_the_flow_and_why_nothing_is_known_of_its_groups() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        made.at.service.forget_connector("g")
+        now_ms = int(time.time() * 1000)
+        told = {"g": (now_ms - 600_000, 5_000, 0)}
+        cases: tuple[tuple[dict[str, Any], str, str], ...] = (
+            ({}, "not_looked_at_yet", "connector s has not read yet"),
+            ({"group_connectors": {}}, "no_group_connector", "start a group connector"),
+            ({"group_connectors": {}, "groups_unread": "grant READ"}, "no_group_connector", "grant READ"),
+            ({"group_connectors": told}, "outdated", "connector g, which follows the groups of this flow"),
+        )
+        for changes, code, text in cases:
+            made.copied(**changes)
+            report = (await made.at.client.get("/v1/readiness")).json()
+            assert report["readiness"] == "cannot_tell"
+            (whole,) = report["flows"]
+            assert (whole["connector"], whole["source"], whole["target"]) == ("s", "A", "B")
+            (why,) = whole["reasons"]
+            assert why["reason"] == code
+            assert text in why["detail"]
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        (whole,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+        assert [each["reason"] for each in whole["reasons"]] == ["connector_stopped"]
+        refused = await made.at.client.post("/v1/failover", json={"flow": "A-to-B", "all": True})
+        assert "the service that runs its group connector" in refused.json()["message"]
+
+    flow(test)
+
+
+def test_a_service_that_only_copies_knows_the_groups_that_another_one_follows() -> None:
+    async def test(made: Flow) -> None:
+        made.table.start_task("copy", 0, session(4), "source", 1, FLOW | {"source.cluster.alias": "C"})
+        now_ms = int(time.time() * 1000)
+        made.copied("copy", group_connectors={"groups": (now_ms, 5_000, made.table.now_ms)})
+        made.at.service.expire()
+        known = made.table.connector("groups")
+        assert (known.kind, known.flow, known.recorded, known.elsewhere) == (
+            "group_offset",
+            ("C", "B"),
+            True,
+            True,
+        )
+        assert known.config["name"] == "groups"
+        assert "groups" in {each.name for each in made.table.desired()}
+        status = (await made.at.client.get("/v1/connectors/groups/status")).json()
+        assert (status["state"], status["conditions"]) == ("elsewhere", [])
+        # It stays while the source is away, for then there is nothing new to report.
+        old = {"groups": (now_ms - 600_000, 5_000, 0)}
+        made.copied("copy", group_connectors=old, away_since_ms={"source": now_ms})
+        made.at.service.expire()
+        assert made.table.get("groups") is not None
+        made.copied("copy", group_connectors=old)
+        made.at.service.expire()
+        assert made.table.get("groups") is None
+        # Once it starts here it is one as any other.
+        made.copied("copy", group_connectors={"groups": (now_ms, 5_000, made.table.now_ms)})
+        made.at.service.expire()
+        config = FLOW | {"source.cluster.alias": "C", "groups": "some"}
+        made.table.start_task("groups", 0, session(5), "checkpoint", 1, config)
+        known = made.table.connector("groups")
+        assert (known.kind, known.recorded, known.config["groups"]) == ("checkpoint", False, "some")
+
+    flow(test)
+
+
+def test_what_a_forgotten_connector_has_written_before_brings_it_not_back() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        now_ms = int(time.time() * 1000)
+        made.at.service.forget_connector("g")
+        made.copied(group_connectors={"g": (now_ms, 60_000, made.table.now_ms)})
+        made.at.service.expire()
+        assert made.table.get("g") is None
+        made.copied(group_connectors={"g": (now_ms + 1, 60_000, made.table.now_ms)})
+        made.at.service.expire()
+        assert made.table.get("g") is not None
 
     flow(test)
 
