@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
@@ -101,7 +101,7 @@ class LogReader:
         start, end = max(window.start, self.bounds.start), min(window.end, self.bounds.end)
         if (start, end) != (window.start, window.end):
             records = [record for record in window.records if start <= record.offset < end]
-            window = replace(window, start=start, end=end, records=records)
+            window = Window(start, end, records, window.epoch, window.without_data, window.append_time)
         if len(window.records) != end - start:
             self._memory.gapless = False
         if self.side is Side.TARGET:
