@@ -38,6 +38,7 @@ from tests.support import (
     Record,
     bounds,
     create_topic,
+    delete_records,
     eventually,
     mirroring,
     numbered,
@@ -149,6 +150,23 @@ def test_the_command_answers_for_every_offset(flow: CopyFlow, tmp_path: Path) ->
             "mirror-bridge: pending, source_topic_missing: 1",
         ],
     )
+
+
+def test_what_the_target_has_deleted_is_counted_behind_each_position(
+    stack: LocalStack, tmp_path: Path
+) -> None:
+    flow = CopyFlow(stack.source, stack.target)
+    topic = flow.topic(1)
+    produce(flow.source.bootstrap, topic, numbered(RECORDS, timestamp=TIME))
+    flow.copy()
+    offsets = list(range(RECORDS + 1))
+    assert {row["verdict"] for row in answers(config(flow), topic, offsets, tmp_path)} == {"exact"}
+    delete_records(flow.target.bootstrap, flow.remote(topic), {0: 30})
+    for row in answers(config(flow), topic, offsets, tmp_path):
+        lacks = max(0, 30 - int(row["offset"]))
+        expected = ("pending", "records_not_on_target") if lacks else ("exact", None)
+        assert (row["verdict"], row["reason"]) == expected, row
+        assert (row["not_on_target"], row["target_offset"]) == (lacks, max(30, int(row["offset"]))), row
 
 
 @pytest.mark.long
