@@ -75,7 +75,7 @@ def translate(
         write_table(output, table, translated)
     except OSError as error:
         end(f"can't write {output}: {error.strerror or error}", CANNOT_START)
-    _conclude(translated)
+    conclude(translated)
 
 
 def _flow(path: Path) -> tuple[dict[str, str], Flow]:
@@ -112,7 +112,7 @@ async def _translate(
         await clusters.close()
 
 
-def _conclude(translated: TranslatedPositions) -> None:
+def conclude(translated: TranslatedPositions) -> None:
     """Says how many there are of each, and ends with the status."""
     import numpy as np
 

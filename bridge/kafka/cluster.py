@@ -41,6 +41,8 @@ _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
 """Seconds before a topic's configs are described again."""
+_CONFIGS_AGAIN = 10.0
+"""The same where records show another timestamp type."""
 _CONFIGS_PATIENCE = 5.0
 """Seconds that a round waits for topics' configs, which only add a reason to what it finds."""
 _COORDINATOR_PAUSES = (0.3, 0.6, 2)
@@ -209,28 +211,37 @@ class KafkaCluster:
             if isinstance(info, TopicInfo):
                 log_config = configs.get(name, _UNREAD)
                 # Configs are described now and then: records show at once that one has changed.
-                seen = any(each.append_time(info.topic_id) for each in self._lookups.values())
+                overwritten = log_config.append_time or bool(self._append_time_seen(info.topic_id))
                 results[name] = replace(
                     info,
-                    log_append_time=log_config.append_time or seen,
+                    log_append_time=overwritten,
                     compacted=log_config.compacted,
                     sets_append_time=log_config.append_time,
                 )
         return results
 
+    def _append_time_seen(self, topic_id: str) -> bool | None:
+        """Whether brokers have overwritten timestamps of what was read last; None where nothing was."""
+        seen = (each.append_time(topic_id) for each in self._lookups.values())
+        return next((each for each in seen if each is not None), None)
+
     async def _log_configs(self, topics: Mapping[str, str]) -> dict[str, _LogConfig]:
         """Returns what matters of topics' configs by name, for topics with their ids. Topics whose configs could not be
         described are left out."""
         now = time.monotonic()
-        ask = [
-            name
-            for name, id_ in topics.items()
-            if now - (self._configs.get((name, id_)) or (-_CONFIGS_FOR * 2,))[0] > _CONFIGS_FOR
-        ]
+        ask = [name for name, id_ in topics.items() if self._describe_is_due(name, id_, now)]
         for name, value in (await self._described_log_configs(ask)).items():
             self._configs.put((name, topics[name]), (now, value))
         cached = {name: self._configs.get((name, id_)) for name, id_ in topics.items()}
         return {name: entry[1] for name, entry in cached.items() if entry is not None}
+
+    def _describe_is_due(self, name: str, topic_id: str, now: float) -> bool:
+        known = self._configs.get((name, topic_id))
+        if known is None:
+            return True
+        (at, config), seen = known, self._append_time_seen(topic_id)
+        agrees = config is _UNREAD or seen is None or seen == config.append_time
+        return now - at > (_CONFIGS_FOR if agrees else _CONFIGS_AGAIN)
 
     async def _described_log_configs(self, topics: Sequence[str]) -> dict[str, _LogConfig]:
         """Topics whose configs can't be read now are left out; those whose configs we may not read are taken for

@@ -28,7 +28,7 @@ from bridge.pipeline.positions import (
     stopped,
     topic_ids,
 )
-from bridge.pipeline.slices.gaps import holds_none, ledger_entry, resume
+from bridge.pipeline.slices.gaps import ledger_entry, resume, why_not_again
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.reset_positions import (
     Destination,
@@ -185,37 +185,40 @@ async def _again(
     if not spec.recopy:
         return {}
     last = {tp: each.last for tp, each in runs.items() if each.last is not None}
-    copies = {CopyId(tp, run.target_topic): runs[tp] for tp, run in last.items()} | dict(elsewhere)
-    described = await topic_ids(target, sorted({copy.target_topic for copy in copies}))
+    known = {CopyId(tp, run.target_topic): runs[tp] for tp, run in last.items()} | dict(elsewhere)
+    described = await topic_ids(target, sorted({copy.target_topic for copy in known}))
     ids = {topic: _NO_TOPIC if topic_id is None else topic_id for topic, topic_id in described.items()}
-    lost = {tp for tp, run in last.items() if ids[run.target_topic] != run.target_topic_id}
-    remote = [
-        copy.remote for copy in copies if copy.source in lost and described[copy.target_topic] is not None
+    also: dict[TopicPartition, list[tuple[str, str]]] = {}
+    for copy in elsewhere:
+        also.setdefault(copy.source, []).append((copy.target_topic, ids[copy.target_topic]))
+    lost = [
+        Copied(
+            tp,
+            source_ids[tp.topic] or "",
+            run.target_topic,
+            ids[run.target_topic],
+            also=tuple(also.get(tp, ())),
+        )
+        for tp, run in last.items()
+        if ids[run.target_topic] != run.target_topic_id
     ]
-    ends = await all_bounds(target, list(dict.fromkeys(remote)), committed_only=False)
-    holding = {
-        copy.source
-        for copy, each in copies.items()
-        if copy.source in lost
-        and not holds_none(_copied(copy, source_ids, ids), each.runs, ends.get(copy.remote) or Bounds(0, 0))
-    }
+    copies = [copy for main in lost for copy in main.copies]
+    there = list({copy.remote: None for copy in copies if described[copy.target_topic] is not None})
+    ends = await all_bounds(target, there, committed_only=False)
+    logs_of = {copy.id: ends.get(copy.remote) or Bounds(0, 0) for copy in copies}
     return {
-        tp: resume(
-            _copied(CopyId(tp, last[tp].target_topic), source_ids, ids),
-            runs[tp].runs,
-            logs[tp],
+        main.source: resume(
+            main,
+            runs[main.source].runs,
+            logs[main.source],
             Bounds(0, 0),
             from_latest=spec.from_latest,
             now_ms=0,
             not_again=None,
         ).offset
-        for tp in lost - holding
+        for main in lost
+        if why_not_again(main, known, logs_of) is None
     }
-
-
-def _copied(copy: CopyId, source_ids: Mapping[str, str | None], target_ids: Mapping[str, str]) -> Copied:
-    source_id = source_ids[copy.source.topic] or ""
-    return Copied(copy.source, source_id, copy.target_topic, target_ids[copy.target_topic])
 
 
 def _skipped(row: PartitionReset, runs: PartitionRuns) -> Gap:

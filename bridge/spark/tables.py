@@ -244,7 +244,7 @@ _GROUP_FIELDS: dict[str, DataType] = {
     "target_topic": _STRING,
     "target_offset": _LONG,
     "verdict": _STRING,
-    "bound": _LONG,
+    **dict.fromkeys(("bound", "not_on_target"), _LONG),
     **dict.fromkeys(("evidence", "reason"), _STRING),
     "flags": ArrayType(_STRING),
     "committed": _LONG,

@@ -136,8 +136,8 @@ def _disagreement(verdict: Verdict, sync: OffsetSync | None) -> Verdict:
 def ends_at(
     downstream: int, timestamp: int, target: LogBounds, memory: PartitionMemory, caps: Caps | None = None
 ) -> Steps[bool | None]:
-    """Whether the target's record at `downstream` has this timestamp; None when it is gone, or the timestamp is not
-    known (-1)."""
+    """Whether the target's record at `downstream` has this timestamp; None when it is gone, the timestamp is not known
+    (-1), or brokers have overwritten it."""
     if timestamp < 0 or not target.start <= downstream < target.end:
         return None
     try:
@@ -145,7 +145,7 @@ def ends_at(
     except CapReached:
         return None
     record = section.at(downstream)
-    return None if record is None else record.timestamp == timestamp
+    return None if record is None or section.append_time else record.timestamp == timestamp
 
 
 def are_copies(
@@ -156,7 +156,8 @@ def are_copies(
     memory: PartitionMemory,
     caps: Caps | None = None,
 ) -> Steps[bool | None]:
-    """Whether the target holds at `downstream` what the source has at `upstream`; None when either is gone."""
+    """Whether the target holds at `downstream` what the source has at `upstream`; None when either is gone, or the
+    target's brokers have overwritten timestamps there."""
     budget = Budget(caps or Caps())
     records = []
     try:
@@ -167,7 +168,7 @@ def are_copies(
             if not bounds.start <= at < bounds.end:
                 return None
             section = yield from LogReader(side, bounds, budget, memory).open(at)
-            records.append(section.at(at))
+            records.append(None if side is Side.TARGET and section.append_time else section.at(at))
     except CapReached:
         return None
     one, other = records

@@ -29,7 +29,7 @@ from connectors.group_translation.other_sources import OtherSources
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
-from connectors.group_translation.translating.left_out import NotCopiedTopics
+from connectors.group_translation.translating.not_copied_topics import NotCopiedTopics
 from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy

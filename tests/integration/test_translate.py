@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
@@ -21,11 +22,15 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.errors import ConfigRejected, OperationRefused
+from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.local.processes import ManagedProcess
 from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord, TopicPartition
+from bridge.positions.answers import REASONS, VERDICTS
+from bridge.positions.flow import Flow
+from bridge.positions.translator import PositionColumns, PositionTranslator
 from bridge.spark import translate_offsets
 from bridge.spark.indexing.index import Index
 from bridge.spark.indexing.task import PairedPart, PairTask
@@ -38,12 +43,14 @@ from tests.support import (
     Record,
     bounds,
     create_topic,
+    delete_records,
     eventually,
     mirroring,
     numbered,
     produce,
     produce_transaction,
     read,
+    set_topic_config,
     unique,
     wait_mirrored,
 )
@@ -149,6 +156,54 @@ def test_the_command_answers_for_every_offset(flow: CopyFlow, tmp_path: Path) ->
             "mirror-bridge: pending, source_topic_missing: 1",
         ],
     )
+
+
+def test_what_the_target_has_deleted_is_counted_behind_each_position(
+    stack: LocalStack, tmp_path: Path
+) -> None:
+    flow = CopyFlow(stack.source, stack.target)
+    topic = flow.topic(1)
+    produce(flow.source.bootstrap, topic, numbered(RECORDS, timestamp=TIME))
+    flow.copy()
+    offsets = list(range(RECORDS + 1))
+    assert {row["verdict"] for row in answers(config(flow), topic, offsets, tmp_path)} == {"exact"}
+    delete_records(flow.target.bootstrap, flow.remote(topic), {0: 30})
+    for row in answers(config(flow), topic, offsets, tmp_path):
+        lacks = max(0, 30 - int(row["offset"]))
+        expected = ("pending", "records_not_on_target") if lacks else ("exact", None)
+        assert (row["verdict"], row["reason"]) == expected, row
+        assert (row["not_on_target"], row["target_offset"]) == (lacks, max(30, int(row["offset"]))), row
+
+
+@pytest.mark.long
+def test_a_target_that_begins_to_overwrite_timestamps_costs_no_answer(stack: LocalStack) -> None:
+    """Records show it to who has described the topic's configs a moment ago."""
+    flow = CopyFlow(stack.source, stack.target)
+    topic = flow.topic(1)
+    props = config(flow)
+
+    async def verdicts(translator: PositionTranslator, end: int) -> list[str]:
+        translator.use(await translator.load())
+        asked = PositionColumns([topic], np.zeros(end, np.int32), np.zeros(end, np.int32), np.arange(end))
+        codes = (await translator.translate(asked)).answers
+        return [
+            f"{VERDICTS[each]} {REASONS[why]}" for each, why in zip(codes.verdict, codes.reason, strict=True)
+        ]
+
+    async def twice() -> None:
+        clusters = KafkaClusters()
+        translator = PositionTranslator(Flow.from_props(props, StaticClientCheck()), clusters, props)
+        for start in (0, RECORDS):
+            produce(flow.source.bootstrap, topic, numbered(RECORDS, start=start, timestamp=TIME + start))
+            await asyncio.to_thread(flow.copy)
+            end = start + RECORDS
+            assert {each.split()[0] for each in await verdicts(translator, end)} == {"exact"}
+            set_topic_config(
+                flow.target.bootstrap, flow.remote(topic), {"message.timestamp.type": "LogAppendTime"}
+            )
+        await clusters.close()
+
+    asyncio.run(twice())
 
 
 @pytest.mark.long

@@ -76,7 +76,7 @@ class Lookups:
         self._windows_by_tp: dict[TopicPartition, _Windows] = {}
         self._batch_bytes: ExpiringCache[TopicPartition, int] = ExpiringCache(_REMEMBERED)
         self._append_time: ExpiringCache[str, bool] = ExpiringCache(_REMEMBERED)
-        """By topic id, where brokers were seen to overwrite timestamps."""
+        """By topic id, whether brokers have overwritten timestamps of what was read last."""
         self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
         self._kept_bytes = 0
         self.fetches = 0
@@ -86,9 +86,10 @@ class Lookups:
         """Partitions of which anything is cached."""
         return len(self._windows_by_tp) + len(self._batch_bytes) + len(self._append_time)
 
-    def append_time(self, topic_id: str) -> bool:
-        """Whether brokers have overwritten timestamps of records that were read of the topic (LogAppendTime)."""
-        return self._append_time.get(topic_id) is not None
+    def append_time(self, topic_id: str) -> bool | None:
+        """Whether brokers have overwritten timestamps of the records that were read last of the topic (LogAppendTime);
+        None where none was read lately."""
+        return self._append_time.get(topic_id)
 
     def forget(self) -> None:
         self._windows_by_tp.clear()
@@ -252,8 +253,8 @@ class Lookups:
             return None
         if not _covers(window, read.offset):
             raise ValueError("the broker sent records of other offsets")
-        if window.append_time:
-            self._append_time.put(self._client.topic_id(partition.topic), True)
+        if window.records:
+            self._append_time.put(self._client.topic_id(partition.topic), window.append_time)
         if (partition, read) in alone:
             self._batch_bytes.put(partition, max(self._batch_bytes.get(partition) or 0, len(data.records)))
         self._keep(partition, window, max(len(data.records), size // _EXPANDED))

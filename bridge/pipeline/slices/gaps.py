@@ -7,14 +7,15 @@ the first record behind it, or, where the policy says `fail`, nothing is committ
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
 from bridge.model.state_records.json_records import LAST_MS, number, read_object, text
-from bridge.model.values import LAST_PARTITION, Bounds, TopicPartition
+from bridge.model.values import LAST_PARTITION, Bounds, CopyId, TopicPartition
 from bridge.pipeline.slices.doubts import reach
+from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 
 _VERSION = 1
@@ -122,6 +123,17 @@ def holds_none(copied: Copied, runs: Sequence[OffsetRun], target: Bounds) -> boo
     tell of stood in another topic."""
     ours = any(run.upstream_count and not _other(run.target_topic_id, copied.target_topic_id) for run in runs)
     return target.start >= target.end and not ours
+
+
+def why_not_again(
+    main: Copied, runs: Mapping[CopyId, PartitionRuns], ends: Mapping[CopyId, Bounds]
+) -> str | None:
+    """Why records that were copied to a topic that is gone are not copied again, None for nothing that is against it:
+    wherever they would go, none of them may be there already. `ends`: the remote logs."""
+    for copy in main.copies:
+        if not holds_none(copy, runs[copy.id].runs, ends[copy.id]):
+            return f"{copy.target_topic}-{copy.source.partition} is not empty, and may hold copies of them"
+    return None
 
 
 def copies_lost(

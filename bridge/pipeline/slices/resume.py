@@ -32,9 +32,9 @@ from bridge.pipeline.slices.gaps import (
     contradicted,
     copied_again,
     copies_lost,
-    holds_none,
     not_empty,
     resume,
+    why_not_again,
 )
 from bridge.pipeline.slices.verifying import ClusterLogs, ignore_untrue
 from bridge.translation.runs.partition_runs import PartitionRuns
@@ -179,7 +179,7 @@ async def open_partitions(
             ends[each.id],
             from_latest=spec.from_latest,
             now_ms=now_ms,
-            not_again=_not_again(each, runs, ends) if spec.recopy else "",
+            not_again=why_not_again(each, runs, ends) if spec.recopy else "",
         )
         gaps = list(start.gaps)
         for copy in each.copies[1:]:
@@ -204,17 +204,6 @@ def _unknown(main: Copied, copy: Copied, runs: Mapping[CopyId, PartitionRuns]) -
         return copy is main or main.copied_before
     anew = last.target_topic_id != main.target_topic_id
     return anew and (own is None or own.target_topic_id != copy.target_topic_id or not own.upstream_count)
-
-
-def _not_again(
-    main: Copied, runs: Mapping[CopyId, PartitionRuns], ends: Mapping[CopyId, Bounds]
-) -> str | None:
-    """Why records that were copied to a topic that is gone are not copied again, None for nothing that is against it:
-    wherever they would go, none of them may be there already."""
-    for copy in main.copies:
-        if not holds_none(copy, runs[copy.id].runs, ends[copy.id]):
-            return f"{copy.target_topic}-{copy.source.partition} is not empty, and may hold copies of them"
-    return None
 
 
 async def _with_copied_before(

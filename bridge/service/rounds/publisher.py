@@ -35,7 +35,7 @@ from bridge.service.ipc.messages import (
     pack_summary,
     packed_size,
 )
-from bridge.service.rounds.left_out import LeftOut, Of
+from bridge.service.rounds.send_errors import Of, SendErrors
 from bridge.service.state.copy_progress import joined, portions
 from bridge.service.state.operations import pack_operation_result
 from bridge.service.state.source_offsets import OffsetRequests, pack_offset_request
@@ -68,7 +68,7 @@ class PipeWriter:
         self._offset_requests: dict[Of, bytes] = {}
         """Packed."""
         self._operation_results: list[tuple[int, Arguments | BridgeError]] = []
-        self._left_out = LeftOut()
+        self._send_errors = SendErrors()
         self._pending = asyncio.Event()
         self.offset_requests = OffsetRequests(self._request_offsets)
 
@@ -122,7 +122,7 @@ class PipeWriter:
     async def flush(self) -> None:
         instances, self._instances = self._instances, []
         for status in instances:
-            self._left_out.started(status.name, status.generation)
+            self._send_errors.started(status.name, status.generation)
             self._write(Frame.INSTANCE, pack_instance_status(status))
         # Summaries are read first and written last: a summary never overtakes the groups and records that were
         # published before it.
@@ -162,18 +162,18 @@ class PipeWriter:
         try:
             self._write(kind, payload)
         except FrameTooLarge as error:
-            self._left_out.add(of, kind.name, f"a report of the connector is left out, {error}")
+            self._send_errors.add(of, kind.name, f"a report of the connector is left out, {error}")
         await self._writer.drain()
 
     def _write_summary(self, of: Of, summary: Summary) -> None:
         try:
-            self._write(Frame.SUMMARY, pack_summary(*of, self._left_out.named(of, summary)))
+            self._write(Frame.SUMMARY, pack_summary(*of, self._send_errors.named(of, summary)))
         except FrameTooLarge as error:
-            self._left_out.add(
+            self._send_errors.add(
                 of, Frame.SUMMARY.name, f"most of the connector's summary is left out, {error}"
             )
             bare = replace(summary, errors=(), gaps=(), unreadable_records={}, other_tasks={}, reasons={})
-            self._write(Frame.SUMMARY, pack_summary(*of, self._left_out.named(of, bare)))
+            self._write(Frame.SUMMARY, pack_summary(*of, self._send_errors.named(of, bare)))
 
     def _write_result(self, number: int, result: Arguments | BridgeError) -> None:
         try:

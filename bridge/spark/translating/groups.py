@@ -17,6 +17,7 @@ from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
+from bridge.model.values import Judgement
 from bridge.positions.flow import Flow
 from bridge.positions.groups import GroupPosition, GroupsLook, look_at_groups
 from bridge.spark.rejected import SourceRejected, in_one_line
@@ -89,6 +90,7 @@ def _fields(each: GroupPosition, look: GroupsLook, connector: str) -> dict[str, 
     if each.partition is None:
         return fields
     row = each.partition
+    proved = look.fresh and row.verdict != Judgement.PENDING
     return fields | {
         "topic": row.topic,
         "partition": row.partition,
@@ -98,6 +100,7 @@ def _fields(each: GroupPosition, look: GroupsLook, connector: str) -> dict[str, 
         "target_offset": row.target_offset,
         "verdict": row.verdict,
         "bound": row.bound,
+        "not_on_target": 0 if proved else row.detail.get("not_on_target"),
         "evidence": row.evidence,
         "flags": list(row.flags),
         "committed": row.written,

@@ -101,9 +101,11 @@ class LogReader:
         start, end = max(window.start, self.bounds.start), min(window.end, self.bounds.end)
         if (start, end) != (window.start, window.end):
             records = [record for record in window.records if start <= record.offset < end]
-            window = Window(start, end, records, window.epoch, window.without_data)
+            window = Window(start, end, records, window.epoch, window.without_data, window.append_time)
         if len(window.records) != end - start:
             self._memory.gapless = False
+        if self.side is Side.TARGET:
+            self._memory.append_time = window.append_time
         if self.learns:
             self._memory.observe(window.records)
         return window
@@ -146,7 +148,7 @@ class LogSection:
         self._step = max(1, window.end - window.start)
         self.records: list[RecordView] = list(window.records)
         self._without_data = list(window.without_data)
-        self.epoch = window.epoch
+        self.epoch, self.append_time = window.epoch, window.append_time
 
     @property
     def at_start(self) -> bool:

@@ -47,6 +47,8 @@ class PartitionMemory:
         self.tail_seen: tuple[int, int] | None = None
         """The ends of both logs when the end of the target was last read for how far the mirror has come."""
         self.disorder = 0
+        self.append_time = False
+        """Whether brokers have overwritten timestamps in what was read of the target last (LogAppendTime)."""
         self._anchors: list[Anchor] = []
         self._samples: list[tuple[int, int, int, int]] = []
         self._observed: set[tuple[int, int]] = set()

@@ -340,11 +340,12 @@ class GroupVerdicts:
         """Remembers a verdict that took look-ups, and returns it with its reason made more precise."""
         if not isinstance(state, BothSides):
             return verdict
-        if state.log_append_time and verdict.reason is Reason.COPY_NOT_FOUND:
+        memory = self._memories.of(pair, state.identity)
+        if _overwritten(state, memory) and verdict.reason is Reason.COPY_NOT_FOUND:
             verdict = replace(verdict, reason=Reason.TARGET_TIMESTAMP_TYPE)
         if verdict.judgement is Judgement.PENDING:
             log.debug("%s-%d offset %d is not synced: %s", *pair[0], offset, verdict.reason)
-        self._memories.of(pair, state.identity).remember(offset, verdict, state.target.end)
+        memory.remember(offset, verdict, state.target.end)
         return verdict
 
     # -- looking beside the offsets ----------------------------------------------------------------------------------
@@ -366,6 +367,7 @@ class GroupVerdicts:
             memories[pair] = memory = self._memories.of(pair, state.identity)
             memory.source_start = state.source.start
             source, target = _log_bounds(state.source), _log_bounds(state.target)
+            overwritten = _overwritten(state, memory)
             if target.start < target.end and self._copied_to(pair, state) is None:
                 tails[pair] = Job(*pair, source.end, reach_of_target(source, target, memory.records))
             ledger = self._ledger(pair, state)
@@ -378,11 +380,11 @@ class GroupVerdicts:
                     source,
                     target,
                     memory.turn,
-                    recognisable=not state.log_append_time,
+                    recognisable=not overwritten,
                 )
                 others[pair] = Job(*pair, source.end, looking)
                 memory.turn += 1
-            recognisable = not (ledger.transformed or state.log_append_time)
+            recognisable = not (ledger.transformed or overwritten)
             for stretch in uncovered(ledger, min(some), state):
                 if stretch not in memory.extents:
                     steps = extent_of(*stretch, compacted=state.compacted, recognisable=recognisable)
@@ -459,6 +461,11 @@ class GroupVerdicts:
                     "leave the topic to it with topics.exclude"
                 )
         return errors
+
+
+def _overwritten(state: BothSides, memory: PairMemory) -> bool:
+    """Whether the target overwrites timestamps. Records show it before the topic's configs are described again."""
+    return state.log_append_time or memory.records.append_time
 
 
 def _reached(memory: PairMemory, source: Bounds, target: Bounds) -> int | None:

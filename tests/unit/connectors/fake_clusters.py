@@ -95,6 +95,8 @@ class FakeCluster:
         self.logs: dict[TopicPartition, Log] = {}
         self.ids: dict[str, str] = {}
         self.append_time: set[str] = set()
+        self.stamped: set[str] = set()
+        """Topics whose batches say that brokers have overwritten timestamps, before the configs are described."""
         self.compacted_topics: set[str] = set()
         self.listed: dict[str, GroupListing] = {}
         self.offsets: dict[str, dict[TopicPartition, Committed]] = {}
@@ -225,7 +227,8 @@ class FakeCluster:
             return Scanned(need.offset, end, empty, end - need.offset)
         if isinstance(need, Read):
             rows = log.rows_from(max(need.offset, log.start))
-            return Window(need.offset, max(need.offset, log.end), rows, log.epoch)
+            stamped = place.topic in self.stamped
+            return Window(need.offset, max(need.offset, log.end), rows, log.epoch, append_time=stamped)
         return next((row.offset for row in log.rows if row.timestamp >= need.timestamp), None)
 
     def forget_windows(self) -> None:

@@ -193,6 +193,48 @@ def test_records_show_a_timestamp_type_before_configs_are_described_again(
     asyncio.run(work())
 
 
+def test_configs_are_described_again_where_records_show_another_timestamp_type(
+    there: dict[str, TopicMetadata], monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """Also where it was set back: what the topic had for a while is no lasting no."""
+    now = "CreateTime"
+
+    async def configs(_: object, topics: list[str]) -> AsyncIterator[dict[str, dict[str, ConfigEntry]]]:
+        yield {
+            name: {
+                "cleanup.policy": ConfigEntry("delete", ConfigSource.DEFAULT),
+                "message.timestamp.type": ConfigEntry(now, ConfigSource.DEFAULT),
+            }
+            for name in topics
+        }
+
+    monkeypatch.setattr("bridge.kafka.cluster.configs_in_parts", configs)
+    seen: bool | None = None
+    monkeypatch.setattr(Lookups, "append_time", lambda _, topic_id: seen)
+
+    async def overwritten(cluster: KafkaCluster) -> bool:
+        info = (await cluster.topics(["orders"]))["orders"]
+        assert not isinstance(info, KafkaFailure)
+        return info.log_append_time
+
+    async def work() -> None:
+        nonlocal now, seen
+        cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))
+        there["orders"] = meta("orders")
+        assert not await overwritten(cluster)
+        now, seen = "LogAppendTime", True
+        assert await overwritten(cluster), "at once"
+        clock.now += 11
+        await overwritten(cluster)
+        seen = None
+        assert await overwritten(cluster), "as it was described"
+        now, seen = "CreateTime", False
+        clock.now += 11
+        assert not await overwritten(cluster)
+
+    asyncio.run(work())
+
+
 async def no_configs(_: object, topics: list[str]) -> AsyncIterator[dict[str, dict[str, ConfigEntry]]]:
     yield {}
 

@@ -159,6 +159,7 @@ def test_without_look_ups_runs_alone_answer_and_the_rest_is_not_looked_at(seed: 
                 "copy_not_found",
                 "copies_unknown",
                 "records_not_on_target",
+                "not_mirrored_yet",
             )
             rest += reason != "not_looked_at_yet"
     assert rest <= lookups

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
+from bridge.positions.groups import GroupPosition, GroupsLook
+from bridge.protocol.messages import PartitionReport
 from bridge.spark.group_options import config_path
 from bridge.spark.internal_topics import MirrorGroups
 from bridge.spark.rejected import SourceRejected
@@ -71,3 +74,27 @@ def test_it_is_a_batch_whose_columns_may_be_chosen(tmp_path: Path) -> None:
         source.reader(StructType([StructField("lga", LongType())]))
     with pytest.raises(SourceRejected, match="option config is for a batch only"):
         source.streamReader(whole)
+
+
+@pytest.mark.parametrize(("fresh", "known"), [(True, 0), (False, None)])
+def test_what_groups_lack_on_the_target_is_a_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool, known: int | None
+) -> None:
+    """Without the source nobody knows it of a group that was whole."""
+
+    def partition(number: int, verdict: str, **detail: int) -> PartitionReport:
+        return PartitionReport(
+            topic="orders", partition=number, target_topic="A.orders", committed=1, target_offset=1,
+            written=1, verdict=verdict, detail=dict(detail),
+        )  # fmt: skip
+
+    rows = [partition(0, "exact"), partition(1, "pending", not_on_target=12), partition(2, "pending")]
+
+    async def look(*_: object) -> GroupsLook:
+        return GroupsLook([GroupPosition("g", "EMPTY", row, None, 0) for row in rows], fresh, 0)
+
+    monkeypatch.setattr("bridge.spark.translating.groups.look_at_groups", look)
+    reader = GroupsReader(
+        "mirror-groups", file(tmp_path), StructType([StructField("not_on_target", LongType())])
+    )
+    assert [lacks for (lacks,) in reader.read(InputPartition(0))] == [known, 12, None]

@@ -97,11 +97,12 @@ def test_that_an_application_writes_on_and_on_hides_no_mirror(flow: Flow) -> Non
     assert rows[-1].verdict == "bounded"
 
 
+@pytest.mark.parametrize("described", [True, False], ids=["described", "seen"])
 @pytest.mark.parametrize(("sent", "verdict"), [(0, "exact"), (3, "bounded")])
 def test_where_the_target_overwrites_timestamps_nobody_knows_whose_a_record_is(
-    flow: Flow, sent: int, verdict: str
+    flow: Flow, sent: int, verdict: str, *, described: bool
 ) -> None:
-    flow.b.append_time.add("A.orders")
+    (flow.b.append_time if described else flow.b.stamped).add("A.orders")
     flow.produce(100)
     flow.copy(50)
     flow.copies.end += 1  # a marker of ours that ended nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -301,6 +302,23 @@ def test_a_service_that_begins_anew_knows_its_own_commit(between: int, judgement
     assert plan.rows[0].verdict.reason is Reason.RECORDS_NOT_ON_TARGET
     (own,) = written_of(record_of(plan, 0, 0, 1, GroupState.EMPTY.value)).values()
     assert (own.upstream, own.verdict.offset, own.verdict.judgement) == (50, plan.rows[0].standing, judgement)
+
+
+def test_a_running_copy_whose_target_begins_to_overwrite_timestamps_stays_exact() -> None:
+    """Its records show it as they are read: no round takes other timestamps for another log."""
+    flow = Flow()
+    flow.produce(100)
+    flow.copy(50)
+    flow.commit("g", 20)
+    assert flow.answer("g").verdict == "exact"
+    flow.b.stamped.add("A.orders")
+    flow.copy(50)
+    flow.copies.rows = [
+        replace(row, timestamp=10**12) if row.offset > 50 else row for row in flow.copies.rows
+    ]
+    assert flow.answer("g").verdict == "exact"
+    flow.b.append_time.add("A.orders")
+    assert flow.answer("g").verdict == "exact"
 
 
 _TAKES_TWO_ROUNDS = ("copy deleted", "another copies", "service restarted")

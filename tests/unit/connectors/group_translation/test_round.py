@@ -497,3 +497,8 @@ def test_a_target_that_stamps_records_itself_is_named() -> None:
         type(row)(row.offset, 10**12 + row.offset, row.key, row.value) for row in target.logs[COPY].rows
     ]
     assert reasons(run(rounds(source, target), source)) == {ORDERS: Reason.TARGET_TIMESTAMP_TYPE}
+    target.append_time.clear()
+    target.stamped.add("A.orders")
+    assert reasons(run(rounds(source, target), source)) == {ORDERS: Reason.TARGET_TIMESTAMP_TYPE}, (
+        "records show it before configs do"
+    )

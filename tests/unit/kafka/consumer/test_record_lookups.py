@@ -247,4 +247,6 @@ def test_records_show_that_a_topic_has_its_timestamps_overwritten() -> None:
     ask(lookups, (TPS[1], read(2)))
     lookups.forget()
     assert lookups.append_time("an id")
-    assert not lookups.append_time("another id")
+    assert lookups.append_time("another id") is None
+    ask(lookups, (TPS[0], read(2)))
+    assert lookups.append_time("an id") is False, "what is written now has its own again"

@@ -13,8 +13,8 @@ Of = tuple[str, int]
 """Name and generation of an instance."""
 
 
-class LeftOut:
-    """The errors of all instances, until the next one of the same name."""
+class SendErrors:
+    """The errors of all instances, each until the next one of its name."""
 
     def __init__(self) -> None:
         self._errors: dict[str, tuple[int, dict[str, str]]] = {}
