@@ -68,7 +68,8 @@ ROOMS = {
         integration/test_wrong_credentials""",
     "bridge/kafka/config": """e2e/test_bad_input e2e/test_keys e2e/test_planted_secrets integration/test_client_security
         integration/test_kerberos integration/test_keys_of_java integration/test_reachability
-        integration/test_stock_naming integration/test_token_logins integration/test_wrong_credentials""",
+        integration/test_stock_naming integration/test_token_logins integration/test_wrong_credentials
+        unit/connectors/config/test_key_effects""",
     "bridge/kafka/consumer": """integration/test_batch integration/test_copying integration/test_fetcher
         integration/test_internal_topics integration/test_lookups integration/test_nearest_replica
         integration/test_pipeline_gaps integration/test_pipeline_unreadable integration/test_slow_source
