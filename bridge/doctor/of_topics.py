@@ -46,7 +46,7 @@ def second_mirror(facts: Facts) -> CheckResults:
         yield (
             P,
             f"another mirror copies {named(facts.copied_beside.copied)} too: the target has these records twice",
-            "stop it, or leave the topics to it with topics.exclude",
+            "stop it if it still runs, or leave the topics to it with topics.exclude",
         )
     if facts.copied_beside.unknown:
         yield (
