@@ -457,8 +457,8 @@ class GroupVerdicts:
                 source, target = (f"{topic}-{number}" for topic, number in pair)
                 errors.append(
                     f"another mirror copies {source} too: its copies stand beside ours in {target}, up to offset "
-                    f"{place}, and groups that are committed before it read records twice: stop that mirror if it runs, or "
-                    "leave the topic to it with topics.exclude"
+                    f"{place}, and groups that are committed before it read records twice: stop that mirror if "
+                    "it runs, or leave the topic to it with topics.exclude"
                 )
         return errors
 
