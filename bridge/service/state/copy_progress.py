@@ -113,6 +113,10 @@ class CopySnapshot:
         """Returns the topics of the source that are copied."""
         return {topic for topic, _ in self.rows}
 
+    def copies(self) -> dict[str, str]:
+        """Returns the topics of the target by those of the source that they are copies of."""
+        return {topic: row[_TARGET] for (topic, _), row in self.rows.items()}
+
     def target_topics(self) -> set[str]:
         return {row[_TARGET] for row in self.rows.values()}
 
