@@ -171,8 +171,8 @@ ROOMS = {
         e2e/test_group_rules e2e/test_lifecycle e2e/test_plain_rule integration/test_both_ways_home""",
     "connectors/group_translation": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_checkpoints
         e2e/test_failback e2e/test_faults e2e/test_group_rules e2e/test_internal_topics e2e/test_known_defects
-        e2e/test_lifecycle e2e/test_plain_rule e2e/test_readiness e2e/test_readiness_topic e2e/test_runbook
-        e2e/test_second_mirror e2e/test_stock_cases e2e/test_take_over integration/test_both_ways_home
+        e2e/test_lifecycle e2e/test_merged_sources e2e/test_plain_rule e2e/test_readiness e2e/test_readiness_topic
+        e2e/test_runbook e2e/test_second_mirror e2e/test_stock_cases e2e/test_take_over integration/test_both_ways_home
         integration/test_known_defects integration/test_known_defects_java integration/test_mixed_sources
         integration/test_transforms""",
     "connectors/heartbeat": """e2e/test_control_beside_stock e2e/test_control_lifecycle e2e/test_faults

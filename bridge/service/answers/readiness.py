@@ -93,6 +93,8 @@ class ConnectorView:
     """By task that runs on another service: when that service last checked its groups."""
     merged: Mapping[str, tuple[ConnectorView, ConnectorSnapshot]] = field(default_factory=dict)
     """Connectors of groups whose flow's copies go to the same topics as this one's (bridge.merge.with)."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Of such a flow, the topics of the target by those of the source."""
 
     def answer(
         self,
@@ -134,6 +136,10 @@ class ConnectorView:
         own_ms = self.own_ms if task in self.own_tasks else None
         return GroupAnswer(readiness, self.times.get(task, own_ms), under_causes(reasons.values()))
 
+    def targets(self, topics: Iterable[str]) -> set[str]:
+        """Returns the copies of these topics, as far as they are known; else their own names."""
+        return {self.copies.get(topic, topic) for topic in topics}
+
     def copying_reasons(self, topics: Iterable[str]) -> list[ReadinessReason]:
         """Why records of these topics are not copied, each reason once."""
         reasons = (self.not_copied.get(topic) for topic in topics)
@@ -173,9 +179,12 @@ class Answers:
         for name, snapshot, answers in self._merged:
             report = snapshot.groups.get(group.group)
             other = None if report is None else PackedGroup._make(report)
-            if other is not None and not set(group.topics).isdisjoint(other.topics):
+            if other is not None and not self._view.targets(group.topics).isdisjoint(answers.targets(other)):
                 answer = _with_merged(answer, name, answers.of(other))
         return answer
+
+    def targets(self, group: PackedGroup) -> set[str]:
+        return self._view.targets(group.topics)
 
     def all(self) -> Counter[Readiness]:
         """Counts the groups by readiness."""
@@ -276,7 +285,17 @@ def _with_merged_flows(
     pairs = ((one, table.get(name)) for one in table for name in one.merges_with)
     named = [(one.flow, other.flow) for one, other in pairs if other is not None]
     merged = {*named, *((other, one) for one, other in named)}
-    groups = [connector for connector in table if connector.kind in GROUP_KINDS] if merged else []
+    if not merged:
+        return {}
+    copies: dict[tuple[str | None, str], dict[str, str]] = {}
+    for connector in table:
+        if connector.kind in COPYING_KINDS:
+            copies.setdefault(connector.flow, {}).update(snapshots.connector(connector.name).copying.copies())
+    groups = [connector for connector in table if connector.kind in GROUP_KINDS]
+    views = {
+        connector.name: replace(views[connector.name], copies=copies.get(connector.flow, {}))
+        for connector in groups
+    }
     return {
         connector.name: replace(
             views[connector.name],

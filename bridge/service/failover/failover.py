@@ -192,14 +192,15 @@ def shared_with(
     """Returns, by flow, those of the groups that the flows of other sources bring into the same topics, and that have
     not failed over there."""
     views, flows = service.views(), dict[str, set[str]]()
-    moved = {each.group: {row.topic for row in each.partitions} for each in groups}
-    for name in {name for connector in connectors for name in views[connector.name].merged}:
+    moved = {each.group: {row.target_topic for row in each.partitions} for each in groups}
+    others = {name: one for each in connectors for name, (one, _) in views[each.name].merged.items()}
+    for name, view in others.items():
         other = service.table.get(name)
         for group, topics in moved.items():
             there = service.snapshots.report(name, group)
             if other is None or there is None or there.moved_ms is not None:
                 continue
-            if not topics.isdisjoint(there.topics):
+            if not topics.isdisjoint(view.targets(there.topics)):
                 flows.setdefault(flow_name(other), set()).add(group)
     return {flow: sorted(names) for flow, names in flows.items()}
 

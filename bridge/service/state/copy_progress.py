@@ -118,6 +118,10 @@ class CopySnapshot:
         row = self.rows.get(partition)
         return row is not None and Progress._make(row).lag == 0
 
+    def copies(self) -> dict[str, str]:
+        """Returns the topics of the target by those of the source that they are copies of."""
+        return {topic: row[_TARGET] for (topic, _), row in self.rows.items()}
+
     def target_topics(self) -> set[str]:
         return {row[_TARGET] for row in self.rows.values()}
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
-from bridge.protocol.messages import GroupReport
+from bridge.protocol.messages import CopyTotals, GroupReport
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
 from bridge.service.state.rounds_state import RoundsState
-from connectors.base import Missing, Summary
+from connectors.base import CopyReport, Missing, Summary
 from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, INTERVAL_MS, Flow
 from tests.unit.service.service_fakes import FakeEngine, report, session
@@ -777,6 +778,17 @@ def test_a_group_of_two_sources_whose_copies_share_topics_needs_both() -> None:
         assert (whole["connector"], whole["not_ready"], whole["readiness"]) == ("g", 1, "not_ready")
         made.at.reports(report("zero", "h"), connector="h")
         assert await by_group(made) == {"zero": ("ready", []), "one": ("ready", [])}
+        # By another name on its source the topic has the same copy.
+        renamed = [each.model_copy(update={"topic": "payments"}) for each in report("zero").partitions]
+        theirs = report("zero", "h", ready=False, reason="target_ahead").model_copy(
+            update={"partitions": renamed}
+        )
+        made.at.reports(theirs, connector="h")
+        assert await by_group(made) == {"zero": ("ready", []), "one": ("ready", [])}
+        row = Progress("payments", 0, "A.orders", 9, 9, 9, 90)
+        totals = CopyTotals(source="C", target="B", state="caught_up")
+        made.snapshots.progress("s2", 1, CopyReport(totals, [row], whole=True))
+        assert (await by_group(made))["zero"] == ("not_ready", ["target_ahead"])
 
     async def by_group(made: Flow) -> dict[str, tuple[str, list[str]]]:
         page = (await made.at.client.get("/v1/groups?connector=g")).json()
