@@ -133,6 +133,21 @@ def test_what_may_be_a_copy_of_what_the_source_has_deleted_is_not_known(flow: Fl
     assert flow.answer("g").verdict == "exact"
 
 
+def test_what_a_mirror_before_us_copied_stays_its_own_where_the_source_is_compacted(flow: Flow) -> None:
+    flow.ours = False
+    flow.produce(100)
+    flow.copy(60)
+    flow.ours = True
+    flow.begin_at(60)
+    flow.copy(40)
+    flow.origin.rows = [row for row in flow.origin.rows if row.offset >= 40]
+    flow.commit("g", 30)
+    for _ in range(4):
+        row = flow.answer("g")
+        assert row.bound == 40, row
+        assert "others_unknown" not in row.detail
+
+
 def test_what_an_application_sends_is_known_where_the_source_has_deleted_older_records(flow: Flow) -> None:
     flow.produce(100)
     flow.copy(50)
