@@ -72,15 +72,18 @@ def find_another_mirror(
     turn: int = 0,
     *,
     recognisable: bool = True,
+    settled: int | None = None,
     caps: Caps | None = None,
 ) -> Steps[AnotherMirror]:
     """Looks at some records that are not ours. `places`: where on the target our runs have no copies, the newest first;
     `ours_before`: the last source offset, at or before another, that our mirror has copied; `turn`: how often that was
-    done before; `recognisable`: copies have the timestamps of their records."""
+    done before; `recognisable`: copies have the timestamps of their records; `settled`: from there on may be
+    copies of ours that no run tells of yet."""
     budget, memory = Budget(caps or Caps()), PartitionMemory()
     origin = LogReader(Side.SOURCE, source, budget, memory)
     copies = Copies(origin, LogReader(Side.TARGET, target, budget, memory), memory, budget)
-    search = _Search(copies, origin, ours_before, recognisable=recognisable)
+    settled = target.end if settled is None else settled
+    search = _Search(copies, origin, ours_before, settled, recognisable=recognisable)
     cut = [LogBounds(max(place.start, target.start), min(place.end, target.end)) for place in places]
     there = [place for place in cut if place.start < place.end]
     try:
@@ -98,10 +101,11 @@ class _Search:
         copies: Copies,
         source: LogReader,
         ours_before: Callable[[int], int | None],
+        settled: int,
         *,
         recognisable: bool,
     ) -> None:
-        self._copies, self._source, self._ours_before = copies, source, ours_before
+        self._copies, self._source, self._ours_before, self._settled = copies, source, ours_before, settled
         self._recognisable = recognisable
         self._oldest: int | None = None
         """The timestamp of the first record that the source still has."""
@@ -157,7 +161,7 @@ class _Search:
             return None
         if self._ours_before(original.offset) == original.offset:
             self.found = self.found.with_newer(AnotherMirror(twice=copy.offset))
-        else:
+        elif copy.offset < self._settled:
             anchor = Anchor(original.offset, copy.offset)
             self.found = self.found.with_newer(AnotherMirror(alone=anchor))
         return original.offset

@@ -32,17 +32,16 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror, turns_of
+from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror
 from bridge.translation.records.extent import Extent, extent_of, reach_of_target
 from bridge.translation.records.log_window import LogBounds, holds_nothing
 from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.runs import OffsetRun
 from connectors.cluster_away import ask
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.translating.beside_ours import places_of_others, settled_to
 from connectors.group_translation.translating.driver import Job, translate_all
 from connectors.group_translation.translating.pair_memory import (
-    BehindRuns,
     PairMemories,
     PairMemory,
 )
@@ -373,7 +372,7 @@ class GroupVerdicts:
             ledger = self._ledger(pair, state)
             if ledger is None:
                 continue
-            if places := _places_of_others(memory, ledger, state, min(some), reads):
+            if places := places_of_others(memory, ledger, state, min(some), reads, settled_only=overwritten):
                 looking = find_another_mirror(
                     places,
                     ledger.copied_before,
@@ -381,6 +380,7 @@ class GroupVerdicts:
                     target,
                     memory.turn,
                     recognisable=not overwritten,
+                    settled=settled_to(memory, ledger),
                 )
                 others[pair] = Job(*pair, source.end, looking)
                 memory.turn += 1
@@ -476,44 +476,6 @@ def _reached(memory: PairMemory, source: Bounds, target: Bounds) -> int | None:
     records = memory.records
     seen = records.tail_seen == (source.end, target.end)
     return records.reached if records.reached >= source.end or seen else None
-
-
-def _places_of_others(
-    memory: PairMemory, ledger: ConsistentRuns, state: BothSides, begin: int, reads: int
-) -> Sequence[LogBounds]:
-    """Returns where on the target others may have copied beside us, the newest first; nothing where that was looked at
-    often enough. Before our first run that concerns groups alone that stand before it (`begin`). `reads`: how often the
-    runs were read."""
-    if ledger.last is None:
-        return ()
-    behind = _behind_runs(memory, ledger.last, state.target, reads)
-    places = [*([] if behind is None else [behind]), *ledger.others]
-    first = ledger.runs[0]
-    if begin < first.upstream_start and state.target.start < first.downstream_start:
-        places.append(LogBounds(state.target.start, first.downstream_start))
-    if not places:
-        return ()
-    if places[0] != memory.not_ours:
-        memory.not_ours, memory.looks = places[0], 0
-    if memory.looks >= turns_of(places):
-        return ()
-    memory.looks += 1
-    # What is known already says nothing new.
-    known = memory.another.twice + 1
-    return [LogBounds(max(place.start, known), place.end) for place in places if place.end > known]
-
-
-def _behind_runs(memory: PairMemory, last: OffsetRun, target: Bounds, reads: int) -> LogBounds | None:
-    """Returns what stands behind our newest run, where that was still the newest when the runs were read again: what
-    has come since may be a copy of ours, and so may all of it until then."""
-    known, place = memory.behind_runs, LogBounds(last.downstream_end, target.end)
-    if known is None or known.place.start != place.start:
-        known = BehindRuns(reads, place)
-    elif reads > known.reads:
-        known = BehindRuns(reads, place, known.place)
-    memory.behind_runs = known
-    others = known.others
-    return None if others is None or last.handed_back or others.end - others.start <= 1 else others
 
 
 def _copy(pair: PartitionPair) -> CopyId:

@@ -48,8 +48,9 @@ class PairMemory:
     source_start: int | None = None
     """The source's log start when it last answered."""
     behind_runs: BehindRuns | None = None
-    not_ours: LogBounds | None = None
-    """The newest place without a copy of ours when records of others were last looked at."""
+    not_ours: tuple[LogBounds, bool] | None = None
+    """The newest place without a copy of ours when records of others were last looked at, and whether what stands
+    behind our runs was settled."""
     looks: int = 0
     """How often they were looked at since that is the newest one."""
     turn: int = 0

@@ -183,8 +183,9 @@ class KnownPair:
         place = another.reaches(offset, verdict.offset, lambda upstream: ledger.held(upstream) is not None)
         word = "copied_twice"
         if place is None:
-            # What the source deleted before the group read it is no reason to doubt.
-            if another.unknown < verdict.offset or offset < self._source_start:
+            # What the source deleted before the group read it is no reason to doubt, nor what was there before ours.
+            first = ledger.runs[0].downstream_start if ledger.runs else 0
+            if another.unknown < max(verdict.offset, first) or offset < self._source_start:
                 return verdict
             place, word = another.unknown, "others_unknown"
         more = ledger.no_copies(verdict.offset, self.state.target.end) if ledger.runs else None

@@ -260,6 +260,17 @@ def test_another_mirror_copies_beside_ours() -> None:
     assert said[60][1:3] == ("exact", 0)
 
 
+def test_another_mirror_has_copied_behind_our_newest_run() -> None:
+    """What ours holds already is no copy of ours that came after the runs were read."""
+    world = MirroredTopic()
+    world.produce(100)
+    world.copy(100)
+    world.another_copies(0, 50)
+    said = answers_of(world)
+    assert {each[1] for each in said} == {"bounded"}
+    assert said[60][2] == 50 + 1, "and a marker"
+
+
 def test_our_copies_that_came_after_the_runs_were_read_are_no_other_mirrors() -> None:
     """Also not in the second table: the runs are those of the first."""
     world = MirroredTopic()

@@ -55,6 +55,18 @@ def test_another_has_copied_behind_our_newest_record(flow: Flow) -> None:
     assert flow.answer("g").detail["copied_twice"] == flow.copies.end - 1
 
 
+def test_a_service_that_begins_knows_at_once_what_another_has_copied_behind_ours(flow: Flow) -> None:
+    flow.produce(100)
+    flow.copy(80)
+    flow.another_copies(0, 30)
+    flow.commit("g", 50)
+    flow.meanwhile = lambda: flow.copy(20)
+    assert flow.answer("g").verdict == "bounded"
+    flow.commit("g", 90)
+    flow.begin_service()
+    assert flow.answer("g").verdict == "exact"
+
+
 def test_ours_that_comes_between_the_look_at_runs_and_the_look_at_logs_is_no_others(flow: Flow) -> None:
     """Also after the mirror was idle for a while."""
     flow.produce(100)
@@ -133,6 +145,21 @@ def test_what_may_be_a_copy_of_what_the_source_has_deleted_is_not_known(flow: Fl
     assert flow.answer("g").verdict == "exact"
 
 
+def test_what_a_mirror_before_us_copied_stays_its_own_where_the_source_is_compacted(flow: Flow) -> None:
+    flow.ours = False
+    flow.produce(100)
+    flow.copy(60)
+    flow.ours = True
+    flow.begin_at(60)
+    flow.copy(40)
+    flow.origin.rows = [row for row in flow.origin.rows if row.offset >= 40]
+    flow.commit("g", 30)
+    for _ in range(4):
+        row = flow.answer("g")
+        assert row.bound == 40, row
+        assert "others_unknown" not in row.detail
+
+
 def test_what_an_application_sends_is_known_where_the_source_has_deleted_older_records(flow: Flow) -> None:
     flow.produce(100)
     flow.copy(50)
@@ -186,17 +213,18 @@ def test_another_had_copied_before_us_and_goes_on(flow: Flow) -> None:
     assert flow.answer("g").verdict == "bounded"
 
 
-def test_another_copies_what_the_group_had_read_and_ours_never_copied(flow: Flow) -> None:
+@pytest.mark.parametrize("count", [10, 50])
+def test_another_copies_what_the_group_had_read_and_ours_never_copied(flow: Flow, count: int) -> None:
     flow.produce(100)
     flow.begin_at(100)
     flow.produce(20)
     flow.copy(20)
-    flow.another_copies(0, 50)
+    flow.another_copies(0, count)
     flow.commit("g", 100)
     flow.answer("g")
     row = flow.answer("g")
-    assert (row.verdict, flow.read_twice("g")) == ("bounded", 50)
-    assert (row.bound or 0) >= 50
+    assert (row.verdict, flow.read_twice("g")) == ("bounded", count)
+    assert (row.bound or 0) >= count
 
 
 def test_a_mirror_that_copied_what_ours_left_out_has_copied_it_once(flow: Flow) -> None:
