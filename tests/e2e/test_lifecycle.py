@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import ExitStack
 
@@ -30,7 +31,17 @@ def _follows(flow: Flow, group: str, topic: str, offset: int) -> None:
     flow.wait_there(group, {(topic, 0): offset + SHIFT})
 
 
-def _follows_no_more(flow: Flow, group: str, topic: str, offset: int) -> None:
+def _follows_no_more(flow: Flow, name: str, group: str, topic: str, offset: int) -> None:
+    # A round that was under way when its tasks ended comes to its end.
+    rounds, since = -1, 0.0
+
+    def rests() -> bool:
+        nonlocal rounds, since
+        if (now := flow.service.status(name)["rounds"]) != rounds:
+            rounds, since = now, time.monotonic()
+        return time.monotonic() - since > 2.0
+
+    eventually(rests, WAIT, what=f"{name} has ended its last round", watched=flow.watched)
     before = flow.there(group)
     commit(flow.source.bootstrap, group, {(topic, 0): offset})
     stays(lambda: flow.there(group) == before, INTERVALS, what=f"{group} stands at {before}")
@@ -102,7 +113,7 @@ def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resum
         assert IDLE_MS <= min(ages) <= max(ages) < LONG_LEASE_MS, (
             "a pause is seen, nobody waits for the lease"
         )
-        _follows_no_more(flow, group, topic, 20)
+        _follows_no_more(flow, name, group, topic, 20)
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})
         _wait_state(flow, name, "running", ["active", "active"])
@@ -119,7 +130,7 @@ def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(flow
         _wait_state(flow, name, "idle", ["stopped", "stopped"])
         ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
         assert max(ages) < LONG_LEASE_MS, "a stop is told, nobody waits for the lease"
-        _follows_no_more(flow, group, topic, 20)
+        _follows_no_more(flow, name, group, topic, 20)
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})
         _wait_state(flow, name, "running", ["active", "active"])
@@ -166,7 +177,7 @@ def test_a_deleted_connector_writes_nothing_more(flow: Flow) -> None:
         flow.worker.rest.config(name)
     assert gone.value.status == httpx.codes.NOT_FOUND
     _wait_state(flow, name, "idle", ["stopped"])
-    _follows_no_more(flow, group, topic, 20)
+    _follows_no_more(flow, name, group, topic, 20)
 
 
 def test_a_new_configuration_is_taken_over(flow: Flow) -> None:
