@@ -19,7 +19,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
+from bridge.translation.plan import GroupPlan, NotBegun, OwnCommit, TargetGroup, Translated
 from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
@@ -84,6 +84,7 @@ class GroupRounds:
         self._source_ends: dict[TopicPartition, int] = {}
         self._target_ends: dict[TopicPartition, int] = {}
         self._behind: dict[TopicPartition, Behind] = {}
+        self._not_begun: dict[str, tuple[NotBegun, ...]] = {}
 
     @property
     def remembered(self) -> int:
@@ -112,7 +113,7 @@ class GroupRounds:
         """Ends a round: drops what it read. `whole`: it did not break off."""
         self._pairs.end_round(whole=whole)
         self._verdicts.end_round(whole=whole)
-        self._source_ends, self._target_ends, self._behind = {}, {}, {}
+        self._source_ends, self._target_ends, self._behind, self._not_begun = {}, {}, {}, {}
         self._states, self.source_failure = None, None
 
     def forget_group(self, group: str) -> None:
@@ -158,6 +159,7 @@ class GroupRounds:
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
+        self._not_begun |= _not_begun(verdicts)
         behind = None if self.source_failure is not None else verdicts.behind
         translated = {
             group: kept
@@ -217,9 +219,16 @@ class GroupRounds:
         if commit:
             outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
-        for group in translated.keys() & outcome.plans.keys():
-            if not_copied := self._left_out.not_copied(group):
-                outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
+        self.name_left(outcome.plans)
+
+    def name_left(self, plans: dict[str, GroupPlan]) -> None:
+        """Adds to plans what groups read that no row is made of."""
+        for group, plan in plans.items():
+            not_copied, not_begun = self._left_out.not_copied(group), self._not_begun.get(group, ())
+            if not_copied or not_begun:
+                topics = {row.source.topic for row in plan.rows}
+                kept = tuple(each for each in not_begun if each.topic in topics)
+                plans[group] = replace(plan, not_copied=not_copied, not_begun=kept)
 
     async def _behind_markers(
         self, translated: Mapping[str, list[Translated]], plans: Mapping[str, GroupPlan]
@@ -316,6 +325,16 @@ class GroupRounds:
     def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
+
+
+def _not_begun(verdicts: Verdicts) -> dict[str, tuple[NotBegun, ...]]:
+    if not verdicts.lacks:
+        return {}
+    lacking = {
+        group: tuple(NotBegun(*pair[0], verdicts.lacks[pair]) for pair in pairs if pair in verdicts.lacks)
+        for group, pairs in verdicts.not_begun.items()
+    }
+    return {group: some for group, some in lacking.items() if some}
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:
