@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import (
@@ -159,7 +160,7 @@ class GroupRounds:
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
-        self._not_begun |= _not_begun(verdicts)
+        self._not_begun |= _not_begun(committed, verdicts)
         behind = None if self.source_failure is not None else verdicts.behind
         translated = {
             group: kept
@@ -327,14 +328,19 @@ class GroupRounds:
         outcome.errors.append(str(failure))
 
 
-def _not_begun(verdicts: Verdicts) -> dict[str, tuple[NotBegun, ...]]:
+def _not_begun(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, tuple[NotBegun, ...]]:
     if not verdicts.lacks:
         return {}
-    lacking = {
-        group: tuple(NotBegun(*pair[0], verdicts.lacks[pair]) for pair in pairs if pair in verdicts.lacks)
-        for group, pairs in verdicts.not_begun.items()
-    }
-    return {group: some for group, some in lacking.items() if some}
+    lacks = sorted(verdicts.lacks.items(), key=itemgetter(0))
+    lacking: dict[str, tuple[NotBegun, ...]] = {}
+    for group, offsets in committed.items():
+        topics = {source.topic for source, _ in offsets}
+        lacking[group] = tuple(
+            NotBegun(*pair[0], count)
+            for pair, count in lacks
+            if pair[0].topic in topics and pair not in offsets
+        )
+    return lacking
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:

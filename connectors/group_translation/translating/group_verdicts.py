@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -68,9 +69,6 @@ T = TypeVar("T")
 PairOffset = tuple[PartitionPair, int]
 GroupOffsets = Mapping[str, Mapping[PartitionPair, Committed]]
 """What groups have committed on the source."""
-NotBegunPairs = Mapping[str, Sequence[PartitionPair]]
-"""By group, the partitions of its topics in which it has committed nothing: it will read them from the log's start."""
-_NONE: NotBegunPairs = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,6 @@ class Verdicts:
     lacks: Mapping[PartitionPair, int | None]
     """Of partitions that some group has yet to begin: records that the copy is past and the target does not hold, None
     for not known. What is not here lacks none."""
-    not_begun: NotBegunPairs
     lookups: int
     """Offsets that took look-ups while the source answered."""
     errors: Sequence[str]
@@ -134,9 +131,9 @@ class GroupVerdicts:
         """
         offsets = _offsets(committed)
         states = await self.states(list(offsets), source_failure)
-        not_begun = {} if source_failure is not None else _not_begun(committed, states)
-        if others := {pair for some in not_begun.values() for pair in some if pair not in states}:
-            states |= await self.states(sorted(others))
+        not_begun = [] if source_failure is not None else _not_begun(committed, states)
+        if others := [pair for pair in not_begun if pair not in states]:
+            states |= await self.states(others)
         return await self.at(offsets, source_failure, states, not_begun)
 
     async def at(
@@ -144,16 +141,15 @@ class GroupVerdicts:
         offsets: Mapping[PartitionPair, Collection[int]],
         source_failure: KafkaFailure | None = None,
         states: Mapping[PartitionPair, PairState] | None = None,
-        not_begun: NotBegunPairs = _NONE,
+        not_begun: Collection[PartitionPair] = (),
     ) -> Verdicts:
         """Returns a verdict for each of these offsets. `states`: what the clusters have said about the pairs, where
-        they were asked before; `not_begun`: partitions of which it is told besides what the target lacks, whose states
-        are among them. Raises ClusterAway."""
+        they were asked before; `not_begun`: partitions with states of which it is told besides what the target
+        lacks. Raises ClusterAway."""
         if states is None:
             states = await self.states(list(offsets), source_failure)
-        begun = {pair for some in not_begun.values() for pair in some}
         starts = {
-            pair: [state.source.start] for pair in begun if isinstance(state := states[pair], BothSides)
+            pair: [state.source.start] for pair in not_begun if isinstance(state := states[pair], BothSides)
         }
         by_records = {pair: at for pair, at in starts.items() if self._only_records_show(pair, states[pair])}
         at_once, jobs = self._translations(states, _merged(offsets, by_records))
@@ -178,11 +174,13 @@ class GroupVerdicts:
             target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
             behind={}
             if source_failure is not None
-            else {pair[0]: (0, None) for pair in begun} | {pair[0]: behind for pair, behind in both.items()},
+            else {pair[0]: (0, None) for pair in not_begun}
+            | {pair[0]: behind for pair, behind in both.items()},
             lacks={
-                pair: lacks for pair in begun if (lacks := self._lacks(pair, known.get(pair), by_offset)) != 0
+                pair: lacks
+                for pair in not_begun
+                if (lacks := self._lacks(pair, known.get(pair), by_offset)) != 0
             },
-            not_begun=not_begun,
             lookups=len(jobs) if source_failure is None else 0,
             errors=self._copied_by_another(by_offset),
         )
@@ -549,10 +547,8 @@ def _merged(
     return {**offsets, **{pair: {*offsets.get(pair, ()), *some} for pair, some in more.items()}}
 
 
-def _not_begun(
-    committed: GroupOffsets, states: Mapping[PartitionPair, PairState]
-) -> dict[str, list[PartitionPair]]:
-    """Returns the groups that have committed nothing in some partitions of their topics, and these."""
+def _not_begun(committed: GroupOffsets, states: Mapping[PartitionPair, PairState]) -> list[PartitionPair]:
+    """Returns the partitions that some group has yet to begin: it has committed in others of their topics."""
     pairs: dict[str, list[PartitionPair]] = {}
     for (source, target), state in states.items():
         if source.topic not in pairs and isinstance(state, BothSides):
@@ -560,14 +556,15 @@ def _not_begun(
                 (TopicPartition(source.topic, number), TopicPartition(target.topic, number))
                 for number in range(state.partitions)
             ]
-    not_begun: dict[str, list[PartitionPair]] = {}
-    for group, offsets in committed.items():
+    begun: Counter[PartitionPair] = Counter()
+    readers: Counter[str] = Counter()
+    for offsets in committed.values():
         topics = {source.topic for source, _ in offsets}
         if topics <= pairs.keys() and sum(len(pairs[topic]) for topic in topics) == len(offsets):
-            continue  # in all of them, as nearly every group has
-        if some := [pair for topic in topics for pair in pairs.get(topic, ()) if pair not in offsets]:
-            not_begun[group] = sorted(some)
-    return not_begun
+            continue  # it has begun all, as nearly every group has
+        begun.update(offsets.keys())
+        readers.update(topics)
+    return [pair for topic, count in readers.items() for pair in pairs.get(topic, ()) if begun[pair] < count]
 
 
 def _log_bounds(bounds: Bounds) -> LogBounds:
