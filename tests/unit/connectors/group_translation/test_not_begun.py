@@ -8,13 +8,24 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.state_records.readiness_records import RecordKey
 from bridge.model.values import GroupState, Reason, TopicPartition
 from bridge.service.ipc.messages import lacking
+from connectors import failures
+from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation.records import record_of, report_of
 from connectors.group_translation.report import with_last_verdicts
-from tests.unit.connectors.copied_orders import ORIGINAL
-from tests.unit.connectors.fake_clusters import Log
+from tests.support.waiting import until
+from tests.unit.connectors.copied_orders import ORIGINAL, gone
+from tests.unit.connectors.fake_clusters import Log, Row
+from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness
 from tests.unit.connectors.group_translation.mirrored_topic import COPY, Flow
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 @pytest.fixture(params=[True, False], ids=["ours", "stock"])
@@ -166,3 +177,55 @@ def test_it_stays_known_while_the_source_is_away_and_after_a_restart() -> None:
     away = flow.plan("g", source_away=True)
     assert away.not_begun == ()
     assert with_last_verdicts(away, again, Reason.SOURCE_UNREACHABLE).not_begun == plan.not_begun
+
+
+def test_an_idle_group_keeps_it_while_the_source_is_away_and_in_a_service_that_begins_then() -> None:
+    flow = Flow()
+    flow.begin_beside("g")
+    flow.produce(100)
+    flow.begin_at(70)
+    flow.copy(30)
+    first = GroupOffsetHarness(flow.a, flow.b)
+
+    async def until_away(_: GroupOffsetInstance) -> None:
+        await first.rounds(2)
+        await until(lambda: any(b"notBegun" in (row.value or b"") for row in readiness(flow)))
+        before = first.published.reports["g"]
+        assert (before.ready, [each.not_on_target for each in before.not_begun]) == (True, [70])
+        await gone(first)
+        after = first.published.reports["g"]
+        assert (after.ready, after.not_begun) == (True, before.not_begun)
+
+    first.play(until_away)
+    second = GroupOffsetHarness(flow.a, flow.b)
+
+    async def alone(_: GroupOffsetInstance) -> None:
+        await second.summaries(3)
+        report = second.published.reports["g"]
+        assert (report.ready, report.reason) == (True, "source_unreachable")
+        assert [each.not_on_target for each in report.not_begun] == [70]
+
+    second.play(alone)
+
+
+def test_a_group_that_can_not_be_read_keeps_it_in_the_topic() -> None:
+    flow = Flow()
+    flow.begin_beside("g")
+    flow.produce(100)
+    flow.begin_at(70)
+    flow.copy(30)
+    harness = GroupOffsetHarness(flow.a, flow.b)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await until(lambda: any(b"notBegun" in (row.value or b"") for row in readiness(flow)))
+        flow.a.group_trouble["g"] = KafkaFailure(KafkaFault.OTHER, "not now")
+        await until(lambda: b'"reason"' in (readiness(flow)[-1].value or b""))
+        assert b'"notOnTarget":70' in (readiness(flow)[-1].value or b"")
+
+    harness.play(script)
+
+
+def readiness(flow: Flow) -> list[Row]:
+    """The records of group `g` in the readiness topic."""
+    log = flow.b.logs.get(TopicPartition("mm2-group-readiness.A.internal", 0), Log())
+    return [row for row in log.rows if row.key == RecordKey("c", "group", "g").encode()]
