@@ -91,7 +91,8 @@ def not_begun(part: NotBegunPartition, target: str) -> str:
         if part.missing_records is None
         else f"at most {part.missing_records} of its records are not on {target}"
     )
-    past = f", {part.not_on_target} of which the copy is past" if part.not_on_target else ""
+    some = "which" if part.not_on_target == part.missing_records else f"{part.not_on_target} of which"
+    past = f", {some} the copy is past" if part.not_on_target else ""
     return f"{part.topic}-{part.partition}: the group has committed nothing there; {lacks}{past}."
 
 

@@ -629,6 +629,8 @@ def test_what_is_missing_where_a_group_has_committed_nothing_is_kept_and_told() 
         assert (answer.missing_records, answer.missing_since_ms) == (124, None)
         assert [[row.missing_records for row in each.not_begun] for each in answer.groups] == [[12], [112]]
         assert any("At most 124 records of A were missing on B" in line for line in answer.next)
+        (line,) = [line for line in answer.next if line.startswith("In orders-2")]
+        assert "by zero: at most 100 of its records" in line
         made.round(away_since_ms={"source": 5}, **made.target_answers())
         body = error(await made.post(all=True), 409, "cannot_tell")
         assert "at most 112 record(s) were missing then" in body.message
