@@ -84,12 +84,18 @@ def with_last_verdicts(plan: GroupPlan, last: GroupReport, away: Reason) -> Grou
     Some rows can't be translated then (`away`): those of an empty partition, or of one that another mirror copies. Of
     others our runs say that the target lacks records that the source has not had for long: where its log began is not
     known after a restart. What the target has lost since moves the answer, or is below the start of its log. What it
-    lacked of partitions that the group has yet to begin stays as it was.
+    lacked of partitions that the group has yet to begin stays as it was, or grows.
     """
     partitions = {TopicPartition(each.topic, each.partition): each for each in last.partitions}
     rows = (_with_last_verdict(row, partitions.get(row.source), away) for row in plan.rows)
-    not_begun = tuple(NotBegun(each.topic, each.partition, each.not_on_target) for each in last.not_begun)
-    return replace(plan, rows=tuple(rows), not_begun=not_begun)
+    # What the target has lost since is told from what it lacked then on.
+    not_begun = {(each.topic, each.partition): each.not_on_target for each in last.not_begun}
+    not_begun |= {(each.topic, each.partition): each.not_on_target for each in plan.not_begun}
+    return replace(
+        plan,
+        rows=tuple(rows),
+        not_begun=tuple(NotBegun(*place, count) for place, count in sorted(not_begun.items())),
+    )
 
 
 def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: Reason) -> PartitionPlan:

@@ -326,6 +326,10 @@ def test_a_group_has_committed_nothing_where_the_copy_lacks_records(scene: NodeS
         scene.source.kill()
         scene.look()
         scene.print_all("A is away")
+        scene.mark("B deletes 5 more")
+        delete_records(scene.target.bootstrap, f"A.{topic}", {0: 15})
+        scene.look()
+        scene.print_all("and 5 more")
 
 
 def test_partitions_are_added_while_the_copy_hangs(scene: NodeScene) -> None:

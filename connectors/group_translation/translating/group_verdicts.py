@@ -44,6 +44,7 @@ from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.driver import Job, translate_all
 from connectors.group_translation.translating.pair_memory import (
     BehindRuns,
+    Lacked,
     PairMemories,
     PairMemory,
 )
@@ -131,10 +132,32 @@ class GroupVerdicts:
         """
         offsets = _offsets(committed)
         states = await self.states(list(offsets), source_failure)
-        not_begun = [] if source_failure is not None else _not_begun(committed, states)
+        if source_failure is not None:
+            verdicts = await self.at(offsets, source_failure, states)
+            return replace(verdicts, lacks=await self._lost_since({pair[0].topic for pair in offsets}))
+        not_begun = _not_begun(committed, states)
         if others := [pair for pair in not_begun if pair not in states]:
             states |= await self.states(others)
-        return await self.at(offsets, source_failure, states, not_begun)
+        verdicts = await self.at(offsets, None, states, not_begun)
+        for pair in not_begun:
+            if isinstance(state := states[pair], BothSides):
+                lacked = Lacked(verdicts.lacks.get(pair, 0), state.target.start)
+                self._memories.of(pair, state.identity).lacked = lacked
+        return verdicts
+
+    async def _lost_since(self, topics: Collection[str]) -> dict[PartitionPair, int | None]:
+        """Returns what the target lacks of partitions that some group has yet to begin, where it has lost records since
+        the source answered last. Raises ClusterAway."""
+        pairs = self._memories.lacked(topics)
+        if not pairs:
+            return {}
+        states = await self._target_only(list(pairs), Verdict.pending(Reason.SOURCE_UNREACHABLE))
+        return {
+            pair: self._known(pair, state, source_away=True).lacks_by_now
+            for pair, memory in pairs.items()
+            if isinstance(state := states[pair], TargetOnly)
+            and memory.lost_since(state.target_id, state.target)
+        }
 
     async def at(
         self,

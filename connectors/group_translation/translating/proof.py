@@ -83,6 +83,19 @@ class KnownPair:
         return absent and absent - sum(self._counted_before(begin, absent).values())
 
     @property
+    def lacks_by_now(self) -> int | None:
+        """The same while the source is away and the target has lost some: what it lacked then, and has lost since."""
+        memory, state = self.memory, self.state
+        noted = None if memory is None else memory.lacked
+        if memory is None or noted is None or noted.records is None or self.ledger is None:
+            return None
+        if not isinstance(state, TargetOnly) or state.target_id != memory.identity.target_id:
+            return None
+        begin, ends = memory.source_start or 0, (noted.target_start, state.target.start)
+        before, now = (self.ledger.below_target(begin, end, self.scans, at_most=True) for end in ends)
+        return None if before is None or now is None else noted.records + now - before
+
+    @property
     def proved_from(self) -> ProvedFrom | None:
         """Which answers by runs `prove` leaves as they are, with nothing missing on the target, so that of many offsets
         only the others take it; None for not one."""

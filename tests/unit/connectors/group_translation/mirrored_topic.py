@@ -178,7 +178,7 @@ class Flow:
             self.behind, self.errors = dict(self.kept.behind), outcome.errors
             return outcome
         finally:
-            self.kept.end()
+            self.kept.end(whole=self.a.away is None)
 
     def read_twice(self, group: str) -> int:
         """How many records that A still holds a reader from the group's offset on B on reads that the group had

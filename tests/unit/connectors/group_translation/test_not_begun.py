@@ -180,6 +180,30 @@ def test_it_stays_known_while_the_source_is_away_and_after_a_restart() -> None:
     assert with_last_verdicts(away, again, Reason.SOURCE_UNREACHABLE).not_begun == plan.not_begun
 
 
+def test_what_the_target_loses_while_the_source_is_away_is_added() -> None:
+    flow = Flow()
+    flow.begin_beside("g")
+    flow.produce(100)
+    flow.begin_at(50)
+    flow.copy(50)
+    flow.expire(flow.copies, 10)
+    assert lacks(flow) == [("orders", 0, 60)]
+    last = flow.report("g")
+
+    def named() -> list[int | None]:
+        plan = flow.plan("g", source_away=True)
+        return [
+            each.not_on_target for each in with_last_verdicts(plan, last, Reason.SOURCE_UNREACHABLE).not_begun
+        ]
+
+    assert named() == [60]
+    flow.expire(flow.copies, 35)
+    assert named() == [85]
+    assert named() == [85]
+    flow.make_copy()
+    assert named() == [None]
+
+
 def test_an_idle_group_keeps_it_while_the_source_is_away_and_in_a_service_that_begins_then() -> None:
     flow = Flow()
     flow.begin_beside("g")
