@@ -129,6 +129,19 @@ def plan(
                     f"without the groups of connector {connector}, which Connect has stopped or deleted"
                 )
             )
+    # What is yet to be copied is no news here: of other partitions nothing is said of it either.
+    not_begun = [
+        (each.group, part) for each in planned.groups for part in each.not_begun if part.not_on_target != 0
+    ]
+    for group, part in not_begun[:SCREEN]:
+        lacks = (
+            "how many of its records are not on the target is not known"
+            if part.not_on_target is None
+            else f"at most {part.not_on_target} of its records, which the copy is past, are not on the target"
+        )
+        note(printable(f"{group} has committed nothing in {part.topic}-{part.partition}: {lacks}"))
+    if (more := len(not_begun) - SCREEN) > 0:
+        note(f"and {more} more such partitions, which --output json has")
     skipping = [(each.group, row) for each in planned.groups for row in each.partitions if row.reason]
     for group, row in skipping[:SCREEN]:
         place = f"{group} at {row.target_topic}-{row.partition} offset {row.offset}"

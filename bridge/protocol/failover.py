@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from bridge.protocol.base import Message
-from bridge.protocol.operators import NotCopiedTopic
+from bridge.protocol.operators import NotBegunPartition, NotCopiedTopic
 
 
 class Refreshed(Message):
@@ -53,7 +53,8 @@ class PlannedOffset(Message):
 
 class MovedGroup(Message):
     """A group that `connector` no longer commits, since `moved_at_ms`; null in a dry run. `as_of_ms`: when both
-    clusters were queried last for it; `source_away`: the source did not answer."""
+    clusters were queried last for it; `source_away`: the source did not answer. `not_begun`: partitions
+    of its topics in which it has committed nothing and of which the target lacks records."""
 
     group: str
     connector: str
@@ -61,6 +62,7 @@ class MovedGroup(Message):
     as_of_ms: int
     source_away: bool = False
     partitions: list[PlannedOffset]
+    not_begun: list[NotBegunPartition] = []
 
 
 class LeftOut(Message):

@@ -134,6 +134,17 @@ class NotCopiedTopic(Message):
     groups: list[str] = []
 
 
+class NotBegunPartition(Message):
+    """A partition of the source in which a group has committed nothing: it will read it from the log's start there.
+    `not_on_target`: at most so many of its records that the copy is past are not on the target; `missing_records`: with
+    those that are yet to be copied. null for not known."""
+
+    topic: str
+    partition: int
+    not_on_target: int | None = None
+    missing_records: int | None = None
+
+
 class GroupReport(Message):
     """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and committed on the target,
     and what this depends on holds now), `ready_as_of` (so it was when the source last answered), `not_ready`,
@@ -144,7 +155,8 @@ class GroupReport(Message):
     `synced_at_ms`: since when the report is unchanged. `checkpoint_latency_ms`: null where no checkpoint was written.
     `moved_at_ms`: when the group was failed over; its partitions are as they were then. `rounds`: so many rounds,
     which both clusters answered, have ended since the connector started; after two more the report counts in what was
-    committed before. `not_copied`: topics that it reads and the flow does not copy."""
+    committed before. `not_copied`: topics that it reads and the flow does not copy. `not_begun`: partitions of its
+    topics in which it has committed nothing and of which the target lacks records."""
 
     group: str
     connector: str
@@ -167,6 +179,7 @@ class GroupReport(Message):
     moved_at_ms: int | None = None
     rounds: int = 0
     not_copied: list[NotCopiedTopic] = []
+    not_begun: list[NotBegunPartition] = []
 
 
 class GroupSummary(Message):

@@ -65,6 +65,15 @@ class NotCopied(NamedTuple):
     key: str
 
 
+class NotBegun(NamedTuple):
+    """A partition of the source in which a group has committed nothing, so that it will read it from the log's start.
+    `not_on_target`: at most so many records that the copy is past are not on the target; None for not known."""
+
+    topic: str
+    partition: int
+    not_on_target: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     group: str
@@ -72,6 +81,8 @@ class GroupPlan:
     reason: Reason | None = None
     """Why nothing is written for the whole group."""
     not_copied: tuple[NotCopied, ...] = ()
+    not_begun: tuple[NotBegun, ...] = ()
+    """Those of which the target lacks records."""
 
     @property
     def writes(self) -> dict[TopicPartition, Committed]:

@@ -115,6 +115,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             await self._rounds.write(translated, outcome, commit=now >= self._sync_at)
         else:
             outcome.plans = {group: self._as_written(group, rows) for group, rows in translated.items()}
+            self._rounds.name_left(outcome.plans)
             await self._rounds.tell(translated)
         return outcome
 

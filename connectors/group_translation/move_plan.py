@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure
-from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, Standing
+from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, NotBegunMoved, Standing
 from bridge.model.values import (
     Committed,
     Evidence,
@@ -37,6 +37,7 @@ class MoveFacts:
     missing_since_ms: int | None
     missing: Mapping[tuple[str, int], int]
     """Records, by source partition."""
+    not_begun: tuple[NotBegunMoved, ...] = ()
 
 
 def planned(
@@ -83,7 +84,9 @@ def planned(
         )
     snapshot = tuple(standing_of(tp, at) for tp, at in sorted(there.items()))
     since = facts.missing_since_ms
-    return MoveRecord(MOVED, now_ms, facts.as_of_ms, facts.source_away, since, tuple(rows), snapshot)
+    return MoveRecord(
+        MOVED, now_ms, facts.as_of_ms, facts.source_away, since, tuple(rows), snapshot, facts.not_begun
+    )
 
 
 def standing_of(tp: TopicPartition, at: Committed) -> Standing:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bridge.errors import OperationRefused
-from bridge.model.state_records.move_record import MoveRow
+from bridge.model.state_records.move_record import MoveRow, NotBegunMoved
 from bridge.model.values import WITH_MEMBERS
 from bridge.protocol.messages import GroupReport
 from connectors.base import Arguments, Operation
@@ -76,7 +76,7 @@ class GroupOperations:
         self._check_enabled()
         async with self.between_rounds:
             await self._moves.follow()
-            facts = {name: _facts(each) for name, each in arguments["groups"].items()}
+            facts = {name: facts_of(each) for name, each in arguments["groups"].items()}
             dry_run = bool(arguments.get("dry_run"))
             moved, refused = await self._moves.move(facts, self._report_of, dry_run=dry_run)
             self._moves.publish()
@@ -113,6 +113,8 @@ class GroupOperations:
             raise OperationRefused(_DISABLED.format(self._name))
 
 
-def _facts(given: Any) -> MoveFacts:
+def facts_of(given: Any) -> MoveFacts:
+    """Reads what the service knows of a group that is to be moved."""
     missing = {(topic, partition): records for topic, partition, records in given["missing"]}
-    return MoveFacts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing)
+    not_begun = tuple(NotBegunMoved(*row) for row in given.get("not_begun", ()))
+    return MoveFacts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing, not_begun)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 
-from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.state_records.group_record import GroupRecord, GroupRow, NotBegunRow
 from bridge.model.values import (
     Committed,
     Evidence,
@@ -15,7 +15,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
+from bridge.protocol.messages import GroupReport, NotBegunPartition, NotCopiedTopic, PartitionReport
 from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
 _UNPROVEN = (
@@ -30,7 +30,8 @@ _WEAKEST = ("pending", "bounded", "exact")
 def record_of(plan: GroupPlan, as_of_ms: int, task: int, task_count: int, state: str) -> GroupRecord:
     reason = None if plan.reason is None else plan.reason.value
     rows = tuple(map(_row, sorted(plan.rows, key=attrgetter("source"))))
-    return GroupRecord(as_of_ms, task, task_count, state, reason, rows, plan.not_copied)
+    not_begun = tuple(map(NotBegunRow._make, plan.not_begun))
+    return GroupRecord(as_of_ms, task, task_count, state, reason, rows, plan.not_copied, not_begun)
 
 
 def _row(row: PartitionPlan) -> GroupRow:
@@ -89,6 +90,7 @@ def report_of(
         reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
         partitions=[_partition(row) for row in sorted(record.rows, key=attrgetter("topic", "partition"))],
         not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in record.not_copied],
+        not_begun=[NotBegunPartition(**each._asdict()) for each in record.not_begun],
     )
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from bridge.model.values import Evidence, Flag, Judgement, Reason, TopicPartition, Verdict
-from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
-from bridge.translation.plan import GroupPlan, PartitionPlan
+from bridge.protocol.messages import GroupReport, NotBegunPartition, NotCopiedTopic, PartitionReport
+from bridge.translation.plan import GroupPlan, NotBegun, PartitionPlan
 from connectors.base import Summary
 from connectors.group_translation.round import RoundOutcome
 from connectors.group_translation.translating.proof import deny_unproved
@@ -58,6 +58,7 @@ def report(
         reason=reason.value if reason else None,
         partitions=rows,
         not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in plan.not_copied],
+        not_begun=[NotBegunPartition(**each._asdict()) for each in plan.not_begun],
     )
 
 
@@ -82,11 +83,19 @@ def with_last_verdicts(plan: GroupPlan, last: GroupReport, away: Reason) -> Grou
 
     Some rows can't be translated then (`away`): those of an empty partition, or of one that another mirror copies. Of
     others our runs say that the target lacks records that the source has not had for long: where its log began is not
-    known after a restart. What the target has lost since moves the answer, or is below the start of its log.
+    known after a restart. What the target has lost since moves the answer, or is below the start of its log. What it
+    lacked of partitions that the group has yet to begin stays as it was, or grows.
     """
     partitions = {TopicPartition(each.topic, each.partition): each for each in last.partitions}
     rows = (_with_last_verdict(row, partitions.get(row.source), away) for row in plan.rows)
-    return replace(plan, rows=tuple(rows))
+    # What the target has lost since is told from what it lacked then on.
+    not_begun = {(each.topic, each.partition): each.not_on_target for each in last.not_begun}
+    not_begun |= {(each.topic, each.partition): each.not_on_target for each in plan.not_begun}
+    return replace(
+        plan,
+        rows=tuple(rows),
+        not_begun=tuple(NotBegun(*place, count) for place, count in sorted(not_begun.items())),
+    )
 
 
 def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: Reason) -> PartitionPlan:
@@ -170,7 +179,7 @@ def fingerprint(plan: GroupPlan) -> int:
         for row in plan.rows
         for v in (row.verdict,)
     )
-    return hash((plan.reason, plan.not_copied, *rows))
+    return hash((plan.reason, plan.not_copied, plan.not_begun, *rows))
 
 
 def pack(group_report: GroupReport) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import (
@@ -19,7 +20,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
+from bridge.translation.plan import GroupPlan, NotBegun, OwnCommit, TargetGroup, Translated
 from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
@@ -85,6 +86,7 @@ class GroupRounds:
         self._source_ends: dict[TopicPartition, int] = {}
         self._target_ends: dict[TopicPartition, int] = {}
         self._behind: dict[TopicPartition, Behind] = {}
+        self._not_begun: dict[str, tuple[NotBegun, ...]] = {}
 
     @property
     def remembered(self) -> int:
@@ -113,7 +115,7 @@ class GroupRounds:
         """Ends a round: drops what it read. `whole`: it did not break off."""
         self._pairs.end_round(whole=whole)
         self._verdicts.end_round(whole=whole)
-        self._source_ends, self._target_ends, self._behind = {}, {}, {}
+        self._source_ends, self._target_ends, self._behind, self._not_begun = {}, {}, {}, {}
         self._states, self.source_failure = None, None
 
     def forget_group(self, group: str) -> None:
@@ -159,6 +161,7 @@ class GroupRounds:
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
+        self._not_begun |= _not_begun(committed, verdicts)
         behind = None if self.source_failure is not None else verdicts.behind
         translated = {
             group: kept
@@ -218,9 +221,16 @@ class GroupRounds:
         if commit:
             outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
-        for group in translated.keys() & outcome.plans.keys():
-            if not_copied := self._left_out.not_copied(group):
-                outcome.plans[group] = replace(outcome.plans[group], not_copied=not_copied)
+        self.name_left(outcome.plans)
+
+    def name_left(self, plans: dict[str, GroupPlan]) -> None:
+        """Adds to plans what groups read that no row is made of."""
+        for group, plan in plans.items():
+            not_copied, not_begun = self._left_out.not_copied(group), self._not_begun.get(group, ())
+            if not_copied or not_begun:
+                topics = {row.source.topic for row in plan.rows}
+                kept = tuple(each for each in not_begun if each.topic in topics)
+                plans[group] = replace(plan, not_copied=not_copied, not_begun=kept)
 
     async def _behind_markers(
         self, translated: Mapping[str, list[Translated]], plans: Mapping[str, GroupPlan]
@@ -317,6 +327,21 @@ class GroupRounds:
     def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
+
+
+def _not_begun(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, tuple[NotBegun, ...]]:
+    if not verdicts.lacks:
+        return {}
+    lacks = sorted(verdicts.lacks.items(), key=itemgetter(0))
+    lacking: dict[str, tuple[NotBegun, ...]] = {}
+    for group, offsets in committed.items():
+        topics = {source.topic for source, _ in offsets}
+        lacking[group] = tuple(
+            NotBegun(*pair[0], count)
+            for pair, count in lacks
+            if pair[0].topic in topics and pair not in offsets
+        )
+    return lacking
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:

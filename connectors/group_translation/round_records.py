@@ -220,5 +220,7 @@ class RoundRecords:
         waits = self._due.get(("group", name))
         last = waits if isinstance(waits, GroupRecord) else self.store.get(GroupRecord, name)
         count = assignment.task_count
-        rows, state = ((), "EMPTY") if last is None else (last.rows, last.state)
-        return GroupRecord(began_ms, task_of(name, count), count, state, record.value, rows)
+        if last is None:
+            return GroupRecord(began_ms, task_of(name, count), count, "EMPTY", record.value, ())
+        task = task_of(name, count)
+        return replace(last, as_of_ms=began_ms, task=task, task_count=count, reason=record.value)

@@ -191,7 +191,7 @@ def test_a_new_configuration_is_taken_over(flow: Flow) -> None:
         eventually(
             lambda: list(flow.service.groups(name)) == [second], WAIT, what="only the new group is reported"
         )
-        _follows_no_more(flow, first, topic, 20)
+        _follows_no_more(flow, name, first, topic, 20)
 
 
 def test_connectors_of_both_directions_and_several_names_share_a_service(flow: Flow) -> None:

@@ -304,6 +304,34 @@ def test_partitions_are_added(scene: NodeScene) -> None:
     scene.print_all("at the end")
 
 
+def test_a_group_has_committed_nothing_where_the_copy_lacks_records(scene: NodeScene) -> None:
+    """The copy begins at the end, and B deletes more of it; A goes away, and with it who could tell anew."""
+    scene.properties["A.consumer.auto.offset.reset"] = "latest"
+    topic = scene.topic("orders", 100, partitions=2)
+    scene.fill("orders", 0, 100, partition=1)
+    scene.group("beside", {("orders", 1): 100})
+    start(scene, topics=topic)
+    scene.wait_copying()
+    scene.look()
+    for partition in range(2):
+        scene.fill("orders", 100, 20, partition=partition)
+    scene.steady()
+    scene.look()
+    scene.print_all("100 records of the other partition are on A alone")
+    scene.mark("B deletes 10 copies more")
+    delete_records(scene.target.bootstrap, f"A.{topic}", {0: 10})
+    scene.look()
+    scene.print_all("and 10 more")
+    with scene.within("A is killed"):
+        scene.source.kill()
+        scene.look()
+        scene.print_all("A is away")
+        scene.mark("B deletes 5 more")
+        delete_records(scene.target.bootstrap, f"A.{topic}", {0: 15})
+        scene.look()
+        scene.print_all("and 5 more")
+
+
 def test_partitions_are_added_while_the_copy_hangs(scene: NodeScene) -> None:
     """A consumer that has committed nothing there begins at the start, and finds nothing on B."""
     begin(scene)

@@ -119,6 +119,33 @@ class GroupRow(NamedTuple):
         return self[:8] + self[9:12]
 
 
+class NotBegunRow(NamedTuple):
+    """A partition of the source in which the group has committed nothing, and of which the target lacks records that
+    the copy is past."""
+
+    topic: str
+    partition: int
+    not_on_target: int | None
+    """At most so many; None for not known."""
+
+    def fields(self) -> dict[str, Any]:
+        count = {} if self.not_on_target is None else {"notOnTarget": self.not_on_target}
+        return {"topic": self.topic, "partition": self.partition, **count}
+
+    @classmethod
+    def read(cls, obj: Mapping[str, Any]) -> NotBegunRow:
+        return cls(
+            text(obj, "topic", 1),
+            number(obj, "partition", 0, LAST_PARTITION),
+            number_or_none(obj, "notOnTarget", 0, _MOST_COUNT),
+        )
+
+    @classmethod
+    def trusted(cls, obj: Mapping[str, Any]) -> NotBegunRow:
+        """Reads fields that were checked before."""
+        return cls(obj["topic"], obj["partition"], obj.get("notOnTarget"))
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRecord(Value):
     """A group's record; written when its meaning changes."""
@@ -136,12 +163,13 @@ class GroupRecord(Value):
     rows: tuple[GroupRow, ...]
     not_copied: tuple[tuple[str, str], ...] = ()
     """Topics that the group reads and the flow does not copy, and the keys of the configuration that leave them out."""
+    not_begun: tuple[NotBegunRow, ...] = ()
 
     @property
     def meaning(self) -> int:
         return hash(
             (
-                *(self.task, self.task_count, self.state, self.reason, self.not_copied),
+                *(self.task, self.task_count, self.state, self.reason, self.not_copied, self.not_begun),
                 *(row.meaning for row in self.rows),
             )
         )
@@ -156,6 +184,7 @@ class GroupRecord(Value):
             **reason,
             "partitions": [row.fields() for row in self.rows],
             **({"notCopied": dict(self.not_copied)} if self.not_copied else {}),
+            **({"notBegun": [row.fields() for row in self.not_begun]} if self.not_begun else {}),
         }
 
     @classmethod
@@ -169,6 +198,8 @@ class GroupRecord(Value):
             reason=text_or_none(obj, "reason"),
             rows=tuple(GroupRow.read(each) for each in objects(obj, "partitions")),
             not_copied=tuple((topic, str(key)) for topic, key in simple_values(obj, "notCopied").items()),
+            # Versions before this field left what the copies are past out of these partitions.
+            not_begun=tuple(map(NotBegunRow.read, objects(obj, "notBegun") if "notBegun" in obj else ())),
         )
 
     @classmethod
@@ -181,4 +212,5 @@ class GroupRecord(Value):
             obj.get("reason"),
             tuple(map(GroupRow.trusted, obj["partitions"])),
             tuple((obj.get("notCopied") or {}).items()),
+            tuple(map(NotBegunRow.trusted, obj.get("notBegun") or ())),
         )

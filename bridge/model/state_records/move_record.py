@@ -98,6 +98,36 @@ class Standing(NamedTuple):
         )
 
 
+class NotBegunMoved(NamedTuple):
+    """A partition of the source in which the group had committed nothing, and of which the target lacked records. None
+    for not known."""
+
+    topic: str
+    partition: int
+    not_on_target: int | None
+    """At most so many that the copy was past."""
+    missing: int | None
+    """With those that were yet to be copied."""
+
+    def fields(self) -> dict[str, Any]:
+        obj = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "notOnTarget": self.not_on_target,
+            "missing": self.missing,
+        }
+        return {name: value for name, value in obj.items() if value is not None}
+
+    @classmethod
+    def read(cls, obj: Mapping[str, Any]) -> NotBegunMoved:
+        return cls(
+            text(obj, "topic", 1),
+            number(obj, "partition", 0, LAST_PARTITION),
+            number_or_none(obj, "notOnTarget", 0, _MOST_COUNT),
+            number_or_none(obj, "missing", 0, _MOST_COUNT),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class MoveRecord(Value):
     """State `moved`: the connector commits the group no more. `returned`: it does again, and the offsets in `rows` are
@@ -114,6 +144,7 @@ class MoveRecord(Value):
     rows: tuple[MoveRow, ...]
     snapshot: tuple[Standing, ...] = ()
     """What the group had committed on the target when it was moved."""
+    not_begun: tuple[NotBegunMoved, ...] = ()
 
     @property
     def meaning(self) -> int:
@@ -129,6 +160,7 @@ class MoveRecord(Value):
             **since,
             "partitions": [row.fields() for row in self.rows],
             "snapshot": [each.fields() for each in self.snapshot],
+            **({"notBegun": [each.fields() for each in self.not_begun]} if self.not_begun else {}),
         }
 
     @classmethod
@@ -144,4 +176,5 @@ class MoveRecord(Value):
             missing_since_ms=number_or_none(obj, "missingSinceMs", 0, LAST_MS),
             rows=tuple(MoveRow.read(each) for each in objects(obj, "partitions")),
             snapshot=tuple(Standing.read(each) for each in objects(obj, "snapshot")),
+            not_begun=tuple(map(NotBegunMoved.read, objects(obj, "notBegun") if "notBegun" in obj else ())),
         )

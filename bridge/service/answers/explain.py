@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.protocol.messages import GroupReport, NotBegunPartition, PartitionReport
 from bridge.protocol.times import iso_time
 from bridge.service.answers.reasons import REASONS
 
@@ -57,6 +57,8 @@ def _group(report: GroupReport) -> Iterator[str]:
         yield f"{state}; unchanged since {_iso_time(report.synced_at_ms)}."
     for partition in report.partitions:
         yield from _partition(partition)
+    for each in report.not_begun:
+        yield not_begun(each, report.target)
     for left in report.not_copied:
         yield f"{left.topic}: not copied, {left_out_by(left.key)}; nothing of it is on {report.target}."
 
@@ -80,6 +82,18 @@ def _partition(part: PartitionReport) -> Iterator[str]:
         yield f"  Flags: {', '.join(part.flags)}."
     if part.detail:
         yield "  Details: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
+
+
+def not_begun(part: NotBegunPartition, target: str) -> str:
+    """Says what is missing of a partition in which a group has committed nothing."""
+    lacks = (
+        f"how many of its records are not on {target} is not known"
+        if part.missing_records is None
+        else f"at most {part.missing_records} of its records are not on {target}"
+    )
+    some = "which" if part.not_on_target == part.missing_records else f"{part.not_on_target} of which"
+    past = f", {some} the copy is past" if part.not_on_target else ""
+    return f"{part.topic}-{part.partition}: the group has committed nothing there; {lacks}{past}."
 
 
 def left_out_by(key: str) -> str:

@@ -18,12 +18,19 @@ from bridge.protocol.messages import (
     LeftOut,
     MovedGroup,
     MoveGroups,
+    NotBegunPartition,
     NotCopiedTopic,
     PlannedOffset,
     RolledBack,
 )
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.missing_records import summed
+from bridge.service.answers.missing_records import (
+    MissingRows,
+    Place,
+    most_of_each,
+    not_begun_of,
+    summed,
+)
 from bridge.service.answers.readiness import Answers, GroupAnswer
 from bridge.service.answers.reasons import reason
 from bridge.service.failover.next_steps import after_move, after_roll_back
@@ -162,12 +169,8 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         for group, record in sorted(records.items())
     ]
     since = [record.get("missingSinceMs") for records in answers.values() for record in records.values()]
-    missing, _ = summed(
-        {
-            (row.topic, row.partition): None if row.missing_records is None else (row.missing_records, -1)
-            for each in groups
-            for row in each.partitions
-        }.values()
+    missing = _sum(
+        ((row.topic, row.partition), row.missing_records) for each in groups for row in _rows_of(each)
     )
     known_since = [at for at in since if at is not None]
     answer = Failover(
@@ -184,6 +187,11 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
         at_home=at_home,
     )
     return answer.model_copy(update={"next": after_move(answer, shared_with(service, connectors, groups))})
+
+
+def _rows_of(group: MovedGroup) -> list[PlannedOffset | NotBegunPartition]:
+    """The partitions of the topics that a group reads, as far as records of them may be missing."""
+    return [*group.partitions, *group.not_begun]
 
 
 def shared_with(
@@ -282,15 +290,20 @@ def as_of_answers(
     if not some or accepted:
         return None
     times = [one.answer.as_of_ms for one in some if one.answer.as_of_ms is not None]
-    rows = {
-        (one.connector, part.topic, part.partition): service.snapshots.connector(one.connector).missing.get(
-            (part.topic, part.partition)
-        )
+    rows = {one.connector: MissingRows(service.snapshots.connector(one.connector).missing) for one in some}
+    missing = _sum(
+        ((f"{one.connector}/{topic}", partition), count)
         for one in some
-        for part in one.report.partitions
-    }
+        for (topic, partition), count in rows[one.connector].of_each(one.report).items()
+    )
     groups = len({one.report.group for one in some})
-    return AsOf(groups, min(times) if times else None, summed(rows.values())[0])
+    return AsOf(groups, min(times) if times else None, missing)
+
+
+def _sum(rows: Iterable[tuple[Place, int | None]]) -> int | None:
+    """Adds up missing records, those of one partition once; None where one is not known, and for none."""
+    most = most_of_each(rows).values()
+    return summed(None if count is None else (count, -1) for count in most)[0]
 
 
 def groups_at_home(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[str]:
@@ -352,6 +365,15 @@ def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool 
             )
             for row in record["partitions"]
         ],
+        not_begun=[
+            NotBegunPartition(
+                topic=row["topic"],
+                partition=row["partition"],
+                not_on_target=row.get("notOnTarget"),
+                missing_records=row.get("missing"),
+            )
+            for row in record.get("notBegun", ())
+        ],
     )
 
 
@@ -384,18 +406,23 @@ def _facts(
     service: Service, connector: str, selected: Mapping[str, Sequence[GroupOfConnector]]
 ) -> dict[str, Any]:
     """Returns by group the facts that a move record keeps beside the group's own offsets."""
-    rows = service.snapshots.connector(connector).missing
+    rows = MissingRows(service.snapshots.connector(connector).missing)
     facts = {}
     for group, some in selected.items():
         for one in some:
             if one.connector != connector:
                 continue
+            missing = rows.of_each(one.report)
             tps = [(part.topic, part.partition) for part in one.report.partitions]
             facts[group] = {
                 "as_of_ms": one.answer.as_of_ms or 0,
                 "source_away": one.answer.readiness is Readiness.READY_AS_OF,
-                "missing_since_ms": summed(rows.get(tp) for tp in tps)[1],
-                "missing": [[*tp, rows[tp][0]] for tp in tps if tp in rows and rows[tp][0] >= 0],
+                "missing_since_ms": rows.of_report(one.report)["missing_since_ms"],
+                "missing": [[*tp, missing[tp]] for tp in tps if missing[tp] is not None],
+                "not_begun": [
+                    [each.topic, each.partition, each.not_on_target, each.missing_records]
+                    for each in not_begun_of(one.report, missing)
+                ],
             }
     return facts
 

@@ -24,6 +24,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
         told = (
             *_members(moved),
             _missing(moved),
+            *_not_begun(moved),
             *_not_copied(moved),
             *not_moved(moved.left_out),
             *_shared(shared),
@@ -41,6 +42,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
         *_shared(shared),
         f"Start the consumers on {target}, on {listed(topics)}: they resume at the committed offsets.",
         _missing(moved),
+        *_not_begun(moved),
         *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
         *not_moved(moved.left_out),
@@ -150,6 +152,29 @@ def _missing(moved: Failover) -> str:
     if any(each.source_away for each in moved.groups):
         counted += f" {source} did not answer any more: what was produced there later is not counted."
     return counted
+
+
+def _not_begun(moved: Failover) -> list[str]:
+    """Names partitions in which groups have committed nothing, and whose records do not come to the target any more, or
+    may not."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    lacks: dict[tuple[str, int], int | None] = {}
+    for each in moved.groups:
+        for part in each.not_begun:
+            if part.not_on_target != 0:
+                groups.setdefault((part.topic, part.partition), []).append(each.group)
+                lacks[part.topic, part.partition] = part.not_on_target
+    lines = []
+    for place, names in sorted(groups.items())[:_SHOWN]:
+        count = lacks[place]
+        lost = (
+            f"how many of its records are not on {moved.target} is not known"
+            if count is None
+            else f"at most {count} of its records, which the copy is past, are not on {moved.target}"
+        )
+        lines.append(f"In {place[0]}-{place[1]} nothing is committed by {listed(names)}: {lost}.")
+    more = len(groups) - _SHOWN
+    return lines if more <= 0 else [*lines, f"So it is with {more} more partitions."]
 
 
 def _not_copied(moved: Failover) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from bridge.protocol.messages import FailoverPlan, MovedGroup, PartitionReport, PlannedOffset
 from bridge.protocol.readiness import Readiness
+from bridge.service.answers.missing_records import MissingRows, not_begun_of
 from bridge.service.answers.reasons import reason
 from bridge.service.failover.failover import (
     GroupOfConnector,
@@ -47,7 +48,7 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
     return FailoverPlan(
         flow=flow,
         as_of_ms=min(times) if times else None,
-        groups=[_planned(one) for one in planned],
+        groups=[_planned(service, one) for one in planned],
         not_copied=topics_not_copied(selected),
         left_out=left_out,
         at_home=at_home,
@@ -75,8 +76,8 @@ def _count(part: PartitionReport) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def _planned(one: GroupOfConnector) -> MovedGroup:
-    report = one.report
+def _planned(service: Service, one: GroupOfConnector) -> MovedGroup:
+    report, missing = one.report, MissingRows(service.snapshots.connector(one.connector).missing)
     return MovedGroup(
         group=report.group,
         connector=one.connector,
@@ -98,4 +99,5 @@ def _planned(one: GroupOfConnector) -> MovedGroup:
             for part in report.partitions
             if part.target_offset is not None
         ],
+        not_begun=not_begun_of(report, missing.of_each(report)),
     )

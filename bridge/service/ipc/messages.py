@@ -10,7 +10,7 @@ import json
 import struct
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ class PackedGroup(NamedTuple):
     topics: tuple[str, ...]
     """Topics of the source that it has committed offsets for."""
     lacking: Lacking
-    """Its partitions of which the target lacks records that their copies have come past."""
+    """Partitions of its topics of which the target lacks records that their copies have come past."""
     not_copied: tuple[str, ...]
     """Topics that it reads and the flow does not copy."""
     blob: bytes | None
@@ -227,6 +227,7 @@ _ADDED: Mapping[str, IncEx | bool] = {
     "missing_records": True,
     "missing_since_ms": True,
     "partitions": _OF_PARTITIONS,
+    "not_begun": _OF_PARTITIONS,
 }
 """Fields of a report that the HTTP process fills in for each request."""
 
@@ -246,24 +247,29 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         len(report.partitions),
         report.moved_at_ms,
         tuple(sorted({each.topic for each in report.partitions})),
-        lacking(report.partitions),
+        lacking(report),
         tuple(topic.topic for topic in report.not_copied),
         blob,
     )
 
 
-def lacking(partitions: Iterable[PartitionReport]) -> Lacking:
-    """Returns the partitions of which a group would miss records that their copies have come past. Those that are yet
-    to be copied (`to_come`), or lie behind the position that is known, count as missing records already."""
-    return tuple((part.topic, part.partition, count) for part in partitions if (count := _lacks(part)) != 0)
+def lacking(report: GroupReport) -> Lacking:
+    """Returns the partitions of which a group would miss records that their copies have come past, also of those in
+    which it has committed nothing."""
+    begun = tuple(
+        (part.topic, part.partition, count) for part in report.partitions if (count := _lacks(part)) != 0
+    )
+    return begun + tuple((each.topic, each.partition, each.not_on_target) for each in report.not_begun)
 
 
 def _lacks(part: PartitionReport) -> int | None:
+    """Returns how many records of a partition a group would miss that the copy has come past. Those that are yet to be
+    copied (`to_come`), or lie behind the position that is known, count as missing records already."""
     if part.reason == Reason.COPIES_UNKNOWN:
         return None
     count, *counted = map(part.detail.get, ("not_on_target", "to_come", "beyond_position"))
-    passed = count if isinstance(count, int) else 0
-    return passed - sum(each for each in counted if isinstance(each, int))
+    absent = count if isinstance(count, int) else 0
+    return absent - sum(each for each in counted if isinstance(each, int))
 
 
 MOST_OF_A_REPORT = 16 << 20

@@ -165,9 +165,16 @@ class ConsistentRuns:
         at = max(0, bisect_right(self._runs, offset, key=_start) - 1)
         return at >= len(self._runs) or target_start <= self._runs[at].downstream_start
 
-    def below_target(self, offset: int, target_start: int, scans: Mapping[OffsetRun, RunScan]) -> int | None:
+    def below_target(
+        self,
+        offset: int,
+        target_start: int,
+        scans: Mapping[OffsetRun, RunScan],
+        *,
+        at_most: bool = False,
+    ) -> int | None:
         """Returns how many copies of records at or after an offset, at most, stood below the target's log start; None
-        where that is not known."""
+        where it is not known whether that of the first one did, unless it counts then (`at_most`)."""
         at = max(0, bisect_right(self._runs, offset, key=_start) - 1)
         gone = 0
         for run in self._runs[at:]:
@@ -183,7 +190,7 @@ class ConsistentRuns:
             low, high = scan.of(begin)
             if low >= target_start:
                 break
-            if high >= target_start:
+            if high >= target_start and not at_most:
                 return None
             first = bisect_left(
                 range(begin, run.upstream_end), target_start, key=lambda upstream: scan.of(upstream)[0]

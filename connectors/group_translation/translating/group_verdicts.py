@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -42,6 +43,7 @@ from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.beside_ours import places_of_others, settled_to
 from connectors.group_translation.translating.driver import Job, translate_all
 from connectors.group_translation.translating.pair_memory import (
+    Lacked,
     PairMemories,
     PairMemory,
 )
@@ -77,6 +79,9 @@ class Verdicts:
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
     behind: Mapping[TopicPartition, Behind]
+    lacks: Mapping[PartitionPair, int | None]
+    """Of partitions that some group has yet to begin: records that the copy is past and the target does not hold, None
+    for not known. What is not here lacks none."""
     lookups: int
     """Offsets that took look-ups while the source answered."""
     errors: Sequence[str]
@@ -126,39 +131,56 @@ class GroupVerdicts:
         """
         offsets = _offsets(committed)
         states = await self.states(list(offsets), source_failure)
-        verdicts = await self.at(offsets, source_failure, states)
-        if source_failure is not None or not (others := _without_offsets(offsets, states)):
-            return verdicts
-        behind = await self._behind_of_others(others)
-        return replace(verdicts, behind={**behind, **verdicts.behind})
+        if source_failure is not None:
+            verdicts = await self.at(offsets, source_failure, states)
+            return replace(verdicts, lacks=await self._lost_since({pair[0].topic for pair in offsets}))
+        not_begun = _not_begun(committed, states)
+        if others := [pair for pair in not_begun if pair not in states]:
+            states |= await self.states(others)
+        verdicts = await self.at(offsets, None, states, not_begun)
+        for pair in not_begun:
+            if isinstance(state := states[pair], BothSides):
+                lacked = Lacked(verdicts.lacks.get(pair, 0), state.target.start)
+                self._memories.of(pair, state.identity).lacked = lacked
+        return verdicts
 
-    async def _behind_of_others(self, pairs: Sequence[PartitionPair]) -> dict[TopicPartition, Behind]:
-        """Returns how far partitions are copied that groups will read, and have committed no offset in: records of
-        them are missing on the target as others are."""
-        states = await self.states(pairs)
-        ends = {pair: [state.source.end] for pair, state in states.items() if isinstance(state, BothSides)}
-        await self._look_beside(states, ends)
-        for pair in ends:
-            self._offsets.setdefault(pair, set())
-        return {pair[0]: (0, None) for pair in pairs} | self._behind(states)
+    async def _lost_since(self, topics: Collection[str]) -> dict[PartitionPair, int | None]:
+        """Returns what the target lacks of partitions that some group has yet to begin, where it has lost records since
+        the source answered last. Raises ClusterAway."""
+        pairs = self._memories.lacked(topics)
+        if not pairs:
+            return {}
+        states = await self._target_only(list(pairs), Verdict.pending(Reason.SOURCE_UNREACHABLE))
+        return {
+            pair: self._known(pair, state, source_away=True).lacks_by_now
+            for pair, memory in pairs.items()
+            if isinstance(state := states[pair], TargetOnly)
+            and memory.lost_since(state.target_id, state.target)
+        }
 
     async def at(
         self,
         offsets: Mapping[PartitionPair, Collection[int]],
         source_failure: KafkaFailure | None = None,
         states: Mapping[PartitionPair, PairState] | None = None,
+        not_begun: Collection[PartitionPair] = (),
     ) -> Verdicts:
         """Returns a verdict for each of these offsets. `states`: what the clusters have said about the pairs, where
-        they were asked before. Raises ClusterAway."""
+        they were asked before; `not_begun`: partitions with states of which it is told besides what the target
+        lacks. Raises ClusterAway."""
         if states is None:
             states = await self.states(list(offsets), source_failure)
-        at_once, jobs = self._translations(states, offsets)
+        starts = {
+            pair: [state.source.start] for pair in not_begun if isinstance(state := states[pair], BothSides)
+        }
+        by_records = {pair: at for pair, at in starts.items() if self._only_records_show(pair, states[pair])}
+        at_once, jobs = self._translations(states, _merged(offsets, by_records))
         looked_up = await self._look(jobs)
         if source_failure is None:
             looked_up = {key: self._looked_up(states[key[0]], *key, looked_up[key]) for key in looked_up}
-            for pair, numbers in offsets.items():
+            for pair, numbers in _merged(offsets, starts).items():
                 self._offsets.setdefault(pair, set()).update(numbers)
-        known = await self.known(offsets, states, source_failure)
+        known = await self.known(_merged(offsets, starts), states, source_failure)
         by_offset = {
             (pair, offset): known[pair].prove(offset, verdict) if pair in known else verdict
             for (pair, offset), verdict in (at_once | looked_up).items()
@@ -172,7 +194,15 @@ class GroupVerdicts:
             by_offset=by_offset,
             source_ends={pair[0]: end for pair, (end, _) in both.items()},
             target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
-            behind={} if source_failure is not None else {pair[0]: behind for pair, behind in both.items()},
+            behind={}
+            if source_failure is not None
+            else {pair[0]: (0, None) for pair in not_begun}
+            | {pair[0]: behind for pair, behind in both.items()},
+            lacks={
+                pair: lacks
+                for pair in not_begun
+                if (lacks := self._lacks(pair, known.get(pair), by_offset)) != 0
+            },
             lookups=len(jobs) if source_failure is None else 0,
             errors=self._copied_by_another(by_offset),
         )
@@ -397,14 +427,6 @@ class GroupVerdicts:
             if isinstance(another, AnotherMirror):
                 memories[pair].another = memories[pair].another.with_newer(another)
 
-    def _behind(self, states: Mapping[PartitionPair, PairState]) -> dict[TopicPartition, Behind]:
-        """Returns the ends of the source's logs, and up to where they are copied."""
-        return {
-            pair[0]: (state.source.end, self._copied_to(pair, state))
-            for pair, state in states.items()
-            if isinstance(state, BothSides)
-        }
-
     def _copied_to(self, pair: PartitionPair, state: BothSides) -> int | None:
         """Returns up to where a source partition is copied for certain, None for not known: the position of our newest
         run, or, where another mirror goes on behind it, what the target's last records and syncs show."""
@@ -441,6 +463,25 @@ class GroupVerdicts:
         if isinstance(state, BothSides) and not source_away:
             position = self._copied_to(pair, state)
         return KnownPair(state, self._memories.last(pair), ledger, scans, position, source_away)
+
+    def _only_records_show(self, pair: PartitionPair, state: PairState) -> bool:
+        """Whether nothing but a look at its records shows what the target holds of a partition."""
+        if not isinstance(state, BothSides) or self._ledger(pair, state) is not None:
+            return False
+        return state.source.start < state.source.end and state.target.start < state.target.end
+
+    def _lacks(
+        self, pair: PartitionPair, known: KnownPair | None, by_offset: Mapping[PairOffset, Verdict]
+    ) -> int | None:
+        """Returns how many records of a partition, at most, the copy is past and the target does not hold."""
+        if known is None or not isinstance(state := known.state, BothSides):
+            return None
+        if self._by_runs is not None and known.ledger is not None and not state.log_append_time:
+            agreed = self._by_runs.agreed(_copy(pair), state.identity)
+            if agreed is False:
+                return None
+        verdict = by_offset.get((pair, state.source.start))
+        return known.lacks_from_start(None if verdict is None else verdict.not_on_target)
 
     def _copied_by_another(self, by_offset: Mapping[PairOffset, Verdict]) -> list[str]:
         """Names the partitions that another mirror copies beside ours. What an operator has had copied again stands
@@ -490,21 +531,32 @@ def _offsets(committed: GroupOffsets) -> dict[PartitionPair, set[int]]:
     return offsets
 
 
-def _without_offsets(
-    offsets: Mapping[PartitionPair, object], states: Mapping[PartitionPair, PairState]
-) -> list[PartitionPair]:
-    """Returns the other partitions of the same topics."""
-    counts = {
-        (source.topic, target.topic): state.partitions
-        for source, target in offsets
-        if isinstance(state := states[source, target], BothSides)
-    }
-    pairs: Iterator[PartitionPair] = (
-        (TopicPartition(source, number), TopicPartition(target, number))
-        for (source, target), count in counts.items()
-        for number in range(count)
-    )
-    return [pair for pair in pairs if pair not in offsets]
+def _merged(
+    offsets: Mapping[PartitionPair, Collection[int]], more: Mapping[PartitionPair, Collection[int]]
+) -> Mapping[PartitionPair, Collection[int]]:
+    if not more:
+        return offsets
+    return {**offsets, **{pair: {*offsets.get(pair, ()), *some} for pair, some in more.items()}}
+
+
+def _not_begun(committed: GroupOffsets, states: Mapping[PartitionPair, PairState]) -> list[PartitionPair]:
+    """Returns the partitions that some group has yet to begin: it has committed in others of their topics."""
+    pairs: dict[str, list[PartitionPair]] = {}
+    for (source, target), state in states.items():
+        if source.topic not in pairs and isinstance(state, BothSides):
+            pairs[source.topic] = [
+                (TopicPartition(source.topic, number), TopicPartition(target.topic, number))
+                for number in range(state.partitions)
+            ]
+    begun: Counter[PartitionPair] = Counter()
+    readers: Counter[str] = Counter()
+    for offsets in committed.values():
+        topics = {source.topic for source, _ in offsets}
+        if topics <= pairs.keys() and sum(len(pairs[topic]) for topic in topics) == len(offsets):
+            continue  # it has begun all, as nearly every group has
+        begun.update(offsets.keys())
+        readers.update(topics)
+    return [pair for topic, count in readers.items() for pair in pairs.get(topic, ()) if begun[pair] < count]
 
 
 def _log_bounds(bounds: Bounds) -> LogBounds:

@@ -37,6 +37,13 @@ class BehindRuns(NamedTuple):
     others: LogBounds | None = None
 
 
+class Lacked(NamedTuple):
+    """Records that a copy was past and the target did not hold, None for not known, and the target's log start then."""
+
+    records: int | None
+    target_start: int
+
+
 @dataclass(slots=True)
 class PairMemory:
     """What is remembered of one pair of partitions."""
@@ -47,6 +54,8 @@ class PairMemory:
     """What another mirror has copied where no run of ours covers the source, by the bounds of both logs there."""
     source_start: int | None = None
     """The source's log start when it last answered."""
+    lacked: Lacked | None = None
+    """What the target lacked then, where some group has yet to begin the partition."""
     behind_runs: BehindRuns | None = None
     not_ours: tuple[LogBounds, bool] | None = None
     """The newest place without a copy of ours when records of others were last looked at, and whether what stands
@@ -72,6 +81,13 @@ class PairMemory:
             return None
         verdict = self._held(offset, target)
         return None if verdict is None or verdict.evidence is Evidence.RUN else verdict
+
+    def lost_since(self, target_id: str, target: Bounds) -> bool:
+        """Whether the target has lost records since it was noted what it lacked."""
+        noted = self.lacked
+        return noted is not None and (
+            target_id != self.identity.target_id or target.start > noted.target_start
+        )
 
     def remember(self, offset: int, verdict: Verdict, target_end: int) -> None:
         # One that lacks records is looked up again: they may arrive, or go from the source.
@@ -114,6 +130,14 @@ class PairMemories:
     def last(self, pair: PartitionPair) -> PairMemory | None:
         """Returns what was remembered last, whichever topics it is of: for while the source does not answer."""
         return self._pairs.get(pair)
+
+    def lacked(self, topics: Collection[str]) -> dict[PartitionPair, PairMemory]:
+        """Returns, of these topics of the source, the pairs that some group has yet to begin."""
+        return {
+            pair: kept
+            for pair, kept in self._pairs.items()
+            if kept.lacked is not None and pair[0].topic in topics
+        }
 
     def end_round(self, offsets: Mapping[PartitionPair, Collection[int]], *, whole: bool) -> None:
         """Forgets what no group of the round stands at; with `whole`, because it did not break off, whole pairs too."""

@@ -63,11 +63,37 @@ class KnownPair:
         if verdict.offset is None:
             return verdict
         verdict = self._without_what_never_comes(offset, verdict)
-        absent = self._absent(offset, verdict)
+        absent = self._absent(offset, verdict.not_on_target)
         if absent and not self.source_away:
-            verdict = replace(verdict, detail=verdict.detail | self._counted_before(offset, absent))
+            verdict = replace(verdict, detail={**verdict.detail, **self._counted_before(offset, absent)})
         verdict = self._read_twice(offset, verdict)
         return verdict if verdict.not_on_target == absent else replace(verdict, not_on_target=absent)
+
+    def lacks_from_start(self, by_records: int | None) -> int | None:
+        """Returns how many of the source's records, at most, the copy is past and the target does not hold: what who
+        begins at the source's log start would miss, beside what is yet to be copied. None for not known.
+        `by_records`: those before the first one on the target, where there is no ledger."""
+        state = self.state
+        if not isinstance(state, BothSides):
+            return None
+        begin = state.source.start
+        if self.ledger is None and self._target_is_empty:
+            return None if self.position is None else max(0, self.position - begin)
+        absent = self._absent(begin, by_records, at_most=True)
+        return absent and absent - sum(self._counted_before(begin, absent).values())
+
+    @property
+    def lacks_by_now(self) -> int | None:
+        """The same while the source is away and the target has lost some: what it lacked then, and has lost since."""
+        memory, state = self.memory, self.state
+        noted = None if memory is None else memory.lacked
+        if memory is None or noted is None or noted.records is None or self.ledger is None:
+            return None
+        if not isinstance(state, TargetOnly) or state.target_id != memory.identity.target_id:
+            return None
+        begin, ends = memory.source_start or 0, (noted.target_start, state.target.start)
+        before, now = (self.ledger.below_target(begin, end, self.scans, at_most=True) for end in ends)
+        return None if before is None or now is None else noted.records + now - before
 
     @property
     def proved_from(self) -> ProvedFrom | None:
@@ -109,14 +135,14 @@ class KnownPair:
         flags = tuple(flag for flag in verdict.flags if flag is not Flag.AHEAD_OF_MIRROR)
         return replace(verdict, judgement=Judgement.EXACT, bound=0, flags=flags)
 
-    def _absent(self, offset: int, verdict: Verdict) -> int | None:
+    def _absent(self, offset: int, by_records: int | None, *, at_most: bool = False) -> int | None:
         state, ledger = self.state, self.ledger
         if isinstance(state, BothSides) and offset >= state.source.end:
             return 0  # the source has no such record
         if self.position is None and not self.source_away and not self._target_is_empty:
             return None
         if ledger is None or ledger.position is None:
-            return verdict.not_on_target
+            return by_records
         if isinstance(state, TargetOnly):
             # What no run covers was looked at when the source answered last; what the target has lost since shows.
             begin = max(offset, self._source_start)
@@ -128,7 +154,7 @@ class KnownPair:
         if ledger.holds_all(begin, state.target.start):
             absent: int | None = 0
         else:
-            absent = self._by_runs(ledger, state, begin, verdict.not_on_target)
+            absent = self._by_runs(ledger, state, begin, by_records, at_most=at_most)
         if absent is None:
             return None
         if self._target_is_empty:
@@ -136,11 +162,17 @@ class KnownPair:
         return absent + ledger.to_copy_again(begin, state.source.end)
 
     def _by_runs(
-        self, ledger: ConsistentRuns, state: BothSides, begin: int, by_records: int | None
+        self,
+        ledger: ConsistentRuns,
+        state: BothSides,
+        begin: int,
+        by_records: int | None,
+        *,
+        at_most: bool,
     ) -> int | None:
         """Returns how many records from `begin` on neither our runs nor another mirror have left on the target.
         `by_records`: those before the first one there, where no run covers `begin`."""
-        absent = ledger.below_target(begin, state.target.start, self.scans)
+        absent = ledger.below_target(begin, state.target.start, self.scans, at_most=at_most)
         memory = self.memory or PairMemory(state.identity)
         alone = memory.another.alone
         for origin, goal in uncovered(ledger, begin, state):
@@ -160,7 +192,7 @@ class KnownPair:
                 absent += min(origin.end - begin, before + max(0, origin.end - max(extent.end, begin)))
         return absent
 
-    def _counted_before(self, offset: int, absent: int) -> dict[str, str | int | None]:
+    def _counted_before(self, offset: int, absent: int) -> dict[str, int]:
         """Returns how many of the absent records count as missing wherever what the mirror is behind counts: those that
         are yet to be copied (`to_come`), or lie behind the position, which may be further on than is known
         (`beyond_position`)."""

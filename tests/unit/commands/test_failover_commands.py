@@ -20,6 +20,7 @@ from bridge.protocol.messages import (
     FailoverPlan,
     MovedGroup,
     MoveGroups,
+    NotBegunPartition,
     PlannedOffset,
     Refusal,
     RolledBack,
@@ -209,6 +210,21 @@ def test_a_plan_is_csv_for_one_group_and_for_several(monkeypatch: pytest.MonkeyP
     code, out, _, _ = run(monkeypatch, both, "plan", "--all", "--flow", "A-to-B", "-o", "json")
     assert (code, json.loads(out)) == (0, both.model_dump())
     assert as_csv([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"), [(100, "at most 100 of its records"), (None, "is not known"), (0, "")]
+)
+def test_a_plan_names_partitions_in_which_a_group_has_committed_nothing(
+    monkeypatch: pytest.MonkeyPatch, lacks: int | None, said: str
+) -> None:
+    part = NotBegunPartition(topic="orders", partition=2, not_on_target=lacks, missing_records=lacks)
+    beginning = group("g").model_copy(update={"not_begun": [part]})
+    plan = FailoverPlan(flow="A-to-B", as_of_ms=AT_MS, groups=[beginning])
+    code, out, err, _ = run(monkeypatch, plan, "plan", "g", "--flow", "A-to-B")
+    assert (code, out) == (0, "A.orders,0,400\nA.orders,1,401\n")
+    assert len(err.splitlines()) == bool(said)
+    assert not said or ("g has committed nothing in orders-2: " in err and said in err)
 
 
 @pytest.mark.parametrize(("missing", "status"), [(100, 1), (None, 3)])

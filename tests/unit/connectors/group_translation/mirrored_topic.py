@@ -24,6 +24,7 @@ from tests.unit.connectors.fake_clusters import FakeCluster, Log, Row
 from tests.unit.connectors.group_translation.group_rounds import options
 
 COPY = TopicPartition("A.orders", 0)
+BESIDE = {("orders", 1): 0}
 
 
 class Flow:
@@ -143,6 +144,12 @@ class Flow:
         self.groups[group] = offset
         self.a.group(group, {("orders", 0): offset})
 
+    def begin_beside(self, group: str, offsets: Mapping[tuple[str, int], int] = BESIDE) -> None:
+        """Adds an empty partition on both sides, and a group that has committed in it, and nothing in the other one."""
+        for cluster, topic in ((self.a, "orders"), (self.b, "A.orders")):
+            cluster.logs.setdefault(TopicPartition(topic, 1), Log(epoch=1))
+        self.a.group(group, offsets)
+
     def plan(self, group: str, *, source_away: bool = False) -> GroupPlan:
         self.a.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there") if source_away else None
         self.kept.source_failure = self.a.away
@@ -171,7 +178,7 @@ class Flow:
             self.behind, self.errors = dict(self.kept.behind), outcome.errors
             return outcome
         finally:
-            self.kept.end()
+            self.kept.end(whole=self.a.away is None)
 
     def read_twice(self, group: str) -> int:
         """How many records that A still holds a reader from the group's offset on B on reads that the group had

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
-from bridge.model.state_records.move_record import MoveRecord, MoveRow, Standing
+from bridge.model.state_records.move_record import MoveRecord, MoveRow, NotBegunMoved, Standing
 from bridge.model.state_records.readiness_records import RecordKey, decode, encode
 from bridge.model.values import Committed, GroupState, TopicPartition
 from bridge.protocol.messages import GroupReport
@@ -19,6 +20,7 @@ from connectors.base import Arguments, Assignment
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import moves
 from connectors.group_translation.move_plan import MoveFacts, planned
+from connectors.group_translation.operating import facts_of
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.service.service_fakes import partition, report
@@ -488,6 +490,18 @@ def test_a_plan_keeps_what_stands_on_the_target_as_it_is() -> None:
     )
     key = RecordKey("c", "move", "g")
     assert decode(key.encode(), encode(made)) == (key, made)
+
+
+def test_a_plan_keeps_what_was_missing_where_the_group_had_committed_nothing() -> None:
+    given: dict[str, Any] = {"as_of_ms": 1, "source_away": False, "missing_since_ms": None, "missing": []}
+    rows = [["orders", 2, 100, 112], ["orders", 3, None, None]]
+    made = planned(report("g"), GroupState.EMPTY, THERE, facts_of(given | {"not_begun": rows}), 5)
+    assert isinstance(made, MoveRecord)
+    assert made.not_begun == (NotBegunMoved("orders", 2, 100, 112), NotBegunMoved("orders", 3, None, None))
+    key = RecordKey("c", "move", "g")
+    assert decode(key.encode(), encode(made)) == (key, made)
+    before = {name: each for name, each in json.loads(encode(made)).items() if name != "notBegun"}
+    assert decode(key.encode(), json.dumps(before).encode()) == (key, replace(made, not_begun=()))
 
 
 PENDING = partition(1, verdict="pending", reason="copy_not_found", target_offset=None)

@@ -380,7 +380,8 @@ def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
         told.append(event.name)
         if event.name in _TAKES_TWO_ROUNDS or COPY not in flow.b.offsets.get("g", {}):
             flow.answer("g")
-        row = flow.answer("g")
+        report = flow.report("g")
+        (row,) = report.partitions
         if row.verdict == "pending" and row.reason not in NOT_THERE:
             continue
         if row.verdict == "exact" and flow.ours:
@@ -397,9 +398,43 @@ def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
             end, copied_to = flow.behind[ORIGINAL]
             if copied_to is not None:
                 # What the answer names: what is yet to be copied, and what the copies are past; nothing twice.
-                named = end - copied_to + sum(count or 0 for _, _, count in lacking([row]))
+                named = end - copied_to + sum(count or 0 for _, _, count in lacking(report))
                 most = end - min(flow.groups["g"], copied_to)
                 assert flow.lost("g", waiting=True) <= named <= most, (told, row)
+
+
+@pytest.mark.parametrize("seed", range(examples(150, 20_000)))
+def test_no_history_hides_what_a_group_lacks_where_it_has_committed_nothing(seed: int) -> None:
+    """Beside a group that has, or alone."""
+    random = Random(seed)
+    flow = Flow(ours=seed % 3 > 0)
+    flow.begin_beside("beside")
+    if seed % 2:
+        flow.commit("g", 0)
+    flow.begin_at(0)
+    told: list[str] = []
+    events = [event for event in EVENTS if flow.ours or event.name != "reset"]
+    if not seed % 2:
+        events = [event for event in events if event.name not in ("commit", "catch up")]
+    for _ in range(STEPS):
+        event = random.choice(events)
+        event.happen(flow, random)
+        told.append(event.name)
+        if event.name in _TAKES_TWO_ROUNDS:
+            flow.report("beside")
+        report = flow.report("beside")
+        end, copied_to = flow.behind[ORIGINAL]
+        passed = [each.not_on_target for each in report.not_begun]
+        assert report.ready
+        if copied_to is None or None in passed:
+            continue
+        named = end - copied_to + sum(count or 0 for count in passed)
+        lost = flow.lost_from(flow.origin.start, flow.copies.start, waiting=True)
+        assert lost <= named, (told, report)
+        if flow.ours:
+            assert named <= flow.lost_from(
+                flow.origin.start, flow.copies.start, waiting=True, ours_alone=True
+            ), (told, report)
 
 
 _OF_THE_TARGET = ("others", "copy deleted", "retention on B")

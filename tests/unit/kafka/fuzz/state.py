@@ -13,8 +13,8 @@ from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.state_records.claims import Claim
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord, GroupRow
-from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, Standing
+from bridge.model.state_records.group_record import GroupRecord, GroupRow, NotBegunRow
+from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, NotBegunMoved, Standing
 from bridge.model.state_records.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.driver.progress_table import ProgressTable
@@ -55,11 +55,17 @@ _NEXT = _RUN._replace(
 """The run of the next commit."""
 _GAP = Gap(_PLACE, GapKind.RECORD_REFUSED, "id", 3, 9, 1_700_000_000_000, "why", "A.orders")
 _ROW = GroupRow("orders", 3, 120, "by hand", "A.orders", 127, "bounded", 4, "run", flags=("truncated",))
-_GROUP = GroupRecord(1_700_000_000_000, 1, 2, "EMPTY", "group_active_on_target", (_ROW,))
+_GROUP = GroupRecord(
+    *(1_700_000_000_000, 1, 2, "EMPTY", "group_active_on_target", (_ROW,)),
+    not_begun=(NotBegunRow("orders", 4, 100), NotBegunRow("orders", 5, None)),
+)
 _TASK = TaskRecord(1_700_000_000_000, 2, 60_000, "one", groups=True)
 _MISSING = MissingRecord(1_700_000_000_000, ((0, 12, 1_699_999_999_999), (1, -1, -1)))
 _ROW_MOVED = MoveRow("orders", 3, 120, "A.orders", 127, "bounded", 4, 1)
-_MOVE = MoveRecord(MOVED, 1_700_000_000_000, 2, True, 7, (_ROW_MOVED,), (Standing("A.orders", 3, 9, "m", 2),))
+_MOVE = MoveRecord(
+    *(MOVED, 1_700_000_000_000, 2, True, 7, (_ROW_MOVED,), (Standing("A.orders", 3, 9, "m", 2),)),
+    not_begun=(NotBegunMoved("orders", 4, 100, 112), NotBegunMoved("orders", 5, None, None)),
+)
 _COPY = TopicPartition("A.orders", 0)
 _FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(5, 8, -1)})
 _SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)

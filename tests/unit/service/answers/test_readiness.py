@@ -11,7 +11,7 @@ import pytest
 
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
-from bridge.protocol.messages import CopyTotals, GroupReport
+from bridge.protocol.messages import CopyTotals, GroupReport, NotBegunPartition
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
@@ -1043,6 +1043,57 @@ def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
         assert await answered() == (40, None, 40, 0)
         made.snapshots.restarted()
         assert await answered() == (None, None, None, None)
+
+    flow(test)
+
+
+def beginning(group: str, *, lacks: int | None) -> GroupReport:
+    """A report of a group that has committed nothing in `orders-2`."""
+    part = NotBegunPartition(topic="orders", partition=2, not_on_target=lacks)
+    return report(group, "g").model_copy(update={"not_begun": [part]})
+
+
+def test_what_is_missing_where_a_group_has_committed_nothing_is_counted_and_named() -> None:
+    """Once, with what is yet to be copied; another group may have begun there, and lack less."""
+
+    async def test(made: Flow) -> None:
+        async def answered() -> tuple[Any, ...]:
+            (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
+            (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+            (flow_,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+            (same,) = {(each["missing_records"], each["missing_since_ms"]) for each in (listed, full)}
+            assert {listed["readiness"], full["readiness"], flow_["readiness"]} == {"ready"}
+            named = [
+                (each["partition"], each["not_on_target"], each["missing_records"])
+                for each in full["not_begun"]
+            ]
+            lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
+            return (*same, flow_["missing_records"], named, [line for line in lines if "orders-2" in line])
+
+        zero, one, two = (TopicPartition("orders", number) for number in range(3))
+        made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0), two: Missing(0)})
+        assert await answered() == (0, None, 0, [], [])
+        made.at.reports(beginning("zero", lacks=100), connector="g")
+        text = "orders-2: the group has committed nothing there; at most 100 of its records are not on B"
+        assert await answered() == (
+            100,
+            None,
+            100,
+            [(2, 100, 100)],
+            [f"{text}, which the copy is past."],
+        )
+        made.at.reports(beginning("one", lacks=70), connector="g")
+        assert (await answered())[:3] == (100, None, 100)
+        made.snapshots.missing("g", 1, {two: Missing(12, 1_795_000_000_000)})
+        *counted, (line,) = await answered()
+        assert counted == [112, None, 112, [(2, 100, 112)]]
+        assert line.endswith(", 100 of which the copy is past.")
+        made.at.reports(report("zero", "g"), report("one", "g"), connector="g")
+        assert (await answered())[:4] == (12, 1_795_000_000_000, 12, [(2, 0, 12)])
+        made.at.reports(beginning("zero", lacks=None), connector="g")
+        *numbers, (line,) = await answered()
+        assert numbers == [None, None, None, [(2, None, None)]]
+        assert "how many of its records" in line
 
     flow(test)
 

@@ -10,11 +10,12 @@ import httpx
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
-from bridge.protocol.messages import Failover, MoveGroups, RolledBack
+from bridge.model.values import TopicPartition
+from bridge.protocol.messages import Failover, MoveGroups, NotBegunPartition, RolledBack
 from bridge.service.answers.explain import explain
 from bridge.service.ipc.messages import pack_report
 from bridge.service.state.rounds_state import RoundsState
-from connectors.base import Arguments, Summary
+from connectors.base import Arguments, Missing, Summary
 from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, RECORD, Flow
 from tests.unit.service.service_fakes import FakeEngine, partition, report, session
@@ -590,6 +591,49 @@ def test_a_plan_names_offsets_behind_which_records_are_missing() -> None:
         (text,) = [line for line in explain([waiting]) if line.startswith("orders-0:")]
         assert "100 records" in text
         assert "none skipped" not in text
+
+    play(test)
+
+
+def test_what_is_missing_where_a_group_has_committed_nothing_is_kept_and_told() -> None:
+    async def test(made: Made) -> None:
+        zero, one, two = (TopicPartition("orders", number) for number in range(3))
+        rows = {zero: Missing(0), one: Missing(0), two: Missing(12, -1)}
+        made.snapshots.missing("g", 1, rows)
+        part = NotBegunPartition(topic="orders", partition=2, not_on_target=100)
+        beginning = report("zero", "g").model_copy(update={"not_begun": [part]})
+        made.at.reports(beginning, connector="g")
+        planned = (await made.at.client.get("/v1/failover/plan", params={"flow": "A-to-B"})).json()
+        named = [
+            (each["group"], row["partition"], row["not_on_target"], row["missing_records"])
+            for each in planned["groups"]
+            for row in each["not_begun"]
+        ]
+        assert named == [("one", 2, 0, 12), ("zero", 2, 100, 112)]
+        kept = {"topic": "orders", "partition": 2, "notOnTarget": 100, "missing": 112}
+        less = {"topic": "orders", "partition": 2, "notOnTarget": 0, "missing": 12}
+        records = {"zero": RECORD | {"notBegun": [kept]}, "one": RECORD | {"notBegun": [less]}}
+        for record in records.values():
+            del record["missingSinceMs"]
+        made.rounds.answer = lambda _name, operation, _given: (
+            {"moved": records, "refused": {}} if operation == "move" else {"found": 2}
+        )
+        answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
+        facts = made.rounds.operated[-1][2]["groups"]
+        assert {group: each["not_begun"] for group, each in facts.items()} == {
+            "zero": [["orders", 2, 100, 112]],
+            "one": [["orders", 2, 0, 12]],
+        }
+        assert facts["zero"]["missing_since_ms"] is None
+        # The rows have 12 besides, of one partition that both groups read.
+        assert (answer.missing_records, answer.missing_since_ms) == (124, None)
+        assert [[row.missing_records for row in each.not_begun] for each in answer.groups] == [[12], [112]]
+        assert any("At most 124 records of A were missing on B" in line for line in answer.next)
+        (line,) = [line for line in answer.next if line.startswith("In orders-2")]
+        assert "by zero: at most 100 of its records" in line
+        made.round(away_since_ms={"source": 5}, **made.target_answers())
+        body = error(await made.post(all=True), 409, "cannot_tell")
+        assert "at most 112 record(s) were missing then" in body.message
 
     play(test)
 
