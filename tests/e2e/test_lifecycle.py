@@ -31,8 +31,8 @@ def _follows(flow: Flow, group: str, topic: str, offset: int) -> None:
     flow.wait_there(group, {(topic, 0): offset + SHIFT})
 
 
-def _follows_no_more(flow: Flow, name: str, group: str, topic: str, offset: int) -> None:
-    # A round that was under way when its tasks ended comes to its end.
+def _wait_rest(flow: Flow, name: str) -> None:
+    """A round that was under way when the connector's tasks ended comes to its end."""
     rounds, since = -1, 0.0
 
     def rests() -> bool:
@@ -42,6 +42,9 @@ def _follows_no_more(flow: Flow, name: str, group: str, topic: str, offset: int)
         return time.monotonic() - since > 2.0
 
     eventually(rests, WAIT, what=f"{name} has ended its last round", watched=flow.watched)
+
+
+def _follows_no_more(flow: Flow, group: str, topic: str, offset: int) -> None:
     before = flow.there(group)
     commit(flow.source.bootstrap, group, {(topic, 0): offset})
     stays(lambda: flow.there(group) == before, INTERVALS, what=f"{group} stands at {before}")
@@ -113,7 +116,8 @@ def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resum
         assert IDLE_MS <= min(ages) <= max(ages) < LONG_LEASE_MS, (
             "a pause is seen, nobody waits for the lease"
         )
-        _follows_no_more(flow, name, group, topic, 20)
+        _wait_rest(flow, name)
+        _follows_no_more(flow, group, topic, 20)
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})
         _wait_state(flow, name, "running", ["active", "active"])
@@ -130,7 +134,8 @@ def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(flow
         _wait_state(flow, name, "idle", ["stopped", "stopped"])
         ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
         assert max(ages) < LONG_LEASE_MS, "a stop is told, nobody waits for the lease"
-        _follows_no_more(flow, name, group, topic, 20)
+        _wait_rest(flow, name)
+        _follows_no_more(flow, group, topic, 20)
         flow.worker.rest.resume(name)
         flow.wait_there(group, {(topic, 0): 20 + SHIFT})
         _wait_state(flow, name, "running", ["active", "active"])
@@ -177,7 +182,8 @@ def test_a_deleted_connector_writes_nothing_more(flow: Flow) -> None:
         flow.worker.rest.config(name)
     assert gone.value.status == httpx.codes.NOT_FOUND
     _wait_state(flow, name, "idle", ["stopped"])
-    _follows_no_more(flow, name, group, topic, 20)
+    _wait_rest(flow, name)
+    _follows_no_more(flow, group, topic, 20)
 
 
 def test_a_new_configuration_is_taken_over(flow: Flow) -> None:
@@ -191,7 +197,7 @@ def test_a_new_configuration_is_taken_over(flow: Flow) -> None:
         eventually(
             lambda: list(flow.service.groups(name)) == [second], WAIT, what="only the new group is reported"
         )
-        _follows_no_more(flow, name, first, topic, 20)
+        _follows_no_more(flow, first, topic, 20)
 
 
 def test_connectors_of_both_directions_and_several_names_share_a_service(flow: Flow) -> None:
