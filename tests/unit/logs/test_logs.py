@@ -151,8 +151,8 @@ def test_a_cluster_that_is_away_is_one_line_for_all_connectors(kept: Kept) -> No
 
 
 def test_another_fault_is_a_line_of_its_own_for_each_connector(kept: Kept) -> None:
-    # A target of its own: see above.
-    props = {"target.cluster.alias": "north"}
+    # Clusters of its own: see above.
+    props = {"source.cluster.alias": "south", "target.cluster.alias": "north"}
     one, other = Outages("one", props), Outages("other", props)
     denied = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "denied")
     for _ in range(10):
