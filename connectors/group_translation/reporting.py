@@ -63,7 +63,9 @@ class Reports:
                     tally.seen.add(name)
                     changed[name] = self._outdated(name, reason, plan=plan)
                 continue
-            if reason is not None and (last := self.last(name)) is not None:
+            # Unpacked only where a row is pending: of thousands of groups it takes seconds.
+            pending = any(row.verdict.reason for row in plan.rows)
+            if reason is not None and pending and (last := self.last(name)) is not None:
                 plan = with_last_verdicts(plan, last, reason)
             tally.count(plan)
             mark = hash((fingerprint(plan), reason, self.task(name)))
