@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, 
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
 
 if TYPE_CHECKING:
-    from bridge.protocol.messages import MovedGroup, MoveGroups
+    from bridge.protocol.messages import MovedGroup, MoveGroups, NotBegunPartition, PlannedOffset
 
 _STEPS = 4
 """Rounds and writes that a command waits for at most, each as long as --timeout."""
@@ -117,10 +118,10 @@ def plan(
         show_json(planned.model_dump())
     else:
         sys.stdout.write(as_csv(planned.groups))
-        for left in planned.not_copied[:SCREEN]:
-            note(printable(f"not copied: topic {left.topic}, read by {listed(left.groups)}"))
-        if (more := len(planned.not_copied) - SCREEN) > 0:
-            note(f"not copied: {more} more topics, which --output json has")
+        _note_first(
+            [f"not copied: topic {left.topic}, read by {listed(left.groups)}" for left in planned.not_copied],
+            "not copied: {} more topics, which --output json has",
+        )
         if planned.at_home:
             note(printable(f"at home, nothing to do: {listed(planned.at_home)}"))
         for connector in sorted({each.connector for each in planned.left_out}):
@@ -133,28 +134,42 @@ def plan(
     not_begun = [
         (each.group, part) for each in planned.groups for part in each.not_begun if part.not_on_target != 0
     ]
-    for group, part in not_begun[:SCREEN]:
-        lacks = (
-            "how many of its records are not on the target is not known"
-            if part.not_on_target is None
-            else f"at most {part.not_on_target} of its records, which the copy is past, are not on the target"
-        )
-        note(printable(f"{group} has committed nothing in {part.topic}-{part.partition}: {lacks}"))
-    if (more := len(not_begun) - SCREEN) > 0:
-        note(f"and {more} more such partitions, which --output json has")
+    _note_first(
+        [_not_begun(group, part) for group, part in not_begun],
+        "and {} more such partitions, which --output json has",
+    )
     skipping = [(each.group, row) for each in planned.groups for row in each.partitions if row.reason]
-    for group, row in skipping[:SCREEN]:
-        place = f"{group} at {row.target_topic}-{row.partition} offset {row.offset}"
-        lost = (
-            "records that it has not read may not be there"
-            if row.missing_records is None
-            else f"skips at most {row.missing_records} record(s) that it has not read and that are not there"
-        )
-        note(printable(f"{place}: {lost} ({row.reason})"))
-    if (more := len(skipping) - SCREEN) > 0:
-        note(f"and {more} more offsets, which --output json has")
+    _note_first(
+        [_skipping(group, row) for group, row in skipping], "and {} more offsets, which --output json has"
+    )
     if skipping:
         raise typer.Exit(NOT_READY if any(row.missing_records for _, row in skipping) else CANNOT_TELL)
+
+
+def _note_first(lines: Sequence[str], more: str) -> None:
+    """Writes a screen of lines to standard error; `more` has the place for the number of those beyond."""
+    for line in lines[:SCREEN]:
+        note(printable(line))
+    if (beyond := len(lines) - SCREEN) > 0:
+        note(more.format(beyond))
+
+
+def _not_begun(group: str, part: NotBegunPartition) -> str:
+    lacks = (
+        "how many of its records are not on the target is not known"
+        if part.not_on_target is None
+        else f"at most {part.not_on_target} of its records, which the copy is past, are not on the target"
+    )
+    return f"{group} has committed nothing in {part.topic}-{part.partition}: {lacks}"
+
+
+def _skipping(group: str, row: PlannedOffset) -> str:
+    lost = (
+        "records that it has not read may not be there"
+        if row.missing_records is None
+        else f"skips at most {row.missing_records} record(s) that it has not read and that are not there"
+    )
+    return f"{group} at {row.target_topic}-{row.partition} offset {row.offset}: {lost} ({row.reason})"
 
 
 def _undo(
