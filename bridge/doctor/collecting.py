@@ -254,7 +254,8 @@ async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]
 
 
 async def _beside(source: Cluster, target: Cluster, runs_topic: str, pairs: Sequence[Pair]) -> CopiesBeside:
-    return await copied_beside_ours(source, target, await _records(target, runs_topic), pairs)
+    records = await _records(target, runs_topic)
+    return await copied_beside_ours(source, target, records, pairs, now_ms=int(time.time() * 1000))
 
 
 async def _records(cluster: Cluster, topic: str) -> list[LogRecord]:

@@ -32,10 +32,12 @@ class ClusterFacts:
 
 class CopiesBeside(NamedTuple):
     """Topics whose copies another mirror makes too, and those where nobody can tell whose records stand between ours:
-    timestamps are overwritten there, or the source has deleted what they may be copies of."""
+    timestamps are overwritten there, or the source has deleted what they may be copies of. `ended`: topics that the
+    other mirror no longer copies, and when the first record was written (ms) that it has left out."""
 
     copied: Sequence[str] = ()
     unknown: Sequence[str] = ()
+    ended: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.values import Side
+from bridge.protocol.times import iso_time
 from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.mirror_options import STOCK
 
@@ -47,6 +48,13 @@ def second_mirror(facts: Facts) -> CheckResults:
             P,
             f"another mirror copies {named(facts.copied_beside.copied)} too: the target has these records twice",
             "stop it if it still runs, or leave the topics to it with topics.exclude",
+        )
+    if ended := facts.copied_beside.ended:
+        yield (
+            W,
+            f"another mirror has copied {named(sorted(ended))} too, and nothing that was written since "
+            f"{iso_time(max(ended.values()))}: the target has older records twice",
+            "nothing once it is stopped; groups that stand before these read them twice, and explain says up to where",
         )
     if facts.copied_beside.unknown:
         yield (

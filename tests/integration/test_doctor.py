@@ -179,20 +179,26 @@ def test_another_connectors_claim_and_a_stock_mirrors_syncs_are_named(flow: Flow
         delete_topic(flow.source, syncs)
 
 
-def test_copies_that_another_mirror_makes_beside_ours_are_named(flow: Flow) -> None:
+@pytest.mark.parametrize("ended", [False, True])
+def test_copies_that_another_mirror_makes_beside_ours_are_named(flow: Flow, ended: bool) -> None:
+    """A mirror that has left out a record of 20 minutes ago copies no more: it is told, and is no problem."""
+    if ended:
+        produce(flow.source, flow.topic, [Record(b"x", timestamp=int((time.time() - 1200) * 1000))])
     original = read(flow.source, flow.topic, 0)
     produce(flow.target, flow.copy, [replace(record, partition=0) for record in original])
     ids = [topic_id(flow.source, flow.topic), topic_id(flow.target, flow.copy)]
     copied = Copied(TopicPartition(flow.topic, 0), ids[0], flow.copy, ids[1])
-    changes = PartitionRuns().commit([Segment(0, 0, 0, 3)], 3, copied)
+    count = len(original)
+    changes = PartitionRuns().commit([Segment(0, 0, 0, count)], count, copied)
     runs = create_topic(flow.target, f"mm2-offset-runs.{flow.alias}.internal", 1, COMPACTED)
     try:
         produce(flow.target, runs, [Record(value, key=key) for key, value in changes])
         assert of(flow.examined("source")[1]) == []
-        produce(flow.target, flow.copy, [replace(original[1], partition=0)])
+        produce(flow.target, flow.copy, [replace(original[2 if ended else 1], partition=0)])
         status, findings = flow.examined("source")
-        assert (status, [check for check, _ in of(findings)]) == (1, ["second mirror"])
-        assert flow.topic in of(findings)[0][1]
+        told = of(findings, "warning" if ended else "problem")
+        assert (status, [check for check, _ in told]) == (0 if ended else 1, ["second mirror"])
+        assert flow.topic in told[0][1]
     finally:
         delete_topic(flow.target, runs)
 

@@ -80,6 +80,9 @@ def _partition(part: PartitionReport) -> Iterator[str]:
         yield f"  Committed there: {part.written}."
     if part.flags:
         yield f"  Flags: {', '.join(part.flags)}."
+    place = part.detail.get("copied_twice")
+    if place is not None:
+        yield f"  Another mirror has copied this partition too, up to offset {place} of {part.target_topic}."
     if part.detail:
         yield "  Details: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
 

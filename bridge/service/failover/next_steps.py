@@ -24,6 +24,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
         told = (
             *_members(moved),
             _missing(moved),
+            *_read_twice(moved),
             *_not_begun(moved),
             *_not_copied(moved),
             *not_moved(moved.left_out),
@@ -42,6 +43,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
         *_shared(shared),
         f"Start the consumers on {target}, on {listed(topics)}: they resume at the committed offsets.",
         _missing(moved),
+        *_read_twice(moved),
         *_not_begun(moved),
         *_not_copied(moved),
         f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
@@ -152,6 +154,28 @@ def _missing(moved: Failover) -> str:
     if any(each.source_away for each in moved.groups):
         counted += f" {source} did not answer any more: what was produced there later is not counted."
     return counted
+
+
+def _read_twice(moved: Failover) -> list[str]:
+    """Says how many records groups read again on the target, and which group most of them."""
+    bounds: dict[str, int] = {}
+    unknown: set[str] = set()
+    for each in moved.groups:
+        for row in each.partitions:
+            if row.bound is None and row.verdict == "bounded":
+                unknown.add(each.group)
+            elif row.bound:
+                bounds[each.group] = bounds.get(each.group, 0) + row.bound
+    lines = []
+    if bounds:
+        most = max(sorted(bounds), key=bounds.__getitem__)
+        who = most if len(bounds) == 1 else f"{len(bounds)} groups, most by {most} ({bounds[most]})"
+        lines.append(
+            f"At most {sum(bounds.values())} records are read twice on {moved.target}, by {who}; none is skipped."
+        )
+    if unknown:
+        lines.append(f"How many records {listed(sorted(unknown))} read twice on {moved.target} is not known.")
+    return lines
 
 
 def _not_begun(moved: Failover) -> list[str]:

@@ -33,30 +33,37 @@ _GOLDEN = 0.6180339887498949
 
 
 class AnotherMirror(NamedTuple):
-    """The newest copies that another mirror has made: `twice` of a record that ours has copied too, its offset on the
-    target, -1 for none; `alone` of one that ours had not copied by then. `unknown`: the newest record of which nobody
-    can tell whether it is such a copy, -1 for none."""
+    """The newest copies that another mirror has made: `twice` of a record that ours has copied too, `alone` of one that
+    ours had not copied by then. `unknown`: the offset on the target of the newest record of which nobody can tell
+    whether it is such a copy, -1 for none."""
 
-    twice: int = -1
+    twice: Anchor | None = None
     alone: Anchor | None = None
     unknown: int = -1
 
     @property
     def newest(self) -> int:
         """The offset on the target of the newest of them; -1 where there is none."""
-        return max(self.twice, self.unknown, -1 if self.alone is None else self.alone.downstream)
+        return max(_downstream(self.twice), _downstream(self.alone), self.unknown)
 
     def reaches(self, offset: int, target_offset: int, is_ours: Callable[[int], bool]) -> int | None:
         """Returns up to where on the target a group, committed at `offset` and continued at `target_offset`, reads
         records twice; None for nowhere. `is_ours`: whether our mirror has copied a source offset by now."""
-        place, alone = self.twice, self.alone
+        place, alone = _downstream(self.twice), self.alone
         if alone is not None and (alone.upstream < offset or is_ours(alone.upstream)):
             place = max(place, alone.downstream)
         return place if place >= target_offset else None
 
     def with_newer(self, newer: AnotherMirror) -> AnotherMirror:
-        newest = max((self.alone, newer.alone), key=lambda each: -1 if each is None else each.downstream)
-        return AnotherMirror(max(self.twice, newer.twice), newest, max(self.unknown, newer.unknown))
+        return AnotherMirror(
+            max(self.twice, newer.twice, key=_downstream),
+            max(self.alone, newer.alone, key=_downstream),
+            max(self.unknown, newer.unknown),
+        )
+
+
+def _downstream(copy: Anchor | None) -> int:
+    return -1 if copy is None else copy.downstream
 
 
 def turns_of(places: Sequence[LogBounds]) -> int:
@@ -123,7 +130,7 @@ class _Search:
                 count -= 1
                 original = yield from self._look(copy)
                 end = limit = copy.offset
-                if self.found.twice >= 0 or not self._recognisable:
+                if self.found.twice is not None or not self._recognisable:
                     return
                 if original is not None and (ours := self._ours_before(original)) is not None:
                     # It copies in order: what ours has copied too stands at least as far below.
@@ -159,10 +166,10 @@ class _Search:
             if (yield from self._is_older_than_source(copy)):
                 self.found = self.found.with_newer(AnotherMirror(unknown=copy.offset))
             return None
+        anchor = Anchor(original.offset, copy.offset)
         if self._ours_before(original.offset) == original.offset:
-            self.found = self.found.with_newer(AnotherMirror(twice=copy.offset))
+            self.found = self.found.with_newer(AnotherMirror(twice=anchor))
         elif copy.offset < self._settled:
-            anchor = Anchor(original.offset, copy.offset)
             self.found = self.found.with_newer(AnotherMirror(alone=anchor))
         return original.offset
 

@@ -129,12 +129,17 @@ class LogReader:
         return LogSection(self, (yield from self.read(min(offset, self.bounds.end - 1))))
 
 
+def first_record(side: Side, bounds: LogBounds) -> Steps[RecordView | None]:
+    """Finds the first data record of a stretch of a log. Raises CapReached when none is found within the budget."""
+    reader = LogReader(side, bounds, Budget(Caps()), PartitionMemory())
+    section = yield from reader.open(bounds.start)
+    return (yield from section.first_from(bounds.start))
+
+
 def holds_nothing(side: Side, bounds: LogBounds) -> Steps[bool]:
     """Finds out whether a stretch of a log has no data record: markers of transactions alone, say."""
-    reader = LogReader(side, bounds, Budget(Caps()), PartitionMemory())
     try:
-        section = yield from reader.open(bounds.start)
-        return (yield from section.first_from(bounds.start)) is None
+        return (yield from first_record(side, bounds)) is None
     except CapReached:
         return False
 

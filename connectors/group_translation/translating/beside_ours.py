@@ -52,7 +52,8 @@ def places_of_others(
         return ()
     memory.looks += 1
     # What is known already says nothing new.
-    known = memory.another.twice + 1
+    twice = memory.another.twice
+    known = 0 if twice is None else twice.downstream + 1
     return [LogBounds(max(place.start, known), place.end) for place in places if place.end > known]
 
 

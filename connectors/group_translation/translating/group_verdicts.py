@@ -497,9 +497,9 @@ class GroupVerdicts:
             if ledger is None or place >= ledger.target_from(ledger.position or 0):
                 source, target = (f"{topic}-{number}" for topic, number in pair)
                 errors.append(
-                    f"another mirror copies {source} too: its copies stand beside ours in {target}, up to offset "
-                    f"{place}, and groups that are committed before it read records twice: stop that mirror if "
-                    "it runs, or leave the topic to it with topics.exclude"
+                    f"another mirror has copied {source} too: its copies stand beside ours in {target}, up to offset "
+                    f"{place}, and groups that are committed before it read records twice until they have passed "
+                    "it: stop that mirror if it still runs, or leave the topic to it with topics.exclude"
                 )
         return errors
 

@@ -310,6 +310,8 @@ def test_a_second_mirror() -> None:
     one(
         "second mirror", "warning", "between the copies of orders", copied_beside=CopiesBeside([], ["orders"])
     )
+    ended = CopiesBeside(ended={"orders": 1_700_000_000_000})
+    one("second mirror", "warning", "since 2023-11-14T22:13:20", copied_beside=ended)
     one("second mirror", "not_checked", "no answer", copied_beside=Unknown("no answer"))
     one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
     assert findings("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []

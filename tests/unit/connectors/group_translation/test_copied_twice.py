@@ -24,7 +24,7 @@ def test_both_copy_at_the_same_time(flow: Flow) -> None:
     assert (row.verdict, row.detail["copied_twice"]) == ("bounded", flow.copies.end - 3)
     assert flow.read_twice("g") <= (row.bound or 0) <= flow.read_twice("g") + 6, "six markers"
     (error,) = flow.errors
-    assert "another mirror copies orders-0 too" in error
+    assert "another mirror has copied orders-0 too" in error
     flow.commit("g", 100)
     assert flow.answer("g").verdict == "exact", "what is behind it was copied once"
 

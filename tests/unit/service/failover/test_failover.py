@@ -95,6 +95,31 @@ def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
     play(test)
 
 
+def test_how_many_records_are_read_twice_is_said() -> None:
+    async def test(made: Made) -> None:
+        (row,) = RECORD["partitions"]
+        records = {
+            group: RECORD | {"partitions": [row | {"verdict": "bounded", "bound": bound}]}
+            for group, bound in (("zero", 400), ("one", 2))
+        }
+        made.rounds.answer = lambda _name, operation, _given: (
+            {"moved": records, "refused": {}} if operation == "move" else {"found": 2}
+        )
+        for dry_run in (True, False):
+            answer = Failover.model_validate((await made.post(all=True, dry_run=dry_run)).json())
+            (line,) = [line for line in answer.next if "read twice" in line]
+            assert "402 records" in line
+            assert "zero (400)" in line
+        records["one"]["partitions"][0]["bound"] = None
+        answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
+        assert any("one read twice" in line and "not known" in line for line in answer.next)
+        records.update(dict.fromkeys(records, RECORD))
+        answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
+        assert not any("twice" in line for line in answer.next)
+
+    play(test)
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_the_flow_that_brings_a_group_into_the_same_topics_is_named(dry_run: bool) -> None:
     async def test(made: Made) -> None:

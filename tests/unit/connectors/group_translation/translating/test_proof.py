@@ -125,8 +125,11 @@ class World:
         known = [(place, original) for place, original in readable if original >= self.start]
         ours = {original for _, original in known if ledger.held(original) is not None}
         alone = [Anchor(original, place) for place, original in known if original not in ours]
-        twice = max((place for place, original in known if original in ours), default=-1)
-        return AnotherMirror(twice, max(alone, key=lambda anchor: anchor.downstream, default=None))
+        twice = [Anchor(original, place) for place, original in known if original in ours]
+        return AnotherMirror(
+            max(twice, key=lambda anchor: anchor.downstream, default=None),
+            max(alone, key=lambda anchor: anchor.downstream, default=None),
+        )
 
     def read_at(self, offset: int, *, ours_alone: bool = False) -> list[int]:
         """What of A's records that it still has a reader from an offset of B on reads, in order."""
