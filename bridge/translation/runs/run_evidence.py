@@ -198,6 +198,15 @@ class ConsistentRuns:
             gone += min(first, run.copies)
         return gone
 
+    def uncovered_between(self, offset: int, begin: int, end: int) -> int:
+        """Returns how many records at or after an offset, at most, have copies by another mirror alone, which stand at
+        [begin, end) of the target."""
+        count = 0
+        for stretch in self.stretches:
+            places = min(stretch.downstream_end, end) - max(stretch.downstream_begin, begin)
+            count += max(0, min(stretch.end - max(stretch.begin, offset), places))
+        return count
+
     def held(self, offset: int) -> OffsetRun | None:
         """Returns the run that the offset lies in."""
         at = bisect_right(self._runs, offset, key=_start)

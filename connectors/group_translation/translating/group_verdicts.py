@@ -394,7 +394,7 @@ class GroupVerdicts:
             if not isinstance(state, BothSides):
                 continue
             memories[pair] = memory = self._memories.of(pair, state.identity)
-            memory.source_start = state.source.start
+            memory.source_start, memory.target_start = state.source.start, state.target.start
             source, target = _log_bounds(state.source), _log_bounds(state.target)
             overwritten = _overwritten(state, memory)
             if target.start < target.end and self._copied_to(pair, state) is None:

@@ -53,7 +53,8 @@ class PairMemory:
     extents: dict[tuple[LogBounds, LogBounds], Extent | None] = field(default_factory=dict)
     """What another mirror has copied where no run of ours covers the source, by the bounds of both logs there."""
     source_start: int | None = None
-    """The source's log start when it last answered."""
+    target_start: int | None = None
+    """The log starts when the source last answered."""
     lacked: Lacked | None = None
     """What the target lacked then, where some group has yet to begin the partition."""
     behind_runs: BehindRuns | None = None

@@ -93,7 +93,8 @@ class KnownPair:
             return None
         begin, ends = memory.source_start or 0, (noted.target_start, state.target.start)
         before, now = (self.ledger.below_target(begin, end, self.scans, at_most=True) for end in ends)
-        return None if before is None or now is None else noted.records + now - before
+        lost = self.ledger.uncovered_between(begin, *ends)
+        return None if before is None or now is None else noted.records + now - before + lost
 
     @property
     def proved_from(self) -> ProvedFrom | None:
@@ -145,11 +146,13 @@ class KnownPair:
             return by_records
         if isinstance(state, TargetOnly):
             # What no run covers was looked at when the source answered last; what the target has lost since shows.
-            begin = max(offset, self._source_start)
-            if self.memory is None and ledger.stretches and ledger.stretches[-1].end > begin:
+            begin, target_start = max(offset, self._source_start), state.target.start
+            since = 0 if self.memory is None else self.memory.target_start or 0
+            lost = ledger.uncovered_between(begin, since, target_start)
+            if self.memory is None and not lost and ledger.stretches and ledger.stretches[-1].end > begin:
                 return None
-            gone = ledger.below_target(begin, state.target.start, self.scans)
-            return None if gone is None else gone + ledger.to_copy_again(begin)
+            gone = ledger.below_target(begin, target_start, self.scans)
+            return None if gone is None else gone + lost + ledger.to_copy_again(begin)
         begin = max(offset, state.source.start)
         if ledger.holds_all(begin, state.target.start):
             absent: int | None = 0

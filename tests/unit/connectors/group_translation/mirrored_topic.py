@@ -160,8 +160,11 @@ class Flow:
         return row
 
     def report(self, group: str, *, source_away: bool = False) -> GroupReport:
+        return self.report_of(self.plan(group, source_away=source_away))
+
+    def report_of(self, plan: GroupPlan) -> GroupReport:
         return report(
-            self.plan(group, source_away=source_away),
+            plan,
             connector="c",
             source="A",
             target="B",

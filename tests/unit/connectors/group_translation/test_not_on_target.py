@@ -454,10 +454,11 @@ def test_a_yes_stays_one_as_of_when_the_source_went_away_unless_the_target_loses
         told.append(event.name)
     for _ in range(3):
         flow.answer("g")
-    before = flow.report("g")
+    last = flow.plan("g")
+    before = flow.report_of(last)
     if not before.ready:
         return
-    lost, own = flow.lost("g"), written_of(record_of(flow.plan("g"), 0, 0, 1, GroupState.EMPTY.value))
+    lost, own = flow.lost("g"), written_of(record_of(last, 0, 0, 1, GroupState.EMPTY.value))
     for later in (None, *random.choices([each for each in EVENTS if each.name in _OF_THE_TARGET], k=2)):
         if later is not None:
             later.happen(flow, random)
@@ -470,3 +471,30 @@ def test_a_yes_stays_one_as_of_when_the_source_went_away_unless_the_target_loses
         ready = row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
         assert ready or later is not None, (told, before, row)
         assert not ready or flow.lost("g") <= lost, (told, before, row)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_yes_ends_where_the_target_loses_what_another_mirror_copied_while_the_source_is_away(
+    restarted: bool,
+) -> None:
+    flow = Flow(ours=True)
+    flow.produce(12)
+    flow.copy(2)
+    flow.another_copies(2, 12)
+    flow.reset(12)
+    flow.expire(flow.origin, 6)
+    flow.commit("g", 0)
+    for _ in range(3):
+        flow.answer("g")
+    last = flow.plan("g")
+    before = flow.report_of(last)
+    assert before.ready
+    for lost, still_ready in ((0, True), (9, False)):
+        flow.expire(flow.copies, lost)
+        if restarted:
+            flow.begin_service()
+            own = written_of(record_of(last, 0, 0, 1, GroupState.EMPTY.value))
+            flow.kept.recall("g", {ORIGINAL: Committed(flow.groups["g"])}, own)
+        plan = flow.plan("g", source_away=True)
+        (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
+        assert (row.verdict.judgement is not Judgement.PENDING) is still_ready
