@@ -50,6 +50,7 @@ _WORST = (
 _FINE = (Readiness.READY, Readiness.MOVED, Readiness.HOME)
 AT_HOME = "at_home"
 OTHER_SOURCE_OUTDATED = "other_source_outdated"
+TARGET_TOPIC_MISSING = "target_topic_missing"
 NAMED = 3
 """Groups that the reason of a flow names."""
 
@@ -363,7 +364,7 @@ def _view(
         own_tasks=frozenset(summary.tasks),
         flow=connector.flow,
         unknown=unknown,
-        not_copied=_stuck(snapshot, copying, causes, well) | stopped,
+        not_copied=_not_selected(snapshot, copying, well) | _stuck(snapshot, copying, causes, well) | stopped,
         causes=causes,
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**on_others.unknown, **lapsed_here},
@@ -508,6 +509,30 @@ def _stuck(
                 )
             stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
     return stuck
+
+
+def _not_selected(
+    snapshot: ConnectorSnapshot, copying: Sequence[tuple[Connector, ConnectorSnapshot]], well: set[str]
+) -> dict[str, ReadinessReason]:
+    """Finds topics without a copy that no connector is about to copy: one is new, or who copies leaves it out."""
+    if not well or any(connector.elsewhere for connector, _ in copying):
+        return {}
+    if not any(reason == TARGET_TOPIC_MISSING for _, _, reason, _ in snapshot.answer_counts):
+        return {}
+    copied = set[str]().union(*(its.copying.topics() for _, its in copying))
+    running = ", ".join(connector.name for connector, _ in copying if connector.active())
+    groups = map(PackedGroup._make, snapshot.groups.values())
+    topics = {
+        topic for group in groups if group.reason == TARGET_TOPIC_MISSING for topic in group.topics
+    } - copied
+    return {
+        topic: _reason(
+            "copying_stopped",
+            f"connector {running} does not copy topic {topic}: if it is new, wait until the connector looks for new "
+            "topics (refresh.topics.interval.seconds), else see its topics and topics.exclude",
+        )
+        for topic in topics
+    }
 
 
 def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> ReadinessReason | None:

@@ -1125,6 +1125,25 @@ def test_a_group_that_does_not_stand_on_the_target_is_not_ready(reason: str) -> 
     flow(test)
 
 
+def test_a_topic_without_a_copy_that_no_connector_copies_is_told_with_the_connector() -> None:
+    async def test(made: Flow) -> None:
+        made.copied(topic="payments")
+        zero = report("zero", "g", ready=False, reason="target_topic_missing")
+        made.at.reports(zero, connector="g")
+        readiness, ((cause, text), (consequence, _)) = await made.answers()
+        assert (readiness["zero"], cause, consequence) == (
+            "not_ready",
+            "copying_stopped",
+            "target_topic_missing",
+        )
+        assert "connector s does not copy topic orders" in text
+        made.copied(topic="orders")
+        readiness, ((code, _),) = await made.answers()
+        assert (readiness["zero"], code) == ("not_ready", "target_topic_missing")
+
+    flow(test)
+
+
 @pytest.mark.parametrize(
     "reason",
     ["source_not_authorized", "target_not_authorized", "group_state_unknown", "not_looked_at_yet"],
