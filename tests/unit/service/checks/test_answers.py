@@ -25,7 +25,7 @@ from tests.unit.connectors.configs import CONFIGS
 
 
 def checker() -> Checker:
-    return Checker(CheckContext(KINDS, StaticClientCheck()), pools(2, 32))
+    return Checker(CheckContext(KINDS, StaticClientCheck()), pools(2, 32, 120.0))
 
 
 def test_an_answer_in_pieces_is_that_of_pydantic() -> None:

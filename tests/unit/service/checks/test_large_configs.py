@@ -26,6 +26,8 @@ from tests.unit.connectors.configs import CONFIGS
 
 NAMES = ",".join(f"orders{n}.*" for n in range(4_000))
 POLICY = Policy(spark_keys=("spark.allowed.*",))
+PATIENCE = 120.0
+"""Seconds of a check whose time is not the subject: a busy machine starts a process in many."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def away(props: Mapping[str, str], sides: Sequence[Side], seconds: float) -> Pro
 
 def checker(large: LargeConfigs | None, copied: Sequence[CopiedTopics] = ()) -> Checker:
     context = replace(check_context(POLICY), large=large, probe=away)
-    return Checker(context, pools(2, 32), lambda: copied)
+    return Checker(context, pools(2, 32, PATIENCE), lambda: copied)
 
 
 def config(kind: str, **more: str) -> Config:
@@ -121,5 +123,7 @@ def test_what_waits_is_told_that_processes_are_busy(large: LargeConfigs) -> None
 
 def test_a_context_without_processes_checks_here() -> None:
     context = CheckContext(KINDS, check_context(POLICY).clients)
-    answer = asyncio.run(Checker(context, pools(1, 1)).validate("group_offset", config("group_offset")))
+    answer = asyncio.run(
+        Checker(context, pools(1, 1, PATIENCE)).validate("group_offset", config("group_offset"))
+    )
     assert b'"error_count":0' in answer
