@@ -46,7 +46,14 @@ from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
-from bridge.service.state.task_table import NOT_KNOWN, ConnectCluster, Connector, TaskTable, comparable
+from bridge.service.state.task_table import (
+    NOT_KNOWN,
+    SUPERSEDED_MS,
+    ConnectCluster,
+    Connector,
+    TaskTable,
+    comparable,
+)
 from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.configdef import given
 
@@ -128,7 +135,7 @@ class Service:
                 )
             else:
                 tasks[lapsed.name].append(lapsed.task)
-        for gone in [each for each in self.table if each.gone]:
+        for gone in self.table.stopped_beside_others(SUPERSEDED_MS):
             if superseded(gone, self.table, self.snapshots):
                 self.table.forget(gone.name)
                 self._forget(gone.name)

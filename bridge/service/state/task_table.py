@@ -25,7 +25,16 @@ from bridge.service.state.connector_names import taken
 from bridge.service.state.leases import IDLE_SLACK_MS, PAUSED_MS
 from connectors.base import GROUP_KINDS, Assignment
 
-__all__ = ["NOT_KNOWN", "ConnectCluster", "Connector", "Lapsed", "Task", "TaskTable", "comparable"]
+__all__ = [
+    "NOT_KNOWN",
+    "SUPERSEDED_MS",
+    "ConnectCluster",
+    "Connector",
+    "Lapsed",
+    "Task",
+    "TaskTable",
+    "comparable",
+]
 
 IDLE_CLOSE_MS = 600_000
 """An instance without an active task keeps its caches this long: a pause or a worker's restart stays warm."""
@@ -34,6 +43,8 @@ FORGET_MS = 86_400_000
 GONE_MS = 600_000
 """A connector of groups that Connect has stopped whole is gone after this long, where another one of its flow runs:
 twice as long as Connect may wait, by default, for a worker that has left (scheduled.rebalance.max.delay.ms)."""
+SUPERSEDED_MS = 60_000
+"""It is forgotten after this long, where running ones report all of its groups: it was renamed."""
 MOST_CONNECTORS = 1_000
 _RECORDED_KIND = "group_offset"
 _RECORDED_CLASS = "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector"
@@ -199,7 +210,7 @@ class TaskTable:
                 del self._connectors[connector.name]
                 self.version += 1
                 lapsed.append(Lapsed(connector.name, None))
-        self._note_gone(now)
+        self._note_gone()
         return lapsed
 
     def desired(self) -> tuple[Desired, ...]:
@@ -378,19 +389,26 @@ class TaskTable:
             task.active, task.active_since = True, task.last_poll
             self.version += 1
 
-    def _note_gone(self, now: float) -> None:
-        """Only where another connector of groups of the flow runs: else Connect's workers may all have ended."""
+    def stopped_beside_others(self, since_ms: float) -> list[Connector]:
+        """Returns the connectors of groups that Connect has stopped whole so long ago, while another one of their flow
+        runs: else Connect's workers may all have ended."""
         groups = [each for each in self._connectors.values() if each.kind in GROUP_KINDS]
         followed = {each.flow for each in groups if each.active() or each.elsewhere}
-        for connector in groups:
-            since = connector.idle_since
-            connector.gone = (
-                connector.stopped_whole
-                and not connector.dedicated
-                and since is not None
-                and now - since >= GONE_MS
-                and connector.flow in followed
-            )
+        return [
+            connector
+            for connector in groups
+            if connector.stopped_whole
+            and not connector.dedicated
+            and connector.idle_since is not None
+            and self.now_ms - connector.idle_since >= since_ms
+            and connector.flow in followed
+        ]
+
+    def _note_gone(self) -> None:
+        for connector in self._connectors.values():
+            connector.gone = False
+        for connector in self.stopped_beside_others(GONE_MS):
+            connector.gone = True
 
     def _note_idleness(self, connector: Connector) -> None:
         if connector.active():
