@@ -114,6 +114,7 @@ class Plot:
             "tasks.max": "1",
             "source.cluster.alias": f"a-{mark}",
             "target.cluster.alias": f"b-{mark}",
+            "bridge.same.cluster": "true",
             "bridge.url": self.service.url,
             "bridge.auth.token": secret["bridge token"],
             "bridge.task.lease.ms": str(LEASE_MS),

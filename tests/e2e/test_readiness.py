@@ -23,6 +23,7 @@ from tests.e2e.mirrored_flow import PARTITIONS, RECORDS, OurFlow, every
 from tests.support import bounds, eventually, read, unique
 from tests.support.brokers import RESTARTED
 from tests.support.forms import mostly_long
+from tests.support.messages import message
 from tests.support.waits import WAIT
 
 BUSY = 45.0
@@ -176,7 +177,7 @@ def test_a_group_is_not_ready_while_its_connector_is_paused_or_stopped(
     rest.pause(name)
     rest.wait_state(name, "PAUSED")
     why = not_green(flow, group, "cannot_tell", "connector_stopped", PAUSED)
-    assert why["detail"] == f"connector {name} is paused: resume it in Connect"
+    assert why["detail"] == message("health.connector_paused", connector=name)
     rest.resume(name)
     ready(flow, group)
     rest.stop(name)
@@ -198,7 +199,7 @@ def test_nothing_is_copied_while_the_source_connector_is_paused(mirrored_flow: O
     rest.pause(name)
     rest.wait_state(name, "PAUSED")
     why = not_green(flow, group, "not_ready", "copying_stopped", PAUSED)
-    assert why["detail"] == f"connector {name} is paused: resume it in Connect"
+    assert why["detail"] == message("health.connector_paused", connector=name)
     flow.wait_copying_stopped(name)
     before, before_ms = len(read(flow.target.bootstrap, copy)), int(time.time() * 1000)
     mirrored_flow.produce(topic, start=10)
