@@ -198,6 +198,18 @@ class ConsistentRuns:
             gone += min(first, run.copies)
         return gone
 
+    def beyond_target(self, offset: int, target_end: int) -> int:
+        """Returns how many copies of records at or after an offset, at most, stood at the target's log end or beyond:
+        replicas that lead now have lacked them (unclean.leader.election.enable=true)."""
+        gone = 0
+        for run in reversed(self._runs):
+            if run.downstream_end <= target_end or run.upstream_end <= offset:
+                break
+            begin = max(offset, run.upstream_start)
+            beyond = run.downstream_end - max(run.downstream_start, target_end)
+            gone += min(run.upstream_end - begin, run.copies, beyond)
+        return gone
+
     def uncovered_between(self, offset: int, begin: int, end: int) -> int:
         """Returns how many records at or after an offset, at most, have copies by another mirror alone, which stand at
         [begin, end) of the target."""

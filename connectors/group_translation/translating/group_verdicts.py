@@ -151,12 +151,16 @@ class GroupVerdicts:
         if not pairs:
             return {}
         states = await self._target_only(list(pairs), Verdict.pending(Reason.SOURCE_UNREACHABLE))
-        return {
-            pair: self._known(pair, state, source_away=True).lacks_by_now
-            for pair, memory in pairs.items()
-            if isinstance(state := states[pair], TargetOnly)
-            and memory.lost_since(state.target_id, state.target)
-        }
+        lacks: dict[PartitionPair, int | None] = {}
+        for pair, memory in pairs.items():
+            state = states[pair]
+            if not isinstance(state, TargetOnly):
+                continue
+            if self._cut_off(pair, state) is not None:
+                lacks[pair] = None
+            elif memory.lost_since(state.target_id, state.target):
+                lacks[pair] = self._known(pair, state, source_away=True).lacks_by_now
+        return lacks
 
     async def at(
         self,
@@ -350,6 +354,8 @@ class GroupVerdicts:
         return Job(*pair, offset, self._strategy.steps(question, memory.records))
 
     def _without_source(self, pair: PartitionPair, offset: int, state: TargetOnly) -> Verdict | Job[Verdict]:
+        if (cut_off := self._cut_off(pair, state)) is not None:
+            return cut_off
         if self._by_runs is None:
             return state.pending
         target, memory = self._counted(pair, offset, state.target), self._memories.last(pair)
@@ -358,6 +364,20 @@ class GroupVerdicts:
             _copy(pair), offset, state.target_id, _log_bounds(target), cached, state.pending
         )
         return Job(*pair, offset, steps)
+
+    def _cut_off(self, pair: PartitionPair, state: TargetOnly) -> Verdict | None:
+        """Returns a pending verdict where a replica leads the target's partition that lacks what came last
+        (unclean.leader.election.enable=true)."""
+        ledger = self._ledger(pair, state)
+        runs_end = ledger.runs[-1].downstream_end if ledger is not None and ledger.runs else 0
+        ended = self._memories.end_before_cut(pair, state.target_id, state.target.end, runs_end)
+        if ended is None:
+            return None
+        said = (
+            f"a replica without the last records leads {pair[1].topic}-{pair[1].partition} on the target: its log has "
+            f"ended at {ended}, and ends at {state.target.end}"
+        )
+        return Verdict.pending(Reason.COPIES_UNKNOWN, said=said)
 
     def _counted(self, pair: PartitionPair, offset: int, target: Bounds) -> Bounds:
         """Returns the target's bounds without older copies that an operator's reset has had copied again: they are no
@@ -395,6 +415,7 @@ class GroupVerdicts:
                 continue
             memories[pair] = memory = self._memories.of(pair, state.identity)
             memory.source_start, memory.target_start = state.source.start, state.target.start
+            self._memories.note_end(pair, state.identity.target_id, state.target.end)
             source, target = _log_bounds(state.source), _log_bounds(state.target)
             overwritten = _overwritten(state, memory)
             if target.start < target.end and self._copied_to(pair, state) is None:
@@ -465,10 +486,16 @@ class GroupVerdicts:
         return KnownPair(state, self._memories.last(pair), ledger, scans, position, source_away)
 
     def _only_records_show(self, pair: PartitionPair, state: PairState) -> bool:
-        """Whether nothing but a look at its records shows what the target holds of a partition."""
-        if not isinstance(state, BothSides) or self._ledger(pair, state) is not None:
+        """Whether nothing but a look at its records shows what the target holds of a partition: there are no runs, or
+        nobody has compared them with these logs yet."""
+        if not isinstance(state, BothSides):
+            return False
+        if self._ledger(pair, state) is not None and self._are_compared(pair, state):
             return False
         return state.source.start < state.source.end and state.target.start < state.target.end
+
+    def _are_compared(self, pair: PartitionPair, state: BothSides) -> bool:
+        return self._by_runs is not None and self._by_runs.are_compared(_copy(pair), state.identity)
 
     def _lacks(
         self, pair: PartitionPair, known: KnownPair | None, by_offset: Mapping[PairOffset, Verdict]
@@ -478,7 +505,7 @@ class GroupVerdicts:
             return None
         if self._by_runs is not None and known.ledger is not None and not state.log_append_time:
             agreed = self._by_runs.agreed(_copy(pair), state.identity)
-            if agreed is False:
+            if agreed is False or (known.ledger.runs and not self._are_compared(pair, state)):
                 return None
         verdict = by_offset.get((pair, state.source.start))
         return known.lacks_from_start(None if verdict is None else verdict.not_on_target)

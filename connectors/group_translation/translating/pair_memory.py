@@ -112,11 +112,20 @@ class PairMemory:
         return verdict
 
 
+class _TargetEnd(NamedTuple):
+    """How far a log of the target has reached; `cut_off`: it has ended before that since the source answered last."""
+
+    target_id: str
+    end: int
+    cut_off: bool = False
+
+
 class PairMemories:
     """The memories of all pairs of one connector."""
 
     def __init__(self) -> None:
         self._pairs: dict[PartitionPair, PairMemory] = {}
+        self._ends: dict[PartitionPair, _TargetEnd] = {}
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -132,6 +141,21 @@ class PairMemories:
         """Returns what was remembered last, whichever topics it is of: for while the source does not answer."""
         return self._pairs.get(pair)
 
+    def note_end(self, pair: PartitionPair, target_id: str, end: int) -> None:
+        """Notes where the target's log ends while the source answers, which shows what it lacks."""
+        self._ends[pair] = _TargetEnd(target_id, end)
+
+    def end_before_cut(self, pair: PartitionPair, target_id: str, end: int, runs_end: int) -> int | None:
+        """Returns where the target's log has ended, if a replica leads by now that lacks what came last; None if none
+        does. For while the source does not answer. `end`: where it ends now; `runs_end`: where our newest copies do."""
+        known = self._ends.get(pair)
+        if known is None or known.target_id != target_id:
+            known = _TargetEnd(target_id, 0)
+        highest = max(known.end, runs_end)
+        cut_off = known.cut_off or end < highest
+        self._ends[pair] = _TargetEnd(target_id, max(highest, end), cut_off)
+        return highest if cut_off else None
+
     def lacked(self, topics: Collection[str]) -> dict[PartitionPair, PairMemory]:
         """Returns, of these topics of the source, the pairs that some group has yet to begin."""
         return {
@@ -144,6 +168,7 @@ class PairMemories:
         """Forgets what no group of the round stands at; with `whole`, because it did not break off, whole pairs too."""
         if whole:
             self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in offsets}
+            self._ends = {pair: known for pair, known in self._ends.items() if pair in offsets}
         for pair, kept in self._pairs.items():
             if pair in offsets:
                 kept.forget_all_but(offsets[pair])

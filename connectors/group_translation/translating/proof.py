@@ -101,7 +101,7 @@ class KnownPair:
         """Which answers by runs `prove` leaves as they are, with nothing missing on the target, so that of many offsets
         only the others take it; None for not one."""
         state, ledger = self.state, self.ledger
-        if ledger is None or self._target_is_empty:
+        if ledger is None or self._target_is_empty or ledger.beyond_target(0, state.target.end):
             return None
         begin = ledger.stretches[-1].end if ledger.stretches else 0
         if isinstance(state, BothSides):
@@ -140,7 +140,8 @@ class KnownPair:
         state, ledger = self.state, self.ledger
         if isinstance(state, BothSides) and offset >= state.source.end:
             return 0  # the source has no such record
-        if self.position is None and not self.source_away and not self._target_is_empty:
+        cut_off = ledger is not None and ledger.beyond_target(0, state.target.end) > 0
+        if self.position is None and not self.source_away and (cut_off or not self._target_is_empty):
             return None
         if ledger is None or ledger.position is None:
             return by_records

@@ -202,10 +202,11 @@ class ByRuns:
         if by_runs is None or last is None:
             return (yield from self._otherwise.steps(question, memory))
         agrees_with_logs = self._agreed(question)
-        if agrees_with_logs is None:
+        # A target that ends before the run does lacks its last copies now; what comes there later is to be compared.
+        if agrees_with_logs is None and last.downstream_end <= question.target.end:
             agrees_with_logs = yield from _check(question, last, memory)
             self._checked[question.copy] = last, question.identity, agrees_with_logs
-        if not agrees_with_logs:
+        if agrees_with_logs is False:
             return disagrees(by_runs, last)
         if by_runs.judgement is Judgement.EXACT:
             return by_runs
@@ -275,6 +276,11 @@ class ByRuns:
         """Whether the newest run of a copy agreed with these logs; None where they have not been compared."""
         run, compared, agreed = self._checked.get(copy, (None, None, False))
         return agreed if (run, compared) == (self.last(copy), identity) else None
+
+    def are_compared(self, copy: CopyId, identity: PairIdentity) -> bool:
+        """Whether some run of a copy was held against these logs."""
+        _, compared, _ = self._checked.get(copy, (None, None, False))
+        return compared == identity
 
     def _agreed(self, question: Question) -> bool | None:
         """The same. That they disagreed before it was known that the target overwrites timestamps says nothing."""

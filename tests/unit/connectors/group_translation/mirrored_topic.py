@@ -140,6 +140,15 @@ class Flow:
         log.start = max(log.start, min(start, log.end))
         log.rows = [row for row in log.rows if row.offset >= log.start]
 
+    def truncate(self, log: Log, end: int) -> None:
+        """Has a replica lead that lacks what stands from there on (unclean.leader.election.enable=true)."""
+        log.end = max(log.start, min(end, log.end))
+        log.rows = [row for row in log.rows if row.offset < log.end]
+        log.epoch += 1
+        if log is self.copies:
+            self.originals = {place: one for place, one in self.originals.items() if place < log.end}
+            self.by_another = {place for place in self.by_another if place < log.end}
+
     def commit(self, group: str, offset: int) -> None:
         self.groups[group] = offset
         self.a.group(group, {("orders", 0): offset})
