@@ -321,7 +321,7 @@ def test_a_running_copy_whose_target_begins_to_overwrite_timestamps_stays_exact(
     assert flow.answer("g").verdict == "exact"
 
 
-_TAKES_TWO_ROUNDS = ("copy deleted", "another copies", "service restarted")
+_TAKES_TWO_ROUNDS = ("copy deleted", "another copies", "service restarted", "unclean election on B")
 
 
 def another_copies(flow: Flow, random: Random) -> None:
@@ -357,6 +357,10 @@ EVENTS = (
         lambda flow, random: flow.expire(flow.origin, random.randint(flow.origin.start, flow.position)),
     ),
     _Event("service restarted", lambda flow, _: flow.begin_service()),
+    _Event(
+        "unclean election on B",
+        lambda flow, random: flow.truncate(flow.copies, flow.copies.end - random.randint(1, 6)),
+    ),
 )
 
 
@@ -437,7 +441,7 @@ def test_no_history_hides_what_a_group_lacks_where_it_has_committed_nothing(seed
             ), (told, report)
 
 
-_OF_THE_TARGET = ("others", "copy deleted", "retention on B")
+_OF_THE_TARGET = ("others", "copy deleted", "retention on B", "unclean election on B")
 
 
 @pytest.mark.parametrize("seed", range(examples(150, 20_000)))
@@ -463,7 +467,9 @@ def test_a_yes_stays_one_as_of_when_the_source_went_away_unless_the_target_loses
         if later is not None:
             later.happen(flow, random)
             told.append(later.name)
-        if random.random() < 0.5:
+        # Where no run of ours tells how long the log was only a service that has seen it before knows.
+        shows = flow.ours or later is None or "election" not in later.name
+        if random.random() < 0.5 and shows:
             flow.begin_service()
             flow.kept.recall("g", {ORIGINAL: Committed(flow.groups["g"])}, own)
         plan = flow.plan("g", source_away=True)
@@ -498,3 +504,33 @@ def test_a_yes_ends_where_the_target_loses_what_another_mirror_copied_while_the_
         plan = flow.plan("g", source_away=True)
         (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
         assert (row.verdict.judgement is not Judgement.PENDING) is still_ready
+
+
+@pytest.mark.parametrize("source_away", [False, True])
+def test_a_replica_without_the_last_copies_leads_the_target(flow: Flow, source_away: bool) -> None:
+    """unclean.leader.election.enable=true: what was acknowledged and copied is gone again, and may be overwritten."""
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 90)
+    for _ in range(3):
+        flow.answer("g")
+    before = flow.report("g")
+    assert before.ready
+    flow.plan("g", source_away=source_away)
+
+    def answer() -> tuple[Judgement, Reason | None]:
+        plan = flow.plan("g", source_away=source_away)
+        if source_away:
+            plan = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE)
+        (row,) = plan.rows
+        return row.verdict.judgement, row.verdict.reason
+
+    flow.truncate(flow.copies, 95)
+    judgement, reason = answer()
+    if not flow.ours and not source_away:
+        # Its last record there is how far a mirror without a ledger has come.
+        assert (judgement, flow.behind[ORIGINAL]) == (Judgement.EXACT, (100, 95))
+        return
+    assert (judgement, reason) == (Judgement.PENDING, Reason.COPIES_UNKNOWN)
+    flow.others_send(10)
+    assert answer()[0] is Judgement.PENDING, "and others have written there since"
