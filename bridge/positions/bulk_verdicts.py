@@ -147,6 +147,8 @@ class BulkVerdicts:
         if isinstance(state, BothSides) and not (agreed := self._agreed(each.pair, state)):
             known = each.begin + np.flatnonzero(runs.known)
             why = Verdict.pending(Reason.EVIDENCE_DISAGREES) if agreed is False else self._probed[each.pair]
+            if why.judgement is not Judgement.PENDING:
+                why = Verdict.pending(Reason.COPIES_UNKNOWN)  # the target ends before the newest run does
             answers.set(known, why)
             return False
         answers.set_runs(each.begin, runs)

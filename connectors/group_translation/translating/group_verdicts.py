@@ -177,7 +177,7 @@ class GroupVerdicts:
         starts = {
             pair: [state.source.start] for pair in not_begun if isinstance(state := states[pair], BothSides)
         }
-        by_records = {pair: at for pair, at in starts.items() if self._only_records_show(pair, states[pair])}
+        by_records = {pair: at for pair in starts if (at := self._asked_of_records(pair, states[pair]))}
         at_once, jobs = self._translations(states, _merged(offsets, by_records))
         looked_up = await self._look(jobs)
         if source_failure is None:
@@ -485,14 +485,17 @@ class GroupVerdicts:
             position = self._copied_to(pair, state)
         return KnownPair(state, self._memories.last(pair), ledger, scans, position, source_away)
 
-    def _only_records_show(self, pair: PartitionPair, state: PairState) -> bool:
-        """Whether nothing but a look at its records shows what the target holds of a partition: there are no runs, or
-        nobody has compared them with these logs yet."""
+    def _asked_of_records(self, pair: PartitionPair, state: PairState) -> list[int]:
+        """Returns the offsets that show what the target holds of a partition that some group has yet to begin: where
+        the source begins if there are no runs, one of the newest run if it was not compared with these logs yet."""
         if not isinstance(state, BothSides):
-            return False
-        if self._ledger(pair, state) is not None and self._are_compared(pair, state):
-            return False
-        return state.source.start < state.source.end and state.target.start < state.target.end
+            return []
+        ledger = self._ledger(pair, state)
+        if ledger is not None:
+            compared = not ledger.runs or self._are_compared(pair, state)
+            return [] if compared else [ledger.runs[-1].upstream_start]
+        is_record = state.source.start < state.source.end and state.target.start < state.target.end
+        return [state.source.start] if is_record else []
 
     def _are_compared(self, pair: PartitionPair, state: BothSides) -> bool:
         return self._by_runs is not None and self._by_runs.are_compared(_copy(pair), state.identity)

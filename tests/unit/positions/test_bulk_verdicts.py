@@ -161,7 +161,8 @@ def test_without_look_ups_runs_alone_answer_and_the_rest_is_not_looked_at(seed: 
                 "records_not_on_target",
                 "not_mirrored_yet",
             )
-            rest += reason != "not_looked_at_yet"
+            # Of a target that ends before the newest run does nothing is known, and nothing looked at.
+            rest += reason not in ("not_looked_at_yet", "copies_unknown")
     assert rest <= lookups
 
 

@@ -118,11 +118,16 @@ def test_groups_that_have_begun_are_asked_of_no_more_than_before() -> None:
     assert (row.reason, row.detail["not_on_target"]) == ("records_not_on_target", 20)
 
 
-def test_where_nothing_is_missing_no_record_is_looked_at() -> None:
+def test_where_nothing_is_missing_the_logs_are_compared_with_the_runs_once() -> None:
     flow = Flow()
     flow.produce(100)
     flow.copy(100)
     flow.begin_beside("g")
+    assert lacks(flow) == []
+    flow.a.asked.clear()
+    flow.b.asked.clear()
+    flow.produce(10)
+    flow.copy(10)
     assert lacks(flow) == []
     assert ORIGINAL not in {place for place, _ in flow.a.asked}
     assert COPY not in {place for place, _ in flow.b.asked}
