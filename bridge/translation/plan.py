@@ -176,8 +176,16 @@ def _decide(
     if standing.offset == verdict.offset:
         return verdict, None
     ours = written is not None and written.verdict.offset == standing.offset
-    if ours and each.alone is None and written is not None and written.upstream <= each.committed.offset:
-        # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now.
+    sound = verdict.judgement is not Judgement.EXACT
+    if (
+        ours
+        and sound
+        and each.alone is None
+        and written is not None
+        and written.upstream <= each.committed.offset
+    ):
+        # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now. Not
+        # so where this one is exact: then a replica leads that lacked what came last, and copies stand there anew.
         return _standing(verdict, written, standing.offset, each.committed.offset), None
     if ours and rewind:
         return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), committed

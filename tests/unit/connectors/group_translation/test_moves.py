@@ -329,6 +329,9 @@ HOME: Arguments = {
 
 def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_restarts() -> None:
     source, target = grouped()
+    log, marker = target.logs[COPY], 15 + JUNK
+    log.rows = [replace(row, offset=row.offset + (row.offset >= marker)) for row in log.rows]
+    log.end += 1
     harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
@@ -359,7 +362,7 @@ def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_resta
         assert (seen.ready, at(target)) == (True, 16 + JUNK)
         source.group("g", {("orders", 0): 18})
         await again.rounds(2)
-        assert at(target) == 18 + JUNK
+        assert at(target) == 18 + JUNK + 1, "behind the marker"
         answer = await instance.operate("move", move_arguments())
         assert answer["moved"]["g"]["partitions"][0]["offset"] == 18, "it can be moved again"
 
