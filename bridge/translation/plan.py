@@ -21,6 +21,8 @@ from bridge.model.values import (
 )
 
 SYNCED_TYPES = frozenset({"classic", "consumer"})
+_READ_TWICE = ("copied_twice", "others_unknown")
+"""Details of a verdict: up to where on the target copies of others stand, or may stand."""
 
 
 class Translated(NamedTuple):
@@ -202,6 +204,11 @@ def _decide(
 
 
 def _standing(verdict: Verdict, written: OwnCommit, standing: int, upstream: int) -> Verdict:
-    if written.upstream == upstream:
-        return replace(written.verdict, not_on_target=verdict.not_on_target)
-    return replace(verdict, offset=standing)
+    if written.upstream != upstream:
+        return replace(verdict, offset=standing)
+    kept = replace(written.verdict, not_on_target=verdict.not_on_target)
+    seen = {word: place for word in _READ_TWICE if (place := verdict.detail.get(word)) is not None}
+    if not seen or kept.judgement is not Judgement.EXACT:
+        return kept
+    # Copies of others that were found since are read twice from there on too.
+    return replace(kept, judgement=Judgement.BOUNDED, bound=verdict.bound, detail=kept.detail | seen)

@@ -374,11 +374,12 @@ def events_of(flow: Flow, told: Collection[str]) -> list[_Event]:
     return [event for event in EVENTS if event.name not in hidden]
 
 
-BEYOND = (43242, 52803)
-"""Histories where what is missing lies behind the position that is known, and before a copy."""
+RARE = (4961, 43242, 52803)
+"""Histories where copies of others are found once the offset that is committed was exact, and where what is missing
+lies behind the position that is known, before a copy."""
 
 
-@pytest.mark.parametrize("seed", [*range(examples(150, 20_000)), *BEYOND])
+@pytest.mark.parametrize("seed", [*range(examples(150, 20_000)), *RARE])
 def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
     random = Random(seed)
     flow = Flow(ours=seed % 3 > 0)
@@ -395,7 +396,7 @@ def test_no_history_makes_a_false_yes_and_none_a_lasting_no(seed: int) -> None:
         (row,) = report.partitions
         if row.verdict == "pending" and row.reason not in NOT_THERE:
             continue
-        if row.verdict == "exact" and flow.ours and ELECTION not in told:
+        if row.verdict == "exact" and flow.ours:
             assert not flow.read_twice("g"), (told, row)
         if row.verdict != "pending":
             end, copied_to = flow.behind[ORIGINAL]
