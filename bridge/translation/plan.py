@@ -207,7 +207,7 @@ def _standing(verdict: Verdict, written: OwnCommit, standing: int, upstream: int
     if written.upstream != upstream:
         return replace(verdict, offset=standing)
     kept = replace(written.verdict, not_on_target=verdict.not_on_target)
-    seen = {word: place for word in _READ_TWICE if (place := verdict.detail.get(word)) is not None}
+    seen = {word: verdict.detail[word] for word in _READ_TWICE if word in verdict.detail}
     if not seen or kept.judgement is not Judgement.EXACT:
         return kept
     # Copies of others that were found since are read twice from there on too.
