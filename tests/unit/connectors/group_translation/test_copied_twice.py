@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
+from tests.unit.connectors.copied_orders import RUNS
 from tests.unit.connectors.group_translation.mirrored_topic import Flow
 
 
@@ -261,3 +263,17 @@ def test_the_target_has_deleted_what_was_copied_twice(flow: Flow) -> None:
     flow.expire(flow.copies, flow.copies.end - 20)
     flow.commit("g", 90)
     assert flow.answer("g").verdict == "exact"
+
+
+def test_our_copies_of_a_time_when_runs_could_not_be_read_are_no_other_mirrors(flow: Flow) -> None:
+    flow.produce(40)
+    flow.copy(20)
+    flow.commit("g", 10)
+    assert flow.answer("g").verdict == "exact"
+    flow.b.topic_trouble[RUNS] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+    flow.copy(20)
+    for _ in range(3):
+        flow.answer("g")
+        assert list(flow.errors) == []
+    del flow.b.topic_trouble[RUNS]
+    assert (flow.answer("g").verdict, list(flow.errors)) == ("exact", [])
