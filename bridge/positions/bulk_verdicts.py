@@ -147,10 +147,10 @@ class BulkVerdicts:
         if isinstance(state, BothSides) and not (agreed := self._agreed(each.pair, state)):
             known = each.begin + np.flatnonzero(runs.known)
             why = Verdict.pending(Reason.EVIDENCE_DISAGREES) if agreed is False else self._probed[each.pair]
-            if why.judgement is not Judgement.PENDING:
-                why = Verdict.pending(Reason.COPIES_UNKNOWN)  # the target ends before the newest run does
-            answers.set(known, why)
-            return False
+            # Where the target ends before the newest run does there was nothing to compare: the proof denies these.
+            if why.judgement is Judgement.PENDING:
+                answers.set(known, why)
+                return False
         answers.set_runs(each.begin, runs)
         return True
 
