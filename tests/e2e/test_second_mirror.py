@@ -29,7 +29,7 @@ def test_its_copies_are_named_and_no_offset_before_them_is_exact(flow: Flow) -> 
 
             def named() -> bool:
                 errors = flow.service.status(groups)["errors"]
-                return verdicts() == {"bounded"} and any(f"copies {topic}-0 too" in error for error in errors)
+                return verdicts() == {"bounded"} and any(f"copied {topic}-0 too" in error for error in errors)
 
             eventually(named, WAIT, what="the second mirror is named", watched=flow.watched)
         mirrored.produce(topic)
