@@ -23,8 +23,6 @@ from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.network.login import LoggedIn
 from bridge.kafka.network.session import Held
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.version_requests import api_versions, read_api_versions
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, size_error
 
 T = TypeVar("T")
@@ -35,8 +33,6 @@ _AT_ONCE = 256 * 1024
 _NUMBERS = 1 << 31
 _WITHIN_MS, _IDLE_MS = 40_000, 540_000
 """The library's own defaults of request.timeout.ms and connections.max.idle.ms."""
-_BEFORE_VERSIONS: Mapping[int, tuple[int, int]] = {ApiKeys.API_VERSIONS: (0, 0)}
-"""What may be sent before the broker has said which versions it speaks."""
 _PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
 
 
@@ -66,7 +62,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         library: LibraryConnection,
         transport: asyncio.Transport,
         settings: Mapping[str, Any],
-        versions: Mapping[int, tuple[int, int]] = _BEFORE_VERSIONS,
+        versions: Mapping[int, tuple[int, int]],
     ) -> None:
         """`versions`: the lowest and highest version of each API that the broker speaks."""
         self._library, self._transport, self._before = library, transport, transport.get_protocol()
@@ -93,15 +89,10 @@ class BulkConnection(asyncio.BufferedProtocol):
         _, writer = await library.connect()
         transport = writer.transport
         assert isinstance(transport, asyncio.Transport)
-        connection = cls(library, transport, settings)
+        connection = cls(library, transport, settings, library.versions)
         transport.set_protocol(connection)
         # Not 0: asyncio's TLS transport takes that for full when it is empty, and never says that there is room again.
         transport.set_write_buffer_limits(high=1, low=0)
-        try:
-            connection._versions = await connection.send(api_versions(), read_api_versions)
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     @property

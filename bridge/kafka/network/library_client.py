@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import weakref
-from collections.abc import Awaitable, Collection, Coroutine
+from collections.abc import Awaitable, Collection, Coroutine, Mapping
 from typing import Any
 
 import aiokafka.client
@@ -57,6 +57,12 @@ class LibraryConnection(AIOKafkaConnection):
     def __init__(self, host: str, port: int, **settings: Any) -> None:
         AIOKafkaConnection.__init__(self, host, port, **settings)
         self.session = Session()
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The lowest and highest version of each API that the broker speaks, once connected."""
+        versions: Mapping[int, tuple[int, int]] = self._versions
+        return versions
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:

@@ -30,13 +30,16 @@ REFUSED = 58
 
 
 class Clock:
-    """The connections' and the broker's; it moves on when it is told so."""
+    """The connections' and the broker's; it moves on when a test says so, however long the machine takes."""
 
     def __init__(self) -> None:
-        self.later = 0.0
+        self.later = self.tick = 0.0
+        """`tick`: by how much it moves on whenever somebody looks at it."""
+        self._began = time.monotonic()
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.later
+        self.later += self.tick
+        return self._began + self.later
 
 
 @pytest.fixture
@@ -412,6 +415,18 @@ def test_logins_are_a_second_apart(kind: Kind, clock: Clock) -> None:
             clock.later = 0.02
             assert await ask("a") == "a"
             assert time.monotonic() - began > 0.9
+        assert broker.seen == [HANDSHAKE, AUTHENTICATE, "a"]
+
+    asyncio.run(work())
+
+
+def test_a_login_is_over_by_the_time_the_connection_is_open(kind: Kind, clock: Clock) -> None:
+    async def work() -> None:
+        broker = Broker(clock)
+        broker.lifetime_ms, clock.tick = 10, 0.02
+        async with logged_in(kind, broker) as ask:
+            broker.lifetime_ms, clock.tick = 100_000, 0
+            assert await ask("a") == "a"
         assert broker.seen == [HANDSHAKE, AUTHENTICATE, "a"]
 
     asyncio.run(work())
