@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -171,6 +172,8 @@ def test_in_a_hole_of_compaction_on_both_sides(case: Case) -> None:
     case.both(records)
     compact(case.source.bootstrap, case.topic)
     compact(case.target.bootstrap, case.remote)
+    # The newest copies show that the mirror has come past the hole, however many fillers compaction took.
+    case.both(numbered(3, start=60, timestamp=round(time.time() * 1000)))
     # The first record from 35 on is that of 40, on both sides: from anywhere in the hole a reader meets it first.
     assert gist(case.ask(35)) == (EXACT, 30 + JUNK, 0)
 
