@@ -15,8 +15,8 @@ from bridge.commands.reasons import SCREEN, reason_lines
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
 from bridge.commands.watching import WatchOption, show_repeatedly
+from bridge.model.times import iso_time
 from bridge.protocol.readiness import Readiness
-from bridge.protocol.times import iso_time
 
 if TYPE_CHECKING:
     from bridge.protocol.messages import FlowReadiness, GroupSummary, ReadinessReport

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bridge.protocol.times import iso_time
+from bridge.model.times import iso_time
 
 if TYPE_CHECKING:
     from bridge.protocol.messages import CountedReason

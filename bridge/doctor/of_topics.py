@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import CheckResults, Severity, named, unknown
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
+from bridge.model.times import iso_time
 from bridge.model.values import Side
 from connectors.base import COPYING_KINDS, GROUP_KINDS
 from connectors.config.mirror_options import STOCK
@@ -54,7 +53,7 @@ def second_mirror(facts: Facts) -> CheckResults:
         yield (
             W,
             f"another mirror has copied {named(sorted(ended))} too, and nothing that was written since "
-            f"{_time(max(ended.values()))}: the target has older records twice",
+            f"{iso_time(max(ended.values()))}: the target has older records twice",
             "nothing once it is stopped; groups that stand before these read them twice, and explain says up to where",
         )
     if facts.copied_beside.unknown:
@@ -64,10 +63,6 @@ def second_mirror(facts: Facts) -> CheckResults:
             "whether another mirror copies there: timestamps are overwritten, or the source has deleted older records",
             "look for a second mirror of these topics, or for an application that writes into their copies",
         )
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _second_commits(facts: Facts) -> CheckResults:

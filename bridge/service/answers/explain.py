@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from bridge.model.times import iso_time
 from bridge.protocol.messages import GroupReport, NotBegunPartition, PartitionReport
-from bridge.protocol.times import iso_time
 from bridge.service.answers.reasons import REASONS
 
 _EVIDENCE = {

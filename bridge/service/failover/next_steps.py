@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bridge.model.times import iso_time
 from bridge.protocol.messages import Failover, LeftOut, MovedGroup, RolledBack
-from bridge.protocol.times import iso_time
 from bridge.service.answers.explain import left_out_by
 
 _SHOWN = 5

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bridge.errors import ErrorCode, GroupsRefused
+from bridge.model.times import iso_time
 from bridge.protocol.messages import CountedReason, ReadinessReason, Refusal
 from bridge.protocol.readiness import Readiness
-from bridge.protocol.times import iso_time
 from bridge.service.answers.readiness import counted
 from bridge.service.answers.reasons import REASONS, under_causes
 

@@ -155,8 +155,6 @@ class GroupVerdicts:
         for pair, memory in pairs.items():
             state = states[pair]
             if not isinstance(state, TargetOnly):
-                continue
-            if self._cut_off(pair, state) is not None:
                 lacks[pair] = None
             elif memory.lost_since(state.target_id, state.target):
                 lacks[pair] = self._known(pair, state, source_away=True).lacks_by_now
@@ -265,7 +263,9 @@ class GroupVerdicts:
         return {
             pair: infos
             if isinstance(infos, Verdict)
-            else both_sides(*infos, source_bounds[pair[0]], target_bounds[pair[1]])
+            else self._unless_cut_off(
+                pair, both_sides(*infos, source_bounds[pair[0]], target_bounds[pair[1]])
+            )
             for pair, infos in topics.items()
         }
 
@@ -285,8 +285,25 @@ class GroupVerdicts:
                 present[pair] = info
         bounds = await self._bounds(Side.TARGET, [pair[1] for pair in present])
         return states | {
-            pair: target_only(info, bounds[pair[1]], unanswered) for pair, info in present.items()
+            pair: self._unless_cut_off(pair, target_only(info, bounds[pair[1]], unanswered))
+            for pair, info in present.items()
         }
+
+    def _unless_cut_off(self, pair: PartitionPair, state: PairState) -> PairState:
+        """Returns the state of a pair; a pending verdict where a replica leads the target's partition that lacks what
+        came last (unclean.leader.election.enable=true), and no source shows what that was."""
+        if not isinstance(state, TargetOnly):
+            return state
+        ledger = self._ledger(pair, state)
+        runs_end = ledger.runs[-1].downstream_end if ledger is not None and ledger.runs else 0
+        ended = self._memories.note_end_alone(pair, state.target_id, state.target.end, runs_end)
+        if ended is None:
+            return state
+        said = (
+            f"a replica without the last records leads {pair[1].topic}-{pair[1].partition} on the target: its log has "
+            f"ended at {ended}, and ends at {state.target.end}"
+        )
+        return Verdict.pending(Reason.COPIES_UNKNOWN, said=said)
 
     async def _topics(
         self, side: Side, partitions: Sequence[TopicPartition]
@@ -354,8 +371,6 @@ class GroupVerdicts:
         return Job(*pair, offset, self._strategy.steps(question, memory.records))
 
     def _without_source(self, pair: PartitionPair, offset: int, state: TargetOnly) -> Verdict | Job[Verdict]:
-        if (cut_off := self._cut_off(pair, state)) is not None:
-            return cut_off
         if self._by_runs is None:
             return state.pending
         target, memory = self._counted(pair, offset, state.target), self._memories.last(pair)
@@ -364,20 +379,6 @@ class GroupVerdicts:
             _copy(pair), offset, state.target_id, _log_bounds(target), cached, state.pending
         )
         return Job(*pair, offset, steps)
-
-    def _cut_off(self, pair: PartitionPair, state: TargetOnly) -> Verdict | None:
-        """Returns a pending verdict where a replica leads the target's partition that lacks what came last
-        (unclean.leader.election.enable=true)."""
-        ledger = self._ledger(pair, state)
-        runs_end = ledger.runs[-1].downstream_end if ledger is not None and ledger.runs else 0
-        ended = self._memories.end_before_cut(pair, state.target_id, state.target.end, runs_end)
-        if ended is None:
-            return None
-        said = (
-            f"a replica without the last records leads {pair[1].topic}-{pair[1].partition} on the target: its log has "
-            f"ended at {ended}, and ends at {state.target.end}"
-        )
-        return Verdict.pending(Reason.COPIES_UNKNOWN, said=said)
 
     def _counted(self, pair: PartitionPair, offset: int, target: Bounds) -> Bounds:
         """Returns the target's bounds without older copies that an operator's reset has had copied again: they are no

@@ -145,9 +145,9 @@ class PairMemories:
         """Notes where the target's log ends while the source answers, which shows what it lacks."""
         self._ends[pair] = _TargetEnd(target_id, end)
 
-    def end_before_cut(self, pair: PartitionPair, target_id: str, end: int, runs_end: int) -> int | None:
-        """Returns where the target's log has ended, if a replica leads by now that lacks what came last; None if none
-        does. For while the source does not answer. `end`: where it ends now; `runs_end`: where our newest copies do."""
+    def note_end_alone(self, pair: PartitionPair, target_id: str, end: int, runs_end: int) -> int | None:
+        """Notes where the target's log ends while the source does not answer. Returns where it has ended, if a replica
+        leads by now that lacks what came last; None if none does. `runs_end`: where our newest copies end."""
         known = self._ends.get(pair)
         if known is None or known.target_id != target_id:
             known = _TargetEnd(target_id, 0)
