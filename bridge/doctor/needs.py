@@ -33,6 +33,7 @@ class On(StrEnum):
     SYNCS = "the offset-syncs topic"
     CHECKPOINTS = "`<source alias>.checkpoints.internal`"
     OPPOSITE = "`<target alias>.checkpoints.internal`, `mm2-group-readiness.<target alias>.internal`"
+    OTHER_FLOWS = "`mm2-layout.<other alias>.internal`, `mm2-group-readiness.<other alias>.internal`"
     HEARTBEATS = "`heartbeats`"
     LAYOUT = "`mm2-layout.<source alias>.internal`"
     CONNECTS_GROUP = "`connect-<connector name>`"
@@ -211,6 +212,14 @@ RIGHTS = (
     ),
     Right(_GROUPS, _TARGET, "CREATE", On.READINESS, "to make it", _NO_READINESS, optional=True),
     Right(_GROUPS, _TARGET, "DESCRIBE_CONFIGS", On.READINESS, _SEEN_COMPACTED, _NO_READINESS, optional=True),
+    Right(
+        _GROUPS,
+        _TARGET,
+        "READ",
+        On.OTHER_FLOWS,
+        "to commit no offset beyond that of another source whose records a copy holds too (`bridge.merge.with`)",
+        optional=True,
+    ),
     Right(
         _CHECKPOINTS,
         None,

@@ -6,19 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bridge.local import MirrorNode
-from bridge.local.spark_classes import spark_environment
-from tests.e2e.dedicated import dedicated_stack, mm2
 from tests.soak.both_logs import BothLogs
 from tests.soak.moments import Sampler
-from tests.soak.scenes import MORE, RECORDS, Scene, copying, hung
+from tests.soak.node_scene import NodeScene, begin, node_scene, start
+from tests.soak.scenes import MORE, RECORDS, hung
 from tests.support import (
     add_partitions,
     commit,
@@ -32,70 +28,14 @@ from tests.support import (
 
 pytestmark = pytest.mark.timeout(1800)
 
+
 LOOKS = float(os.environ.get("MIRROR_BRIDGE_MOMENTS_SECONDS", "30"))
-OFFSETS = (0, 500, 1000)
-INTERVALS = {
-    "emit.checkpoints.interval.seconds": "2",
-    "sync.group.offsets.interval.seconds": "2",
-    "refresh.topics.interval.seconds": "2",
-    "refresh.groups.interval.seconds": "2",
-}
-
-
-@dataclass(kw_only=True)
-class NodeScene(Scene):
-    """With a node that is not started yet."""
-
-    node: MirrorNode
-    properties: dict[str, str] = field(default_factory=lambda: {"emit.heartbeats.enabled": "false"})
-
-    def configure(self, **properties: str) -> None:
-        """Writes the node's file again; `properties`: of the flow, with `_` for `.`."""
-        self.properties |= {f"A->B.{key.replace('_', '.')}": value for key, value in properties.items()}
-        clusters = {"A": self.source, "B": self.target}
-        mm2(self.node.file, clusters, ["A->B"], INTERVALS | self.properties)
-
-    def start(self) -> None:
-        """Starts the node, or starts it again."""
-        self.node.stop()
-        self.starts.append(time.time())
-        self.mark("the node is started")
-        self.node.launch()
-
-    def copying(self) -> list[int]:
-        return copying(self.node.process.pid)
 
 
 @pytest.fixture
 def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[NodeScene]:
-    environment = {**spark_environment(), **getattr(request, "param", {})}
-    with dedicated_stack(tmp_path) as stack:
-        stack.start_clusters()
-        node = MirrorNode(tmp_path, tmp_path / "mm2.properties", environment=environment)
-        both = BothLogs(stack.source.bootstrap, stack.target.bootstrap)
-        samplers = {"the node": Sampler(node.url)}
-        made = NodeScene(stack, both, samplers, [node.process], [node.process.log], LOOKS, node=node)
-        try:
-            with made.judged(request.node.name):
-                yield made
-        finally:
-            node.close()
-
-
-def begin(
-    scene: NodeScene, *, records: int = RECORDS, offsets: Sequence[int] = OFFSETS, **properties: str
-) -> None:
-    """A topic `orders` with groups at these offsets; asked from before the node is started on."""
-    topic = scene.topic("orders", records)
-    for offset in offsets:
-        scene.group(f"at-{offset}", {("orders", 0): offset})
-    start(scene, **{"topics": topic, **properties})
-
-
-def start(scene: NodeScene, **properties: str) -> None:
-    scene.configure(**{"groups": ".*", **properties})
-    scene.ask()
-    scene.start()
+    with node_scene(tmp_path, request.node.name, LOOKS, getattr(request, "param", None)) as made:
+        yield made
 
 
 def test_the_first_start(scene: NodeScene) -> None:

@@ -91,6 +91,7 @@ FORMS = (
     _form("rights taken from dedicated mode, and a take-over", "soak/test_rights_of_nodes.py"),
     _form("a copy by pyspark-client", "soak/test_pyspark_client.py"),
     _form("readiness asked ten times a second", "soak/test_readiness_moments.py", MOMENTS_SECONDS=30),
+    _form("the same of several brokers", "soak/test_readiness_moments_of_brokers.py", MOMENTS_SECONDS=30),
     _form("the same of Connect", "soak/test_readiness_moments_of_connect.py", MOMENTS_SECONDS=30),
     _form("services an hour off", "soak/test_wrong_service_clocks.py"),
     Form("cases with Kafka that make test leaves out", "tests/e2e tests/integration", marked=True),
