@@ -262,7 +262,7 @@ class GroupsInstance(Generic[Options]):
     async def _both_sides(self, assignment: Assignment, tally: RoundTally) -> None:
         """What a round asks both clusters. Raises ClusterAway."""
         # The groups first: a group that is not listed has no report that says why it is not synced.
-        if await self._groups.refresh(at_once=self._groups_due):
+        if await self._groups.refresh(assignment, at_once=self._groups_due):
             log.info(
                 "the source has %d consumer groups to translate",
                 len(self._groups.all),

@@ -27,6 +27,8 @@ class ListedGroups:
         self._options, self._source, self._moved = options, source, moved
         self._groups: dict[str, GroupListing] = {}
         self._refreshed: float | None = None
+        self._known = Assignment(0, frozenset())
+        """The tasks whose groups were listed, of those that ran in the last round."""
         self._asked = False
 
     @property
@@ -49,11 +51,16 @@ class ListedGroups:
             self._groups[name] = listing
         return name in self._groups
 
-    async def refresh(self, *, at_once: bool = False) -> bool:
-        """Lists the groups when that is due (`at_once`: now); returns whether they have changed. Raises ClusterAway."""
+    async def refresh(self, assignment: Assignment, *, at_once: bool = False) -> bool:
+        """Lists the groups when that is due (`at_once`: now); returns whether they have changed. A task that comes from
+        another instance may have groups that only that one has listed. Raises ClusterAway."""
         now = time.monotonic()
+        known, count = self._known, assignment.task_count
+        known = known if known.task_count == count else Assignment(count, frozenset())
+        self._known = Assignment(count, known.active & assignment.active)
         if (
             not at_once
+            and self._known == assignment
             and self._refreshed is not None
             and not (
                 self._options.refresh_groups_enabled
@@ -67,7 +74,7 @@ class ListedGroups:
         chosen = {name: listing for name, listing in listed.items() if self._chosen(listing)}
         chosen |= await self._left_out([name for name in self._groups if name not in listed])
         changed = self._refreshed is not None and chosen.keys() != self._groups.keys()
-        self._groups, self._refreshed = chosen, now
+        self._groups, self._refreshed, self._known = chosen, now, assignment
         return changed
 
     async def _left_out(self, missing: Sequence[str]) -> dict[str, GroupListing]:

@@ -24,6 +24,7 @@ _UNPROVEN = (
     Reason.COPIES_UNKNOWN,
     Reason.OTHER_SOURCE_NOT_READY,
 )
+_FLAGS = frozenset(Flag)
 _WEAKEST = ("pending", "bounded", "exact")
 
 
@@ -100,7 +101,9 @@ def _at_home(row: GroupRow) -> bool:
 
 
 def _stands(row: GroupRow) -> bool:
-    return row.verdict != Judgement.PENDING and row.standing == row.target_offset
+    # A flag that only a later version knows may say that this is no whole yes, as other_source_outdated does.
+    known = all(flag in _FLAGS for flag in row.flags)
+    return known and row.verdict != Judgement.PENDING and row.standing == row.target_offset
 
 
 def _unproven(row: GroupRow) -> bool:

@@ -15,6 +15,7 @@ from connectors.base import Summary
 from connectors.group_translation.round import RoundOutcome
 from connectors.group_translation.translating.proof import deny_unproved
 
+_FLAGS, _EVIDENCE = frozenset(Flag), frozenset(Evidence)
 _ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
 
 
@@ -102,6 +103,8 @@ def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: R
     verdict = row.verdict
     if last is None or last.verdict == Judgement.PENDING.value or last.committed != row.committed.offset:
         return row
+    if not _FLAGS.issuperset(last.flags):
+        return row  # a later version has written it
     standing = standing_on_target(row)
     if standing is None or not last.target_offset == last.written == standing:
         return row
@@ -125,7 +128,7 @@ def _verdict_of(partition: PartitionReport) -> Verdict:
         Judgement(partition.verdict),
         partition.target_offset,
         partition.bound,
-        Evidence(partition.evidence) if partition.evidence else None,
+        Evidence(partition.evidence) if partition.evidence in _EVIDENCE else None,
         flags=tuple(map(Flag, partition.flags)),
         detail=dict(partition.detail),
         not_on_target=0,

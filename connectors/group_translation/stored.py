@@ -6,13 +6,17 @@ import json
 import logging
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.furthest import FurthestRecord
 from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.state_records.json_records import LAST_MS
 from bridge.model.state_records.move_record import MoveRecord
 from bridge.model.state_records.readiness_records import (
+    MissingRecord,
     RecordKey,
     TaskRecord,
     decode_key,
@@ -20,7 +24,7 @@ from bridge.model.state_records.readiness_records import (
     encode,
 )
 from bridge.model.state_records.state_value import Value
-from bridge.model.values import LogRecord, Side
+from bridge.model.values import LogRecord, Reason, Side
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.keys import READINESS_REPLICATION_FACTOR
@@ -191,8 +195,13 @@ class StoredState:
             self._changed.add(record_key.name)
         # A record that can't be decoded has replaced the earlier one all the same.
         self._kept.pop(key, None)
-        if record.value is not None:
+        if record.value is None:
+            return
+        try:
             self._keep(key, decode_value(record_key, record.value), record.value)
+        except SchemaError:
+            self._keep_not_known(key, record.timestamp)
+            raise
 
     def _apply_other(self, record_key: RecordKey, record: LogRecord) -> None:
         """Raises SchemaError."""
@@ -209,6 +218,14 @@ class StoredState:
             if isinstance(value, TaskRecord):
                 self.running[connector] = value
 
+    def _keep_not_known(self, key: StoredKey, at_ms: int) -> None:
+        """Keeps in the place of a record that can't be decoded, of a later version say, that it is there: a group that
+        nobody names would be in no answer, and records that nobody counts would be none."""
+        value = _NOT_KNOWN.get(key[0])
+        if value is not None:
+            value = replace(value, as_of_ms=min(max(at_ms, 0), LAST_MS))
+            self._keep(key, value, encode(value))
+
     def _keep(self, key: StoredKey, value: Value | None, encoded: bytes | None) -> None:
         if value is None or encoded is None:
             self._kept.pop(key, None)
@@ -224,6 +241,10 @@ class StoredState:
         self._made, self.whole = False, False
 
 
+_NOT_KNOWN: Mapping[str, GroupRecord | MissingRecord] = {
+    GroupRecord.kind: GroupRecord(0, 0, 1, "EMPTY", Reason.NOT_LOOKED_AT_YET.value, ()),
+    MissingRecord.kind: MissingRecord(0, ((0, -1, -1),)),
+}
 _NEVER_SILENT = MoveRecord.kind, FurthestRecord.kind
 """Kinds that stay, however long their connector does not run."""
 _OF_THE_TOPIC = {

@@ -1,0 +1,61 @@
+"""Tasks of one connector that go from one service to another: their groups stay in the answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.model.assignment import task_of
+from connectors import failures
+from connectors.base import Assignment
+from connectors.group_offset.task import GroupOffsetInstance
+from connectors.group_translation import round_records
+from tests.support.waiting import until
+from tests.unit.connectors.fake_clusters import mirrored
+from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
+
+
+def test_a_group_that_only_the_other_service_has_listed_stays_with_its_task() -> None:
+    """Groups are listed every ten minutes, by each service at its own time."""
+    source, target = mirrored(20)
+    source.group("old", {("orders", 0): 3})
+    stands = [GroupOffsetHarness(source, target), GroupOffsetHarness(source, target)]
+
+    async def go() -> None:
+        one, two = (
+            GroupOffsetInstance("c", each.options, each.clusters, {}, each.published) for each in stands
+        )
+        tasks = [frozenset({task_of("new", 2)}), frozenset({1 - task_of("new", 2)})]
+        for instance, active in zip((one, two), tasks, strict=True):
+            instance.assign(Assignment(2, active))
+        running = [asyncio.create_task(each.run()) for each in (one, two)]
+        try:
+            for stand in stands:
+                await stand.rounds(2)
+            source.group("new", {("orders", 0): 5})
+            await one.operate("refresh", {})
+            await until(lambda: all("new" in each.published.reports for each in stands))
+            one.assign(Assignment(2, frozenset()))
+            two.assign(Assignment(2, frozenset({0, 1})))
+            source.group("new", {("orders", 0): 7})
+            await until(
+                lambda: any(
+                    (report := each.get("new")) is not None and report.partitions[0].committed == 7
+                    for each in stands[1].published.changes
+                )
+            )
+            for stand in stands:
+                assert not any("new" in each and each["new"] is None for each in stand.published.changes)
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(go(), 30))
