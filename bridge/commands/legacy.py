@@ -100,7 +100,7 @@ def legacy(
         blacklist,
     )
     try:
-        clients = Clients(load_properties(consumer_config), load_properties(producer_config))
+        clients = Clients.of(load_properties(consumer_config), load_properties(producer_config))
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
     if wrong := legacy_config.problems(options, clients):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
+from bridge.mm2.filters import JAVA_WHITESPACE
 from connectors.config.keys import Type, Unparsable, parse
 from connectors.config.mirror_options import STOCK
 from connectors.config.validators import Range, invalid
@@ -65,6 +67,15 @@ class Clients:
 
     consumer: Mapping[str, str]
     producer: Mapping[str, str]
+
+    @classmethod
+    def of(cls, consumer: Mapping[str, str], producer: Mapping[str, str]) -> Self:
+        """Trims what the files have as Java's ConfigDef does: with its blanks another group would be meant."""
+        files = (
+            {key: value.strip(JAVA_WHITESPACE) for key, value in file.items()}
+            for file in (consumer, producer)
+        )
+        return cls(*files)
 
 
 def problems(options: LegacyOptions, clients: Clients) -> list[str]:
@@ -132,7 +143,7 @@ def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
         yield "producer.type does nothing: records are written in transactions"
     if _REFRESH in clients.producer:
         yield f"{_REFRESH} of --producer.config does nothing: new topics are looked for by that of --consumer.config"
-    if clients.consumer.get("enable.auto.commit", "false").strip().lower() == "true":
+    if clients.consumer.get("enable.auto.commit", "false").lower() == "true":
         yield "enable.auto.commit does nothing: offsets are committed every --offset.commit.interval.ms"
     yield from (
         f"{key} does nothing: records are copied as bytes" for key in _BYTES if _foreign(clients, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,8 @@ from bridge.model.values import (
     TopicInfo,
     TopicPartition,
 )
+
+log = logging.getLogger(__name__)
 
 _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500
@@ -287,6 +290,8 @@ class KafkaCluster:
             if any(code in COORDINATOR_MOVED for code in codes.values()):
                 self._client.forget_coordinators([group])
                 codes = await self._commit(group, offsets)
+            if refused := [tp for tp, code in codes.items() if code == Errors.OFFSET_METADATA_TOO_LARGE]:
+                codes = {**codes, **await self._commit_without_metadata(group, refused, offsets)}
         except KafkaFailure as error:
             return dict.fromkeys(offsets, error)
         doing = f"commit offsets of group {group}"
@@ -296,6 +301,23 @@ class KafkaCluster:
             denied = f"topic {tp.topic}" if code == Errors.TOPIC_AUTHORIZATION_FAILED else f"group {group}"
             failures[tp] = of_code(code, doing, f"READ on {denied}")
         return failures
+
+    async def _commit_without_metadata(
+        self, group: str, refused: Sequence[TopicPartition], offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, int]:
+        """Commits offsets whose metadata the cluster does not take: without one the group could not go on at all."""
+        codes = await self._commit(group, {tp: offsets[tp]._replace(metadata="") for tp in refused})
+        names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(refused)[:5])
+        more = " and others" if len(refused) > 5 else ""
+        log.warning(
+            "offsets of group %s in %s%s are committed without their metadata of up to %d bytes, which the brokers "
+            "refuse: raise their offset.metadata.max.bytes, and commit them there again, if it is needed",
+            group,
+            names,
+            more,
+            max(len(offsets[tp].metadata.encode()) for tp in refused),
+        )
+        return codes
 
     async def topic_names(self) -> list[str]:
         return await self._client.topic_names()

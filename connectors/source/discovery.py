@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -136,17 +136,21 @@ class Discovery:
         """Creates remote topics with the configs of their upstream topics (`topics`). One whose configs can't be read
         is not created: it might drop what its upstream topic keeps."""
         configs, failures = await self._sides.configs(Side.SOURCE, [topics[remote] for remote in partitions])
-        options = self._options
-        new = [
-            NewTopic(
-                remote,
-                count,
-                options.replication_factor,
-                new_topic_configs(configs[topics[remote]], options.config_filter),
-            )
-            for remote, count in partitions.items()
-            if topics[remote] in configs
-        ]
+        options, known = self._options, await self._known_configs() if configs else None
+        new: list[NewTopic] = []
+        for remote, count in partitions.items():
+            if topics[remote] not in configs:
+                continue
+            chosen = new_topic_configs(configs[topics[remote]], options.config_filter)
+            unknown = set() if known is None else chosen.keys() - known
+            if unknown:
+                log.warning(
+                    "topic %s is made without %s, which the target's brokers don't know",
+                    remote,
+                    ", ".join(sorted(unknown)),
+                )
+            kept = {name: value for name, value in chosen.items() if name not in unknown}
+            new.append(NewTopic(remote, count, options.replication_factor, kept))
         if new:
             making = self._sides.admin(Side.TARGET).create_topics(new)
             failures += [
@@ -154,6 +158,13 @@ class Discovery:
                 for each in failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values()
             ]
         return failures
+
+    async def _known_configs(self) -> Collection[str] | None:
+        """Returns the names of configs that the target's brokers know, which they show of any topic; None where they
+        show none. With one that they don't know, of another version or a vendor's own, they would refuse a topic."""
+        topic = self._spec.runs_topic
+        described, _ = await self._sides.configs(Side.TARGET, [topic] if topic else [])
+        return described[topic].keys() if topic in described else None
 
     async def _grow(self, totals: Mapping[str, int]) -> list[KafkaFailure]:
         if not totals:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -26,7 +26,9 @@ from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
 
 T = TypeVar("T")
 
-_TOPICS_A_CALL = 200
+_RECORDS_A_CALL = 4_000
+"""A controller writes a record for each topic, partition and config, and refuses a request that would make it write
+10,000: "Unable to perform excessively large batch operation" (KAFKA-19327)."""
 _ACLS_A_CALL = 500
 _ALTER = "ALTER on the cluster"
 
@@ -38,7 +40,7 @@ class KafkaTopicAdmin:
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaFailure | None]:
         done: dict[str, KafkaError | None] = {}
-        for some in _parts(topics, _TOPICS_A_CALL):
+        for some in _in_calls(topics, lambda topic: 1 + topic.partitions + len(topic.configs)):
             done |= await create(self._client, some, "create topics")
         return {
             name: _failure(
@@ -49,7 +51,7 @@ class KafkaTopicAdmin:
 
     async def create_partitions(self, totals: Mapping[str, int]) -> dict[str, KafkaFailure | None]:
         results: dict[str, KafkaFailure | None] = {}
-        for some in _parts(list(totals.items()), _TOPICS_A_CALL):
+        for some in _in_calls(list(totals.items()), lambda growing: growing[1]):
             errors = await self._client.call(
                 "create partitions",
                 AdminClient.create_partitions,
@@ -69,7 +71,7 @@ class KafkaTopicAdmin:
         self, changes: Mapping[str, Mapping[str, str | None]]
     ) -> dict[str, KafkaFailure | None]:
         results: dict[str, KafkaFailure | None] = {}
-        for some in _parts(list(changes.items()), _TOPICS_A_CALL):
+        for some in _in_calls(list(changes.items()), lambda change: len(change[1])):
             resources = [_changes(name, configs) for name, configs in some]
             doing = "alter configs of topics"
             errors = await self._client.call(doing, AdminClient.incremental_alter_configs, resources)
@@ -147,6 +149,21 @@ def _fields(
         AclOperation(int(acl.operation)),
         AclPermissionType(int(acl.permission)),
     )
+
+
+def _in_calls(items: Iterable[T], records: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yields the items of one call after the other, in their order. `records`: how many an item takes."""
+    part: list[T] = []
+    total = 0
+    for item in items:
+        more = records(item)
+        if part and total + more > _RECORDS_A_CALL:
+            yield part
+            part, total = [], 0
+        part.append(item)
+        total += more
+    if part:
+        yield part
 
 
 def _parts(items: Sequence[T], size: int) -> Iterator[list[T]]:

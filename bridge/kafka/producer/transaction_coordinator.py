@@ -24,6 +24,9 @@ TRANSACTION_TIMEOUT_MS = 15_000
 _MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
 _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 """Seconds: the first pause before a try and the longest."""
+_NOTHING_OPEN = {Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING}
+"""What an abort is answered where there is nothing to abort. An id that was not used for
+transactional.id.expiration.ms is forgotten, which no id with an open transaction is."""
 _ROUND_TRIPS = 16
 """Round trips that are added to the timeout: a transaction takes some four, beside those in which records are sent."""
 _MOST_TIMEOUT_MS = 240_000
@@ -88,7 +91,7 @@ class Coordinator:
 
         def read(response: Reader) -> tuple[int, None]:
             code = produce_requests.read_ended_transaction(response)
-            return Errors.NONE if code == Errors.INVALID_TXN_STATE and not commit else code, None
+            return Errors.NONE if code in _NOTHING_OPEN and not commit else code, None
 
         def call() -> Call:
             return produce_requests.end_transaction(self.transactional_id, id_and_epoch, commit=commit)

@@ -56,7 +56,7 @@ MIRROR_MAKER_1 = [
 
 
 def clients(consumer: Mapping[str, str] | None = None, producer: Mapping[str, str] | None = None) -> Clients:
-    return Clients({**CONSUMER, **(consumer or {})}, {**PRODUCER, **(producer or {})})
+    return Clients.of({**CONSUMER, **(consumer or {})}, {**PRODUCER, **(producer or {})})
 
 
 def config(options: LegacyOptions = OPTIONS, given: Clients | None = None) -> dict[str, str]:
@@ -227,6 +227,16 @@ def test_what_does_nothing_is_named(
     given = clients({"auto.offset.reset": "earliest", **consumer}, producer)
     (problem,) = remarks(replace(OPTIONS, **changes), given)  # type: ignore[arg-type]
     assert problem.startswith(remark)
+
+
+@pytest.mark.parametrize(("text", "group"), [("g  ", "g"), ("\tg\x00", "g"), ("g\u00a0", "g\u00a0")])
+def test_blanks_around_a_value_are_no_part_of_it_as_with_javas_clients(text: str, group: str) -> None:
+    assert config(given=clients({"group.id": text}))["name"] == group
+
+
+def test_a_blank_group_is_none() -> None:
+    (problem,) = problems(OPTIONS, clients({"group.id": " \t"}))
+    assert problem.startswith("--consumer.config has no group.id")
 
 
 def test_the_default_of_new_topics_is_said() -> None:

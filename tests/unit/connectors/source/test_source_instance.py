@@ -59,6 +59,37 @@ def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> 
     harness.play(script)
 
 
+def test_configs_that_the_target_does_not_know_are_left_out_and_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    harness = SourceHarness()
+    overrides = {"retention.ms": "7", "message.format.version": "2.8", "vendors.own": "x"}
+    harness.source.topic_admin.overrides["orders"] = overrides
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        (made,) = harness.target.topic_admin.created
+        assert made.configs == {"retention.ms": "7"}
+        (line,) = (each for each in caplog.messages if "A.orders is made without" in each)
+        assert "message.format.version, vendors.own" in line
+
+    harness.play(script)
+
+
+def test_all_configs_are_kept_where_the_target_does_not_show_which_it_knows() -> None:
+    harness = SourceHarness()
+    overrides = {"retention.ms": "7", "vendors.own": "x"}
+    harness.source.topic_admin.overrides["orders"] = overrides
+    harness.target.topic_admin.trouble["mm2-offset-runs.A.internal"] = REFUSED
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        (made,) = harness.target.topic_admin.created
+        assert made.configs == overrides
+
+    harness.play(script)
+
+
 def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
     harness = SourceHarness()
     harness.often()

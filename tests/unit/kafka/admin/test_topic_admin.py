@@ -43,11 +43,11 @@ def test_topics_are_made_in_parts(library: Library) -> None:
     library.answers(
         "create_topics", lambda topics: {each.topic: done(errors.get(each.topic)) for each in topics}
     )
-    topics = [NewTopic(f"t-{number}", 2, -1, {"retention.ms": "7"}) for number in range(450)]
+    topics = [NewTopic(f"t-{number}", 48, -1, {"retention.ms": "7"}) for number in range(204)]
     result = asked(library, lambda admin: admin.create_topics(topics))
-    assert [len(requested) for _, requested, _ in library.asked] == [200, 200, 50]
+    assert [len(requested) for _, requested, _ in library.asked] == [80, 80, 44], "4,000 records a call"
     (first, *_) = library.asked[0][1]
-    assert (first.topic, first.num_partitions, first.replication_factor) == ("t-0", 2, -1)
+    assert (first.topic, first.num_partitions, first.replication_factor) == ("t-0", 48, -1)
     assert first.config == {"retention.ms": "7"}
     assert result.keys() == {topic.name for topic in topics}
     failures = {name: failure for name, failure in result.items() if failure is not None}
@@ -71,6 +71,17 @@ def test_a_topic_that_has_as_many_partitions_already_is_no_failure(library: Libr
     assert (result["grown"], result["larger"]) == (None, None)
     assert result["gone"] is not None
     assert result["gone"].fault is KafkaFault.UNKNOWN_TOPIC
+
+
+def test_partitions_and_overrides_are_made_in_parts_too(library: Library) -> None:
+    library.answers("create_partitions", lambda topics: {each.topic: done(None) for each in topics})
+    library.answers("incremental_alter_configs", lambda topics: {each: done(None) for each in topics})
+    totals = {f"t-{number}": total for number, total in enumerate((3_000, 1_500, 2_500, 9_000, 1))}
+    asked(library, lambda admin: admin.create_partitions(totals))
+    changes = {name: dict.fromkeys(map(str, range(30)), "x") for name in map(str, range(300))}
+    asked(library, lambda admin: admin.alter_configs(changes))
+    sizes = [len(requested) for _, requested, _ in library.asked]
+    assert sizes == [1, 2, 1, 1, 133, 133, 34]
 
 
 def test_overrides_are_set_and_taken_away(library: Library) -> None:

@@ -53,3 +53,29 @@ def test_topics_that_may_not_be_written_to_are_named_with_what_to_grant() -> Non
         asyncio.run(Coordinator(client, "mirror-0").add(ProducerIdAndEpoch(1, 0), list(codes), 5.0))
     assert raised.value.fault is KafkaFault.NOT_AUTHORIZED
     assert message("kafka.write_denied", topics="audit, orders") in str(raised.value)
+
+
+class EndingClient:
+    """Answers EndTxn v3 by this code, and FindCoordinator."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    async def send(self, node: int | None, call: Call, doing: str, **_: Any) -> Reader:
+        writer = Writer(flexible=node is not None)
+        writer.int32(0)
+        writer.int16(0 if node is None else self.code)
+        if node is None:
+            writer.string(None)
+            writer.int32(1)
+        writer.tags()
+        return Reader(writer.encode(), flexible=writer.flexible)
+
+
+@pytest.mark.parametrize("code", [48, 49], ids=["no transaction", "an expired id"])
+def test_an_abort_of_nothing_is_done_and_a_commit_of_nothing_is_an_error(code: int) -> None:
+    client: Any = EndingClient(code)
+    coordinator = Coordinator(client, "mirror-0")
+    asyncio.run(coordinator.end(ProducerIdAndEpoch(1, 0), 5.0, commit=False))
+    with pytest.raises(KafkaFailure):
+        asyncio.run(coordinator.end(ProducerIdAndEpoch(1, 0), 5.0, commit=True))
