@@ -29,8 +29,9 @@ from bridge.commands import (
     translate,
 )
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, OF_ANSWERS, OF_MOVES, end
+from bridge.commands.single_options import SingleOptionsApp
 
-app = typer.Typer(
+app = SingleOptionsApp(
     name="mirror-bridge",
     no_args_is_help=True,
     add_completion=False,

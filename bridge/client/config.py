@@ -11,7 +11,7 @@ from bridge.kafka.config.settings import ClientSettings, settings_at
 from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.values import Side
 from connectors.config.configdef import REQUIRED, ConfigDef, Importance, Key, Type
-from connectors.config.mirror_options import mirror_keys
+from connectors.config.mirror_options import mirror_keys, separator_errors
 from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound
 from connectors.config.validators import ListOf
 
@@ -44,7 +44,7 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
     config = _definition(prefixes).validate(props)
     plugins = Plugins(props, config)
     policy = plugins.load(REPLICATION_POLICY)
-    errors = [*config.errors, *plugins.errors]
+    errors = [*config.errors, *separator_errors(config), *plugins.errors]
     try:
         settings = settings_at(prefixes, props)
     except ConfigRejected as rejected:

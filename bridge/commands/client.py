@@ -9,11 +9,12 @@ import typer
 from bridge.commands.connection import Bootstrap, Config, properties
 from bridge.commands.exit_status import BAD_SETTINGS, end, reported
 from bridge.commands.show import Output, OutputOption, show_json, show_names, show_offsets
+from bridge.commands.single_options import SingleOptionsApp
 
 if TYPE_CHECKING:
     from bridge.mm2.java_regex import JavaPattern
 
-app = typer.Typer(
+app = SingleOptionsApp(
     name="client",
     help="Ask a cluster where its mirrored topics come from, and where groups resume on it.",
     no_args_is_help=True,

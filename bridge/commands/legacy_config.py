@@ -148,8 +148,21 @@ def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
     yield from (
         f"{key} does nothing: records are copied as bytes" for key in _BYTES if _foreign(clients, key)
     )
+    yield from (
+        f"{key} of --{option}.config does nothing: Kafka's {option} has no such property"
+        for option, props in (("consumer", clients.consumer), ("producer", clients.producer))
+        for key in props
+        if _is_unknown(key)
+    )
     if "auto.offset.reset" not in clients.consumer:
         yield "auto.offset.reset is latest, as with kafka-mirror-maker: give earliest to copy what new topics hold"
+
+
+def _is_unknown(key: str) -> bool:
+    """Whether no client of Java has the property: it warns of it, and goes on, as with those of old versions."""
+    from bridge.kafka.config.property_names import KNOWN
+
+    return key not in {*KNOWN, *_OLD_PROPERTIES, *_OF_CONSUMER, *_OF_PRODUCER, *_BYTES}
 
 
 def _foreign(clients: Clients, key: str) -> bool:
@@ -228,5 +241,5 @@ def _properties(clients: Clients) -> dict[str, str]:
         f"{side}.{'cluster' if _CONNECTION.fullmatch(key) else role}.{key}": value
         for props, side, role, left_out in sides
         for key, value in props.items()
-        if key not in (*left_out, *_BYTES)
+        if key not in (*left_out, *_BYTES) and not _is_unknown(key)
     }

@@ -10,11 +10,12 @@ import typer
 
 from bridge.commands.connection import Bootstrap, Config, properties
 from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
+from bridge.commands.single_options import SingleOptionsApp
 
 if TYPE_CHECKING:
     from bridge.mm2.replication_policy import ReplicationPolicy
 
-app = typer.Typer(
+app = SingleOptionsApp(
     name="read", help="Print MirrorMaker's internal topics, a record a line.", no_args_is_help=True
 )
 

@@ -32,6 +32,8 @@ PYTHON_CLASS = (
 _NO_METRICS = "the connector has no JMX metrics, as in MirrorMaker; the service's metrics are at /metrics"
 _ONLY_JMX = "in the worker: it shows the connector's metrics as MBeans, by stock's names (docs/operations.md)"
 _LEGAL_ALIAS = re.compile(r"[a-zA-Z0-9._-]+")
+_LEGAL_SEPARATOR = re.compile(r"[a-zA-Z0-9._-]*")
+_KEEPING_NAMES = ("IdentityReplicationPolicy", "LegacyReplicationPolicy")
 _PART_OF_NAMES = "an alias is part of topic names and takes only letters, digits, '.', '_' and '-'"
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
 
@@ -99,7 +101,6 @@ def mirror_keys(group: str, *, measured: bool = False) -> list[Key]:
             "Separator used in remote topic naming convention; the same as the mirror's.",
             group,
             width=Width.SHORT,
-            validator=NonEmpty(),
         ),
         Key(
             "replication.policy.internal.topic.separator.enabled",
@@ -233,7 +234,8 @@ def syncs_location(doc: str, group: str) -> Key:
 
 def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks rules across the keys of `mirror_keys`."""
-    yield from alias_errors(config)
+    yield from separator_errors(config)
+    yield from _alias_errors(config)
     yield from _map_errors(given, config)
     for provider in config.items(PROVIDERS) or ():
         referring = sorted(key for key, value in given.items() if f"${{{provider}:" in value)
@@ -256,19 +258,37 @@ def _map_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[C
             yield ConfigError(key, f"Invalid configuration {key}: {why}")
 
 
-def alias_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
+def separator_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
+    """Checks that the separator may be part of a topic's name, and is none only where no name has to be read by it."""
+    if not config.good(SEPARATOR):
+        return
+    separator = config.text(SEPARATOR)
+    if not _LEGAL_SEPARATOR.fullmatch(separator):
+        why = (
+            "a separator is part of topic names and takes only letters, digits, '.', '_' and '-' (what follows a value "
+            "on its line is part of it, a comment too)"
+        )
+        yield ConfigError(SEPARATOR, invalid(SEPARATOR, separator, why))
+    policy = config.text(POLICY_CLASS).removeprefix(STOCK)
+    if not separator and policy not in _KEEPING_NAMES and not policy.startswith("python:"):
+        why = f"String must be non-empty, but with {' and '.join(_KEEPING_NAMES)}"
+        yield ConfigError(SEPARATOR, invalid(SEPARATOR, separator, why))
+
+
+def _alias_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks that aliases differ, hold only what a topic name may hold, and the separator only where replication
     policies are told how to read them."""
     read = (config.items(ALIASES) or ()) if config.good(ALIASES) else ()
     for alias in read:
         if not _LEGAL_ALIAS.fullmatch(alias):
             yield ConfigError(ALIASES, invalid(ALIASES, alias, _PART_OF_NAMES))
+    separator = config.text(SEPARATOR) if config.good(SEPARATOR) else ""
     aliases = [key for key in (SOURCE_ALIAS, TARGET_ALIAS) if config.good(key)]
     for key in aliases:
         alias = config.text(key)
         if not _LEGAL_ALIAS.fullmatch(alias):
             yield ConfigError(key, invalid(key, alias, _PART_OF_NAMES))
-        elif alias not in read and config.good(SEPARATOR) and (separator := config.text(SEPARATOR)) in alias:
+        elif separator and separator in alias and alias not in read:
             why = (
                 f"the alias contains the separator '{separator}' of {SEPARATOR}, so the source of a remote "
                 f"topic can't be told from its name; name it in {ALIASES}, or choose an alias without it, or another "

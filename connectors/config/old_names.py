@@ -9,12 +9,12 @@ from types import MappingProxyType
 
 _SIDES = ("source", "target")
 _NEW_NAMES = {
-    "topics.blacklist": "topics.exclude",
-    "topics.whitelist": "topics",
+    **{f"{topics}.blacklist": "topics.exclude" for topics in ("topics", "topic")},
+    **{f"{topics}.whitelist": "topics" for topics in ("topics", "topic")},
     "whitelist": "topics",
     "blacklist": "topics.exclude",
-    "groups.blacklist": "groups.exclude",
-    "groups.whitelist": "groups",
+    **{f"{groups}.blacklist": "groups.exclude" for groups in ("groups", "group")},
+    **{f"{groups}.whitelist": "groups" for groups in ("groups", "group")},
     "config.properties.blacklist": "config.properties.exclude",
     "emit.heartbeats": "emit.heartbeats.enabled",
     "emit.checkpoints": "emit.checkpoints.enabled",

@@ -108,7 +108,7 @@ class _OtherSource:
 
     def __init__(self, layouts: str, target: Cluster, options: GroupOptions) -> None:
         self._options, wait = options, options.admin_timeout_ms
-        self.alias = layouts[len(_LAYOUTS) + 1 : -len(_INTERNAL) - 1]
+        self.alias = layouts[len(_LAYOUTS) : -len(_INTERNAL)].strip("._-")
         self.name = f"flow {self.alias} to {options.target_alias}"
         self._claims: dict[bytes, Claim] = {}
         self.owners: dict[str, str] = {}
@@ -317,6 +317,4 @@ def _as_of_ms(record: object) -> int:
 
 
 def _is_layout_topic(name: str) -> bool:
-    return (
-        name.startswith(_LAYOUTS) and name.endswith(_INTERNAL) and len(name) > len(_LAYOUTS + _INTERNAL) + 2
-    )
+    return name.startswith(_LAYOUTS) and name.endswith(_INTERNAL) and len(name) > len(_LAYOUTS + _INTERNAL)

@@ -129,7 +129,8 @@ def _not_a_cluster_name(key: str, name: str, value: str, own: str) -> ConfigErro
         "only bootstrap.servers, security.protocol, ssl.* and sasl.* properties of Kafka's clients count here"
     )
     if name in KNOWN:
-        why += f"; use {own}admin.{name} and {own}consumer.{name}"
+        roles = (role for role in ("admin", "consumer", "producer") if is_of(role, name))
+        why += f"; use {' and '.join(f'{own}{role}.{name}' for role in roles)}"
     return _invalid(key, name, value, why)
 
 

@@ -105,6 +105,20 @@ def test_all_errors_of_a_file_and_no_secret(tmp_path: Path) -> None:
             assert key in err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["client", "hops", "A", "--config", "x", "--config", "y"],
+        ["legacy", "--consumer.config", "x", "--consumer", "y", "--producer.config", "z"],
+        ["failover", "a", "--url", "http://x", "--url", "http://y"],
+    ],
+)
+def test_of_two_values_of_an_option_none_counts(command: list[str]) -> None:
+    code, out, err = run(*command)
+    assert (code, out) == (2, "")
+    assert "given 2 times" in err
+
+
 @pytest.mark.parametrize("command", [["client", "upstream-clusters"], ["read", "heartbeats"]])
 def test_nobody_at_the_address(command: list[str]) -> None:
     code, out, err = run(*command, "--bootstrap-server", "127.0.0.1:1")

@@ -253,9 +253,11 @@ def test_no_property_of_a_file_is_ignored_in_silence() -> None:
     props = config(given=given)
     result = KIND.validate(props, StaticClientCheck())
     named = {each.key for each in result.ignored} | {error.key for error in result.errors}
+    assert any(
+        line.startswith("no.such of --consumer.config does nothing") for line in remarks(OPTIONS, given)
+    )
     assert {
         "source.consumer.exclude.internal.topics",
-        "source.consumer.no.such",
         "source.consumer.producer.type",
         "target.producer.group.id",
         "target.producer.enable.auto.commit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -266,6 +266,25 @@ def test_no_property_that_only_librdkafka_knows_passes_in_silence(librdkafka: se
         for prefix in ("consumer", "source.consumer", "target.admin", "target.producer", "producer.override"):
             validated = KINDS["source"].validate({**SOURCE, f"{prefix}.{name}": "1"}, CLIENTS)
             assert [error.key for error in validated.errors] == [f"{prefix}.{name}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("compression.type", ["producer"]),
+        ("fetch.min.bytes", ["consumer"]),
+        ("metadata.max.age.ms", ["admin", "consumer", "producer"]),
+    ],
+)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_property_of_no_connection_is_refused_with_keys_that_are_taken(
+    side: str, name: str, keys: Sequence[str]
+) -> None:
+    (error,) = KINDS["source"].validate({**SOURCE, f"{side}.cluster.{name}": "1"}, CLIENTS).errors
+    advised = error.message.partition("; use ")[2].split(" and ")
+    assert advised == [f"{side}.{role}.{name}" for role in keys]
+    value = "zstd" if name == "compression.type" else "1"
+    assert KINDS["source"].validate({**SOURCE, **dict.fromkeys(advised, value)}, CLIENTS).errors == ()
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------

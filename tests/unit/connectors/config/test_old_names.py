@@ -34,6 +34,8 @@ BEFORE_4 = {
 OTHERS = {
     "whitelist": "topics",
     "blacklist": "topics.exclude",
+    "topic.blacklist": "topics.exclude",
+    "group.whitelist": "groups",
     "source.cluster.broker.list": "source.cluster.bootstrap.servers",
     "target.cluster.brokers.list": "target.cluster.bootstrap.servers",
 }

@@ -143,6 +143,11 @@ def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
         ("source.cluster.bootstrap.servers", None, "Missing required configuration"),
         ("target.cluster.bootstrap.servers", "b", "is not of the form host:port"),
         ("source.cluster.alias", "us.west", "the alias contains the separator '.'"),
+        *(
+            ("replication.policy.separator", separator, "is part of topic names and takes only letters")
+            for separator in (":", "/", "->", "é", "_  # between alias and topic")
+        ),
+        ("replication.policy.separator", "", "String must be non-empty, but with IdentityReplicationPolicy"),
         ("topics", "(", "is not a regular expression"),
         ("replication.factor", "0", "Replication factor must be positive"),
         ("offset.lag.max", "-1", "Value must be at least 0"),
@@ -165,6 +170,12 @@ def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str |
     rejected = source_errors({key: value})
     assert [name for name, _ in rejected] == [key]
     assert why in rejected[0][1]
+
+
+@pytest.mark.parametrize("policy", ["IdentityReplicationPolicy", "LegacyReplicationPolicy"])
+def test_no_separator_is_needed_where_topics_keep_their_names(policy: str) -> None:
+    given = {"replication.policy.class": f"org.apache.kafka.connect.mirror.{policy}"}
+    assert source_errors(given | {"replication.policy.separator": ""}) == []
 
 
 def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -> None:
