@@ -35,6 +35,7 @@ class On(StrEnum):
     OPPOSITE = "`<target alias>.checkpoints.internal`, `mm2-group-readiness.<target alias>.internal`"
     OTHER_FLOWS = "`mm2-layout.<other alias>.internal`, `mm2-group-readiness.<other alias>.internal`"
     HEARTBEATS = "`heartbeats`"
+    OPPOSITE_LAYOUT = "`mm2-layout.<target alias>.internal`"
     LAYOUT = "`mm2-layout.<source alias>.internal`"
     CONNECTS_GROUP = "`connect-<connector name>`"
     NODES = "`<source alias>-mm2`"
@@ -104,6 +105,10 @@ _NO_READINESS = (("emit.group-readiness.enabled", "false"), ("dry.run", "true"))
 _BY_SYNCS = (("translation.evidence", "syncs"),)
 """No record is looked at: DESCRIBE is enough to see where logs begin and end."""
 _NO_COMMITS = (("dry.run", "true"), ("sync.group.offsets.enabled", "false"))
+_NAMES_STAY = tuple(
+    ("replication.policy.class", f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy")
+    for name in ("Identity", "Legacy")
+)
 _SEEN_COMPACTED = "to see that it loses nothing (`cleanup.policy=compact`); without it the log says so"
 
 RIGHTS = (
@@ -145,6 +150,15 @@ RIGHTS = (
     Right(_COPIES, _TARGET, "CREATE", On.STATE, "to make them"),
     Right(_COPIES, _TARGET, "DESCRIBE_CONFIGS", On.STATE, _SEEN_COMPACTED, optional=True),
     Right(_COPIES, _TARGET, "WRITE", On.IDS, "to copy in transactions"),
+    Right(
+        _COPIES,
+        _SOURCE,
+        "READ",
+        On.OPPOSITE_LAYOUT,
+        "to see that no connector copies in the opposite direction; without it the log says so",
+        only=_NAMES_STAY,
+        optional=True,
+    ),
     Right(_COPIES, _TARGET, "ALTER", On.CLUSTER, "to write the ACLs that are copied", _NO_ACLS),
     # -- groups and checkpoints
     Right(_GROUPS, _SOURCE, "DESCRIBE", On.GROUPS, "to list them and to read their committed offsets"),

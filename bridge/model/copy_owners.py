@@ -55,7 +55,7 @@ def opposite_refusal(named: str, owner: str, connector: str, stop: str = "") -> 
     `stop`: that it may be stopped, where that is a way out."""
     return (
         f"connector {owner} copies {named} in the opposite direction, and {connector} would send each record round and "
-        "round: with LegacyReplicationPolicy no name tells what was copied before. Mirror in one direction only, or "
+        "round: under these names nothing tells what was copied before. Mirror in one direction only, or "
         f"{stop}exclude the topics with topics.exclude, or give both DefaultReplicationPolicy"
     )
 

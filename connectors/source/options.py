@@ -13,7 +13,7 @@ from bridge.mm2.filters import (
     TopicFilter,
     should_replicate_topic,
 )
-from bridge.mm2.replication_policy import LegacyReplicationPolicy, ReplicationPolicy
+from bridge.mm2.replication_policy import DefaultReplicationPolicy, ReplicationPolicy
 from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM, PipelineSpec
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
@@ -127,9 +127,10 @@ class SourceOptions:
         )
 
     @property
-    def legacy(self) -> bool:
-        """Whether no name of a topic tells that it is a copy, so that nothing but claims tells of a cycle."""
-        return isinstance(self.policy, LegacyReplicationPolicy)
+    def may_go_round(self) -> bool:
+        """Whether a copy may be copied back to its original, which names tell with the default policy alone: with
+        others nothing but claims does."""
+        return type(self.policy) is not DefaultReplicationPolicy
 
     def replicates(self, topic: str) -> bool:
         """Whether a topic of the source is copied."""
@@ -187,7 +188,7 @@ class SourceOptions:
             recopy=self.recopy,
             take_over_from=self.take_over_from,
             merge_with=self.merge_with,
-            opposite_layouts=policy.layout_topic(self.target_alias) if self.legacy else "",
+            opposite_layouts=policy.layout_topic(self.target_alias) if self.may_go_round else "",
             compression=self.compression,
             compression_level=self.compression_level,
         )

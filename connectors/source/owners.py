@@ -36,7 +36,7 @@ def taken(
     loops = {
         (topic, target): other.name
         for other in others
-        if options.legacy and _opposite_flow(props, other.config)
+        if options.may_go_round and _opposite_flow(props, other.config)
         for target, topic in other.topics
         if options.remote_of(topic) == target
     }

@@ -435,11 +435,28 @@ def test_commits_fail_partition_by_partition(target: Cluster) -> None:
             failed = results[place]
             assert isinstance(failed, KafkaFailure)
             assert failed.fault is KafkaFault.UNKNOWN_TOPIC
-        large = await cluster.alter(group, {good: Committed(5, "x" * 5000)})
-        assert isinstance(large[good], KafkaFailure)
         assert (await cluster.committed([group]))[group] == {good: Committed(1)}
 
     using(target.bootstrap, work)
+
+
+@pytest.mark.usefixtures("coordinators")
+def test_an_offset_is_committed_without_metadata_that_the_brokers_refuse(
+    target: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, group = create_topic(target.bootstrap, unique("meta"), 2), unique("g")
+    large, small = (TopicPartition(topic, number) for number in range(2))
+
+    async def work(cluster: KafkaCluster) -> None:
+        offsets = {large: Committed(5, "x" * 10_000, 3), small: Committed(6, "kept")}
+        assert await cluster.alter(group, offsets) == {large: None, small: None}
+        kept = {large: Committed(5, "", 3), small: Committed(6, "kept")}
+        assert (await cluster.committed([group]))[group] == kept
+
+    using(target.bootstrap, work)
+    (line,) = [each for each in caplog.messages if group in each]
+    assert f"{topic}-0" in line
+    assert "10000 bytes" in line
 
 
 def test_states_and_commits_of_groups_with_and_without_members(target: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
@@ -26,11 +27,12 @@ from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.record.batch import CODEC
 from bridge.kafka.record.decompression import LZ4
 from bridge.kafka.state_topics import read_committed
-from bridge.local import Cluster
+from bridge.local import DEFAULT_KAFKA, Cluster, LocalStack, kafka_jars
 from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, delete_topic, eventually, read, unique
 from tests.support.forms import mostly_long
 from tests.support.messages import message_pattern
+from tests.support.waits import WAIT
 from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
 
 T = TypeVar("T")
@@ -174,6 +176,34 @@ def test_a_fence_ends_every_id_it_names(target: Cluster) -> None:
         assert {await fault_of(each.commit()) for each in producers} == {KafkaFault.FENCED}
 
     run_producers(target, work)
+
+
+@pytest.mark.long
+def test_an_id_that_has_expired_is_taken_up_again(stack: LocalStack) -> None:
+    expiring = {
+        "transactional.id.expiration.ms": "1000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+    }
+    broker = stack.broker(unique("forgetful"), properties=expiring)
+    topic, transactional_id = create_topic(broker.bootstrap, unique("produced")), unique("tx")
+    listing = kafka_jars(DEFAULT_KAFKA).command(
+        "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", broker.bootstrap, "list"
+    )
+
+    def forgotten() -> bool:
+        done = subprocess.run(listing, capture_output=True, text=True, check=True)
+        return "TransactionalId" in done.stdout and transactional_id not in done.stdout
+
+    async def work(harness: ProducerHarness) -> None:
+        producer = await harness.producer(transactional_id)
+        await producer.write(topic, [(b"key", b"before")])
+        await asyncio.to_thread(eventually, forgotten, WAIT, what="the broker has forgotten the id")
+        await producer.abort()
+        await producer.write(topic, [(b"key", b"after")])
+
+    run_producers(broker, work)
+    assert values(broker, topic) == [b"before", b"after"]
+    broker.close()
 
 
 def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -> None:

@@ -17,6 +17,7 @@ from bridge.kafka.clusters import KafkaClusters
 from bridge.local import eventually
 from bridge.local.broker import Broker
 from bridge.local.security import Security
+from bridge.local.stack import LocalStack
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.topics import NewTopic
@@ -183,6 +184,45 @@ def test_topics_configs_and_rules_follow_the_source(guarded: Broker) -> None:
             await clusters.close()
 
     asyncio.run(script())
+
+
+@pytest.mark.long
+def test_a_topic_of_an_older_cluster_is_made_without_what_the_target_does_not_know(
+    stack: LocalStack, guarded: Broker
+) -> None:
+    older = stack.broker(unique("older"), version="3.9.1")
+    topic = unique("orders")
+    configs = {
+        "retention.ms": "7000000",
+        "message.format.version": "3.0-IV1",
+        "message.downconversion.enable": "false",
+    }
+    create_topic(older.bootstrap, topic, 1, configs)
+    given = {
+        **props(guarded.bootstrap, topic),
+        "source.cluster.bootstrap.servers": older.bootstrap,
+        "sync.topic.acls.enabled": "false",
+    }
+    options = SourceOptions.from_props(given, CheckedOnOpen())
+    pipelines = RecordedPipelines()
+
+    async def script() -> None:
+        clusters = KafkaClusters()
+        instance = SourceInstance("mirror", options, clusters, pipelines, given, Published())
+        instance.assign(ALONE)
+        running = asyncio.create_task(instance.run())
+        try:
+            await until(lambda: len(pipelines.partitions) == 1, "the partition is assigned")
+            made = await asyncio.to_thread(overrides, guarded.bootstrap, f"A.{topic}")
+            assert made == {"retention.ms": "7000000"}
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await instance.close()
+            await clusters.close()
+
+    asyncio.run(script())
+    older.close()
 
 
 def unset(bootstrap: str, topic: str, key: str) -> None:

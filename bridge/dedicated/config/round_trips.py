@@ -1,4 +1,5 @@
-"""Finds flows of a file that would send records round and round: both directions, under names that stay.
+"""Finds flows of a file that would send records round and round: both directions, or a ring of clusters, under names
+that stay or get longer and longer.
 
 At run time the claim of the first one refuses the second. Where the file alone shows it, nothing starts.
 """
@@ -27,38 +28,69 @@ from connectors.source.options import SourceOptions
 
 _COMMON = "orders"
 """A name for an example that reads better than the shortest one."""
+_LONGEST = 3
+"""Times round all flows after which a name is not read as that of a copy any more: it only gets longer."""
+_TRIED = 10_000
 _NOT_COPIED = ("mm2", "__", ".")
 """What names of internal topics begin with."""
 
 
 def round_trips(copies: Mapping[tuple[str, str], Properties], clients: ClientCheck) -> Iterator[ConfigError]:
-    """Yields an error for each pair of opposite flows that copy a topic there and back. `copies`: the source connectors
+    """Yields an error for each way round on which flows copy a topic without end. `copies`: the source connectors
     without errors, by source and target."""
-    for (source, target), there in copies.items():
-        back = copies.get((target, source))
-        # Each pair once, in the order of the file's clusters.
-        if back is None or list(copies).index((target, source)) < list(copies).index((source, target)):
+    flows = {flow: SourceOptions.from_props(props, clients) for flow, props in copies.items()}
+    found: set[frozenset[tuple[str, str]]] = set()
+    for flow, options in flows.items():
+        if not any(each.may_go_round for each in flows.values()):
+            return
+        back = flow[1], flow[0]
+        common = _in_both((copies[flow], options), (copies[back], flows[back])) if back in flows else ()
+        named = (name for each in flows.values() for name in each.named_topics)
+        for topic in dict.fromkeys((*named, _COMMON, *common)):
+            way = _endless(flow, topic, flows)
+            # Each way round once, whichever of its flows it is found from.
+            if way and frozenset(way) not in found:
+                found.add(frozenset(way))
+                yield _refusal(sorted(way, key=list(copies).index), topic)
+                break
+
+
+def _endless(
+    first: tuple[str, str], topic: str, flows: Mapping[tuple[str, str], SourceOptions]
+) -> list[tuple[str, str]]:
+    """Returns the flows that copy what `first` copies of a topic round and round, under the name that it has or under
+    longer and longer ones; none where each way ends, or there are too many to try."""
+    ways = [([first], [topic])]
+    for _ in range(_TRIED):
+        if not ways:
+            break
+        way, topics = ways.pop()
+        remote = flows[way[-1]].remote_of(topics[-1])
+        if remote is None:
             continue
-        topic = _there_and_back(there, back, clients)
-        if topic is not None:
-            key = f"{target}->{source}.{names.ENABLED}"
-            connectors = [
-                f"{flow}.MirrorSourceConnector" for flow in (f"{source}->{target}", f"{target}->{source}")
-            ]
-            why = opposite_refusal(f"topics such as {topic}", *connectors)
-            yield ConfigError(key, invalid(key, "true", why))
+        before = [(flow[0], name) for flow, name in zip(way, topics, strict=True)]
+        if (place := (way[-1][1], remote)) in before:
+            return way[before.index(place) :]
+        if len(way) > _LONGEST * len(flows):
+            return list(dict.fromkeys(way[-len(flows) :]))
+        ways += (([*way, flow], [*topics, remote]) for flow in flows if flow[0] == place[0])
+    return []
 
 
-def _there_and_back(there: Properties, back: Properties, clients: ClientCheck) -> str | None:
-    """Returns a name that both flows copy, each under the name that it has; None where none is found."""
-    one, other = (SourceOptions.from_props(props, clients) for props in (there, back))
-    if not one.legacy and not other.legacy:
-        return None
-    for topic in (*one.named_topics, *other.named_topics, _COMMON, *_in_both((there, one), (back, other))):
-        remote = one.remote_of(topic)
-        if remote is not None and other.remote_of(remote) == topic:
-            return topic
-    return None
+def _refusal(way: Sequence[tuple[str, str]], topic: str) -> ConfigError:
+    *others, last = (f"{source}->{target}" for source, target in way)
+    key = f"{last}.{names.ENABLED}"
+    connectors = [f"{flow}.MirrorSourceConnector" for flow in (*others, last)]
+    if len(way) == 2:
+        return ConfigError(
+            key, invalid(key, "true", opposite_refusal(f"topics such as {topic}", *connectors))
+        )
+    why = (
+        f"{', '.join(connectors)} would send each record of topics such as {topic} round and round: under these names "
+        "nothing tells what was copied before. Leave out one of them, or exclude the topics with topics.exclude, or "
+        "give all DefaultReplicationPolicy"
+    )
+    return ConfigError(key, invalid(key, "true", why))
 
 
 def _in_both(*flows: tuple[Properties, SourceOptions]) -> Iterator[str]:

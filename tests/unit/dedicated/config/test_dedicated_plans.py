@@ -173,11 +173,8 @@ def test_a_flow_without_offset_syncs_has_no_checkpoints_and_says_so() -> None:
     ]
 
 
-LEGACY = {
-    **BOTH,
-    "B->A.enabled": "true",
-    "replication.policy.class": "org.apache.kafka.connect.mirror.LegacyReplicationPolicy",
-}
+POLICY, STOCK = "replication.policy.class", "org.apache.kafka.connect.mirror."
+LEGACY = {**BOTH, "B->A.enabled": "true", POLICY: f"{STOCK}LegacyReplicationPolicy"}
 
 
 @pytest.mark.parametrize(
@@ -211,8 +208,6 @@ def test_both_directions_under_names_that_stay_are_an_error(changes: Mapping[str
         {"A->B.topics": "a-.*", "B->A.topics": "b-.*"},
         {"A->B.topics.exclude": "b-.*", "B->A.topics": "b-.*"},
         {"replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"},
-        # Copies of B get another name on A, and both names go no further.
-        {"B->A.replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"},
         # Nobody can say of look-ahead what it has in common with others: the claims of the flows decide.
         {"A->B.topics": "(?!b).*x", "B->A.topics": "b.*"},
     ],
@@ -220,6 +215,32 @@ def test_both_directions_under_names_that_stay_are_an_error(changes: Mapping[str
 def test_both_directions_without_a_topic_in_common_are_planned(changes: Mapping[str, str]) -> None:
     copies = {flow.name for flow in planned({**LEGACY, **changes}).flows if flow.copies}
     assert copies == ({"A->B"} if "B->A.enabled" in changes else {"A->B", "B->A"})
+
+
+@pytest.mark.parametrize("flow", ["A->B", "B->A"])
+def test_names_that_get_longer_at_each_time_round_are_an_error(flow: str) -> None:
+    """orders is orders on B, which is B.orders on A, which is B.orders on B, which is B.B.orders on A."""
+    changes = {
+        POLICY: f"{STOCK}IdentityReplicationPolicy",
+        f"{flow}.{POLICY}": f"{STOCK}DefaultReplicationPolicy",
+    }
+    assert list(errors({**LEGACY, **changes})) == ["B->A.enabled"]
+
+
+RING = {
+    "clusters": "A, B, C",
+    **{f"{name}.bootstrap.servers": f"{name}:9092" for name in "ABC"},
+    **{f"{flow}.enabled": "true" for flow in ("A->B", "B->C", "C->A")},
+}
+
+
+def test_a_ring_of_clusters_under_names_that_stay_is_an_error() -> None:
+    messages = errors({**RING, POLICY: f"{STOCK}IdentityReplicationPolicy"})
+    assert list(messages) == ["C->A.enabled"]
+    assert "A->B.MirrorSourceConnector, B->C.MirrorSourceConnector, C->A" in messages["C->A.enabled"]
+    assert [flow.copies for flow in planned(RING).flows].count(True) == 3, "names tell where they come from"
+    left_out = {"C->A.topics.exclude": "orders", "topics": "orders"}
+    assert planned({**RING, POLICY: f"{STOCK}IdentityReplicationPolicy", **left_out}).flows
 
 
 def test_aliases_with_the_separator_reach_every_flow_from_the_top_level() -> None:
