@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bridge.doctor.facts import Need, Pair, Replication
 from bridge.doctor.needs import On, needs
 from bridge.mm2.filters import GroupFilter, TopicFilter, should_replicate_topic
-from bridge.mm2.replication_policy import ReplicationPolicy, counterpart
+from bridge.mm2.replication_policy import DefaultReplicationPolicy, ReplicationPolicy, counterpart
 from bridge.model.copying import TAKE_OVER_FROM
 from bridge.model.values import Side
 from bridge.pipeline.layouts.slots import connector_id
@@ -126,6 +126,8 @@ class Plan:
             internal[Side.TARGET].append(self.policy.readiness_topic(source))
         if self.syncs is not None and self.group_filter is not None:
             internal[self.syncs[0]].append(self.syncs[1])
+        if self.kind in COPYING_KINDS and type(self.policy) is not DefaultReplicationPolicy:
+            internal[Side.SOURCE].append(self.policy.layout_topic(target))
         return {**internal, Side.SOURCE: [*internal[Side.SOURCE], *self.named("topics")]}
 
     @property
@@ -166,10 +168,11 @@ class Plan:
             On.RUNS: [policy.offset_runs_topic(alias)],
             On.CHECKPOINTS: [policy.checkpoints_topic(alias)],
             On.OPPOSITE: [policy.checkpoints_topic(opposite), policy.readiness_topic(opposite)],
+            On.OPPOSITE_LAYOUT: [policy.layout_topic(opposite)],
             On.HEARTBEATS: [policy.heartbeats_topic()],
         }
         # This connector does not create these, and they may be missing: beside a stock mirror there are no runs.
-        others = On.RUNS, On.OPPOSITE, *(() if self._keeps_readiness else (On.READINESS,))
+        others = On.RUNS, On.OPPOSITE, On.OPPOSITE_LAYOUT, *(() if self._keeps_readiness else (On.READINESS,))
         for on in (*others, *((On.SYNCS,) if self.kind not in COPYING_KINDS else ())):
             names[on] = [name for name in names[on] if name in present]
         return list(needs(self.kind, self._setting, None if syncs is None else syncs[0], names))
