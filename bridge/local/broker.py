@@ -133,6 +133,12 @@ class Broker(Server):
             f"{self.process.name} answers on {self.bootstrap}",
         )
 
+    def move(self, port: ReservedPort) -> None:
+        """Gives clients this port from the next start on, which is the broker's from now on; its data stays."""
+        self._ports["PLAINTEXT"].release()
+        self._ports["PLAINTEXT"] = port
+        write_properties(self._config, self._properties())
+
     def close(self) -> None:
         """Kills the broker, releases its ports and deletes its data; the log stays. A clean shutdown would only take
         time, since nobody starts it again."""

@@ -1,5 +1,5 @@
-"""Clients of librdkafka that are kept for long work again when the only broker of a cluster was away, killed or stopped
-for longer than its session, also where they were asked meanwhile."""
+"""Clients that are kept for long work again when the only broker of a cluster was away, killed or stopped for longer
+than its session, or has come back at another address (KIP-899), also where they were asked meanwhile."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from bridge.kafka.admin.admin_client import AsyncAdminClient
 from bridge.kafka.admin.topic_creation import create_compacted
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.local import Cluster
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
-from bridge.model.values import Side
+from bridge.local.ports import ReservedPort
+from bridge.model.values import Side, TopicPartition
 from bridge.protocol.messages import Record
-from tests.support import create_topic, unique
+from tests.integration.copy_flow import CopyFlow
+from tests.support import create_topic, numbered, produce, unique
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
@@ -38,9 +42,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         running.close()
 
 
-def away(broker: Broker, how: Literal["killed", "stopped"]) -> None:
-    if how == "killed":
+How = Literal["killed", "stopped", "moved"]
+
+
+def away(broker: Broker, how: How, other: ReservedPort) -> None:
+    if how != "stopped":
         broker.kill()
+        if how == "moved":
+            broker.move(other)
         broker.start()
     else:
         broker.process.pause()
@@ -78,17 +87,22 @@ async def answered(what: str, ask: Callable[[], Awaitable[object]]) -> None:
     print(f"{what}: {len(failed)} failures", set(failed))
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_they_work_again(broker: Broker, how: Literal["killed", "stopped"]) -> None:
+@pytest.mark.parametrize("how", ["killed", "stopped", "moved"])
+def test_they_work_again(broker: Broker, how: How) -> None:
+    other = ReservedPort()
     props = {
-        "source.cluster.bootstrap.servers": broker.bootstrap,
+        "source.cluster.bootstrap.servers": f"{broker.bootstrap},{other.address}",
         "source.admin.request.timeout.ms": "5000",
     }
     settings = client_settings(Side.SOURCE, props)
     topic = create_topic(broker.bootstrap, unique("state"), 1)
 
     async def go() -> None:
-        network = NetworkClient(settings.raw_admin)
+        network, producer = (
+            NetworkClient(settings.raw_admin),
+            TransactionalProducer(settings.raw, unique("tx")),
+        )
+        await producer.start()
         admin = AsyncAdminClient(settings.admin, network, 5.0)
         groups, writer = TargetGroups(settings), RecordWriter(settings.admin, unique("writer"))
         record = Record(source_partition={}, source_offset={}, topic=topic)
@@ -96,11 +110,13 @@ def test_they_work_again(broker: Broker, how: Literal["killed", "stopped"]) -> N
             "admin": lambda: create_compacted(admin, unique("made"), 1),
             "groups": lambda: groups.members(topic),
             "writer": lambda: writer.write([record]),
+            "network": lambda: network.metadata([topic]),
+            "producer": lambda: producer.write(topic, [(b"key", b"value")]),
         }
         try:
             for what, ask in asked.items():
                 await answered(f"{what}, before", ask)
-            gone = asyncio.create_task(asyncio.to_thread(away, broker, how))
+            gone = asyncio.create_task(asyncio.to_thread(away, broker, how, other))
             meanwhile = [asyncio.create_task(while_away(ask, gone)) for ask in asked.values()]
             await gone
             await asyncio.gather(*meanwhile)
@@ -108,7 +124,28 @@ def test_they_work_again(broker: Broker, how: Literal["killed", "stopped"]) -> N
         finally:
             await admin.close()
             await network.close()
+            await producer.close()
             await groups.close()
             await writer.close()
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize("side", [Side.SOURCE, Side.TARGET])
+def test_a_copy_goes_on_when_the_only_broker_has_another_address(
+    broker: Broker, target: Cluster, side: Side
+) -> None:
+    other = ReservedPort()
+    clusters = (broker, target) if side is Side.SOURCE else (target, broker)
+    props = {f"{side}.cluster.bootstrap.servers": f"{broker.bootstrap},{other.address}"}
+    flow = CopyFlow(*clusters, props=props)
+    topic = flow.topic(2)
+    place = TopicPartition(topic, 0)
+    produce(flow.source.bootstrap, topic, numbered(100))
+    with flow.pipeline() as running:
+        running.wait_position({place: 100})
+        away(broker, "moved", other)
+        produce(flow.source.bootstrap, topic, numbered(100, start=100))
+        running.wait_position({place: 200})
+    flow.assert_copied()
+    flow.assert_runs_true()

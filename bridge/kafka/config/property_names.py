@@ -63,7 +63,7 @@ NUMBERS: dict[str, Number] = {
         0,
         INT,
         "LONG",
-        "the client for records always keeps its bootstrap servers",
+        "the client for records asks its bootstrap servers as soon as no known broker answers",
     ),
     "default.api.timeout.ms": Number(
         None, None, 1, why="a call that fails is tried again as long as its caller waits"

@@ -28,6 +28,8 @@ from bridge.kafka.protocol.wire import size_error
 
 _CANT_READ = "The broker's response can't be read"
 _INT32 = struct.Struct(">i")
+_KNOWN_BROKERS_SECONDS = 10.0
+"""For which brokers that are known are asked for metadata, before the bootstrap servers are."""
 
 
 class _OAuthAuthenticator(OAuthAuthenticator):
@@ -184,17 +186,26 @@ async def _answer(sent: asyncio.Future[Coroutine[Any, Any, Any]]) -> Any:
 
 
 class LibraryClient(AIOKafkaClient):
-    """Keeps asking for metadata also while there is no token to log in with: the library's task for it would end."""
+    """Keeps asking for metadata also while there is no token to log in with: the library's task for it would end. Asks
+    its bootstrap servers again where no broker that it knows answers: all may have new addresses by now (KIP-899)."""
 
     def __init__(self, **settings: Any) -> None:
         AIOKafkaClient.__init__(self, **settings)
 
     async def _metadata_update(self, cluster_metadata: ClusterMetadata, topics: Collection[str]) -> bool:
         try:
-            updated: bool = await AIOKafkaClient._metadata_update(self, cluster_metadata, topics)
+            async with asyncio.timeout(_KNOWN_BROKERS_SECONDS):
+                if await AIOKafkaClient._metadata_update(self, cluster_metadata, topics):
+                    return True
         except KafkaFailure:
             return False
-        return updated
+        except TimeoutError:
+            pass  # each of them may take as long as a connection to nobody does
+        try:
+            await AIOKafkaClient.bootstrap(self)
+        except (KafkaFailure, KafkaConnectionError):
+            return False
+        return True
 
 
 async def _connected(host: str, port: int, **settings: Any) -> AIOKafkaConnection:

@@ -18,8 +18,10 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES
+from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES, Call
+from bridge.local.ports import ReservedPort
 from bridge.model.values import Side
+from tests.support.waits import WAIT
 
 
 class Joining:
@@ -28,8 +30,10 @@ class Joining:
     def __init__(self) -> None:
         self.joined = False
         self.port = 0
+        self.writers: list[asyncio.StreamWriter] = []
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
@@ -75,14 +79,16 @@ class Lying(Joining):
 
 
 @asynccontextmanager
-async def listening(broker: Joining) -> AsyncIterator[int]:
-    """The port on which the broker accepts connections."""
-    server = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+async def listening(broker: Joining, port: int = 0) -> AsyncIterator[int]:
+    """The port on which the broker accepts connections: this one, or a free one."""
+    server = await asyncio.start_server(broker.connected, "127.0.0.1", port)
     try:
         async with asyncio.timeout(10):
             yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+        for writer in broker.writers:
+            writer.close()
         await server.wait_closed()
 
 
@@ -165,5 +171,38 @@ def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
                 assert await client.nodes() == [1]
             finally:
                 await client.close()
+
+    asyncio.run(work())
+
+
+def any_metadata() -> Call:
+    return Call(ApiKeys.METADATA, versions=range(1), flexible_from=9, write=lambda writer, _: writer.array(0))
+
+
+def test_brokers_that_have_other_addresses_by_now_are_found_by_the_bootstrap_servers() -> None:
+    """KIP-899: the only known broker is gone, and back on the second of the bootstrap servers' ports."""
+
+    async def work() -> None:
+        broker, first, second = Joining(), ReservedPort(), ReservedPort()
+        broker.joined = True
+        servers = f"{first.address},{second.address}"
+        client = NetworkClient(
+            client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": servers}).raw
+        )
+        try:
+            async with listening(broker, first.number) as broker.port:
+                await client.send(None, any_metadata(), "ask")
+            async with listening(broker, second.number) as broker.port:
+                async with asyncio.timeout(WAIT):
+                    while True:
+                        try:
+                            await client.send(None, any_metadata(), "ask")
+                            break
+                        except KafkaFailure:
+                            await asyncio.sleep(0.05)
+        finally:
+            await client.close()
+            first.release()
+            second.release()
 
     asyncio.run(work())
