@@ -105,13 +105,19 @@ def test_they_work_again(broker: Broker, how: How) -> None:
         await producer.start()
         admin = AsyncAdminClient(settings.admin, network, 5.0)
         groups, writer = TargetGroups(settings), RecordWriter(settings.admin, unique("writer"))
+
+        async def write() -> None:
+            if producer.open:
+                await producer.abort()
+            await producer.write(topic, [(b"key", b"value")])
+
         record = Record(source_partition={}, source_offset={}, topic=topic)
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "admin": lambda: create_compacted(admin, unique("made"), 1),
             "groups": lambda: groups.members(topic),
             "writer": lambda: writer.write([record]),
             "network": lambda: network.metadata([topic]),
-            "producer": lambda: producer.write(topic, [(b"key", b"value")]),
+            "producer": write,
         }
         try:
             for what, ask in asked.items():
@@ -136,9 +142,9 @@ def test_a_copy_goes_on_when_the_only_broker_has_another_address(
     broker: Broker, target: Cluster, side: Side
 ) -> None:
     other = ReservedPort()
-    clusters = (broker, target) if side is Side.SOURCE else (target, broker)
-    props = {f"{side}.cluster.bootstrap.servers": f"{broker.bootstrap},{other.address}"}
-    flow = CopyFlow(*clusters, props=props)
+    origin, goal = (broker, target) if side is Side.SOURCE else (target, broker)
+    servers = {f"{side}.cluster.bootstrap.servers": f"{broker.bootstrap},{other.address}"}
+    flow = CopyFlow(origin, goal, props=servers)
     topic = flow.topic(2)
     place = TopicPartition(topic, 0)
     produce(flow.source.bootstrap, topic, numbered(100))
