@@ -219,6 +219,8 @@ class KafkaFault(StrEnum):
     """A topic would have more replicas than there are brokers."""
     TOPIC_CONFIG = "topic_config"
     """A topic's configuration would delete records that have to be kept."""
+    SAME_CLUSTER = "same_cluster"
+    """The target is the source: each copy would be copied again."""
     OTHER = "other"
 
 

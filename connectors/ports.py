@@ -108,6 +108,9 @@ class Cluster(Protocol):
     ) -> Mapping[TopicPartition, KafkaFailure | None]:
         """Commits offsets; the result is per partition, None when written."""
 
+    async def cluster_id(self) -> str:
+        """Returns the id that the cluster has for good."""
+
     async def topic_names(self) -> Sequence[str]:
         """Returns all topics that we may describe, internal ones included."""
 

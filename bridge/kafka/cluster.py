@@ -319,6 +319,9 @@ class KafkaCluster:
         )
         return codes
 
+    async def cluster_id(self) -> str:
+        return await self._client.cluster_id()
+
     async def topic_names(self) -> list[str]:
         return await self._client.topic_names()
 

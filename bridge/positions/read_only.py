@@ -80,6 +80,9 @@ class ReadOnlyCluster:
     ) -> Mapping[TopicPartition, KafkaFailure | None]:
         raise AssertionError(f"read-only cluster: can't alter offsets of {group}")
 
+    async def cluster_id(self) -> str:
+        return await self.inner.cluster_id()
+
     async def topic_names(self) -> Sequence[str]:
         return await self.inner.topic_names()
 

@@ -213,3 +213,11 @@ def bridge_keys(group: str) -> list[Key]:
 
 def _for_worker(key: Key) -> str:
     return "For https to the service. " + key.documentation.replace("the service sees", "the worker sees")
+
+
+def same_cluster(cluster_id: str) -> str:
+    """Says why a target can't be the cluster that has this id."""
+    return (
+        f"it is the source cluster: both have the id {cluster_id}. Correct the address; to mirror a cluster into "
+        f"itself on purpose set {SAME_CLUSTER}=true"
+    )

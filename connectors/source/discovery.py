@@ -18,6 +18,7 @@ from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side, TopicInfo
 from connectors.cluster_away import ClusterAway
+from connectors.config.cluster_options import same_cluster
 from connectors.internal_topics import make, naming_factor
 from connectors.source.cluster_calls import Sides, failed
 from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
@@ -51,9 +52,13 @@ class Discovery:
         self._options, self._sides, self._spec = options, sides, spec
         self._last: Sequence[Copied] = ()
         self._absent: list[str] = []
+        self._are_two = options.same_cluster
+        """Whether source and target are known to be two clusters, or may be one."""
 
     async def round(self) -> DiscoveredTopics:
         """Finds topics and creates their remote topics. Raises ClusterAway; copying goes on meanwhile."""
+        if not self._are_two:
+            await self._tell_apart()
         await self._make_internal()
         chosen = await self._chosen()
         described, unsure = await self._sides.topics(Side.SOURCE, chosen)
@@ -106,6 +111,15 @@ class Discovery:
             for topic, read in sorted(readings.items())
             if read is not None
         ]
+
+    async def _tell_apart(self) -> None:
+        """Raises ClusterAway where the target is the source cluster, before anything is made there: each round would
+        copy the copies of the last one."""
+        one, other = [await self._sides.ask(side, self._sides.cluster(side).cluster_id()) for side in Side]
+        if one and one == other:
+            text = f"target.cluster.bootstrap.servers: {same_cluster(one)}"
+            raise ClusterAway(Side.TARGET, KafkaFailure(KafkaFault.SAME_CLUSTER, text, retriable=False))
+        self._are_two = True
 
     async def _make_internal(self) -> None:
         """Creates the internal topics before anything is copied: they hold where copying goes on after a restart. In

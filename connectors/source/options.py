@@ -15,6 +15,7 @@ from bridge.mm2.filters import (
 )
 from bridge.mm2.replication_policy import DefaultReplicationPolicy, ReplicationPolicy
 from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM, PipelineSpec
+from connectors.config.cluster_options import allows_same_cluster
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.config.plugins import sound
@@ -63,6 +64,8 @@ class SourceOptions:
     fail_on_gap: bool
     fail_on_refused_record: bool
     recopy: bool
+    same_cluster: bool
+    """Whether source and target may be one cluster."""
     transaction_interval: float
     batch_size: int
     max_rate: int
@@ -112,6 +115,7 @@ class SourceOptions:
             fail_on_gap=config.text(keys.GAP_POLICY) == "fail",
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
             recopy=config.text(keys.TARGET_RECREATED) == "recopy",
+            same_cluster=allows_same_cluster(given_props),
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
             merge_with=tuple(config.items(MERGE_WITH) or ()),

@@ -45,7 +45,7 @@ _SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
 _WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
 _OVER = (PipelineState.FAILED, PipelineState.CAUGHT_UP, PipelineState.STOPPED)
 _PERMANENT = {KafkaFault.CREDENTIALS}
-_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.TOPIC_CONFIG}
+_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.TOPIC_CONFIG, KafkaFault.SAME_CLUSTER}
 """An internal topic that would lose positions fails the task. A missing right does not: it is granted on the cluster,
 and Connect would learn nothing of that."""
 

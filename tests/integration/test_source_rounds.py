@@ -76,6 +76,7 @@ def props(bootstrap: str, topic: str) -> dict[str, str]:
         "target.cluster.alias": "B",
         "source.cluster.bootstrap.servers": bootstrap,
         "target.cluster.bootstrap.servers": bootstrap,
+        "bridge.same.cluster": "true",
         "topics": topic,
         "heartbeats.replication.enabled": "false",
         "replication.factor": "1",

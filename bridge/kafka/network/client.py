@@ -203,6 +203,11 @@ class NetworkClient:
         call = log_requests.metadata(None)
         return list(log_requests.read_metadata(await self.send(None, call, "list topics"), call.API_VERSION))
 
+    async def cluster_id(self) -> str:
+        """The id that the cluster has for good."""
+        answer = await self.send(None, log_requests.metadata(()), "ask for the cluster's id")
+        return log_requests.read_cluster_id(answer)
+
     async def controller(self, doing: str) -> int:
         """The node to ask for new topics: the controller, or under KRaft a broker that passes the request on."""
         node = log_requests.read_controller(await self.send(None, log_requests.metadata(()), doing))

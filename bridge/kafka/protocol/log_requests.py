@@ -53,8 +53,8 @@ def metadata(topics: Sequence[str] | None, *, operations: bool = False) -> Call:
     return Call(ApiKeys.METADATA, versions=range(9, 13), flexible_from=9, write=write)
 
 
-def read_controller(response: Reader) -> int:
-    """The node that Metadata names as the controller (under KRaft any node that passes requests on), -1 for none."""
+def read_cluster_id(response: Reader) -> str:
+    """The cluster's id that Metadata names."""
     response.skip(4)
     for _ in response.array():  # brokers
         response.skip(4)
@@ -62,7 +62,12 @@ def read_controller(response: Reader) -> int:
         response.skip(4)
         response.string()
         response.tags()
-    response.string()
+    return response.string()
+
+
+def read_controller(response: Reader) -> int:
+    """The node that Metadata names as the controller (under KRaft any node that passes requests on), -1 for none."""
+    read_cluster_id(response)
     return response.int32()
 
 

@@ -14,7 +14,7 @@ from bridge.service.ipc.desired_state import Config
 from bridge.service.pool import BoundedPool
 from bridge.service.state.task_table import Connector
 from connectors.base import Kind
-from connectors.config.cluster_options import REACHABILITY, SAME_CLUSTER, allows_same_cluster
+from connectors.config.cluster_options import REACHABILITY, allows_same_cluster, same_cluster
 from connectors.config.configdef import given
 from connectors.config.token_functions import token_functions
 
@@ -54,12 +54,7 @@ class Found(NamedTuple):
     @property
     def same(self) -> str | None:
         """Why the target can't be that cluster."""
-        if not self.same_id:
-            return None
-        return (
-            f"it is the source cluster: both have the id {self.same_id}. Correct the address; to mirror a cluster into "
-            f"itself on purpose set {SAME_CLUSTER}=true"
-        )
+        return same_cluster(self.same_id) if self.same_id else None
 
 
 class Reachability:

@@ -94,6 +94,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self.ids: dict[str, str] = {}
+        self.own_id = f"cluster-{id(self)}"
         self.append_time: set[str] = set()
         self.stamped: set[str] = set()
         """Topics whose batches say that brokers have overwritten timestamps, before the configs are described."""
@@ -248,6 +249,10 @@ class FakeCluster:
         self.offsets.setdefault(group, {}).update(written)
         self.listed.setdefault(group, GroupListing(group, GroupState.EMPTY, "classic", ""))
         return result
+
+    async def cluster_id(self) -> str:
+        self.called("cluster_id")
+        return self.own_id
 
     async def topic_names(self) -> list[str]:
         self.called("topic_names")

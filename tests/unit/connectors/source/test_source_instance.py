@@ -59,6 +59,19 @@ def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> 
     harness.play(script)
 
 
+def test_nothing_is_made_in_a_target_that_is_the_source() -> None:
+    harness = SourceHarness()
+    harness.target.own_id = harness.source.own_id
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        summary = await harness.until(lambda summary: summary.failure is not None)
+        assert f"both have the id {harness.source.own_id}" in (summary.failure or "")
+        assert (harness.target.created, harness.target.topic_admin.created) == ([], [])
+
+    harness.play(script)
+
+
 def test_configs_that_the_target_does_not_know_are_left_out_and_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
