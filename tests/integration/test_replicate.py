@@ -19,7 +19,7 @@ import pytest
 from bridge.local import Cluster, eventually
 from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import config
-from tests.support import Record, create_topic, produce, read, unique
+from tests.support import Record, admin, create_topic, produce, read, unique
 from tests.support.messages import message_pattern
 from tests.support.records import varied
 from tests.support.waits import WAIT
@@ -112,6 +112,29 @@ def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
     assert "is killed" not in log
     flow.assert_copied()
     flow.assert_runs_true()
+
+
+@pytest.mark.long
+def test_nothing_is_copied_into_the_source_itself(source: Cluster, tmp_path: Path) -> None:
+    alias, topic = unique("src"), create_topic(source.bootstrap, unique("orders"))
+    file = tmp_path / "connector.properties"
+    props = {
+        "connector.class": "BridgeMirrorSourceConnector",
+        "name": alias,
+        "source.cluster.alias": alias,
+        "target.cluster.alias": "target",
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": source.bootstrap,
+        "topics": topic,
+        "spark.master": "local[1]",
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in props.items()))
+    done = subprocess.run(
+        [*COMMAND, "--config", str(file), "--until-caught-up"], capture_output=True, text=True, timeout=WAIT
+    )
+    assert done.returncode == 1, done.stdout
+    assert "it is the source cluster" in done.stderr
+    assert not [name for name in admin(source.bootstrap).list_topics().topics if alias in name]
 
 
 @pytest.mark.long
