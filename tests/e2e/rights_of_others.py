@@ -46,6 +46,7 @@ NODES_NAMES: Mapping[On, Sequence[str]] = {
     On.READINESS: ["mm2-group-readiness.near.internal"],
     On.SYNCS: ["mm2-offset-syncs.far.internal"],
     On.CHECKPOINTS: ["near.checkpoints.internal"],
+    On.OTHER_FLOWS: [],
     On.HEARTBEATS: ["heartbeats"],
     On.NODES: ["near-mm2"],
     On.CONFIGS: ["mm2-configs.near.internal"],

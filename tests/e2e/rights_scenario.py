@@ -97,6 +97,7 @@ NAMES: Mapping[On, Sequence[str]] = {
     On.SYNCS: ["mm2-offset-syncs.B.internal"],
     On.CHECKPOINTS: ["A.checkpoints.internal"],
     On.OPPOSITE: ["B.checkpoints.internal", "mm2-group-readiness.B.internal"],
+    On.OTHER_FLOWS: [],
     On.HEARTBEATS: ["heartbeats"],
     On.OTHERS_IDS: ["mirror-bridge-A-copy-"],
     On.CONNECTS_GROUP: [f"connect-{NAME['sink']}"],

@@ -56,6 +56,8 @@ ELSEWHERE: dict[tuple[str, On], str] = {
     ("DESCRIBE", On.TOPICS): "by offset syncs alone, below",
     ("DESCRIBE", On.COPIES): "by offset syncs alone, below",
     ("READ", On.COPIES): "of the copy: tests/integration/test_pipeline_faults.py",
+    ("READ", On.OTHER_FLOWS): "tests/unit/connectors/group_offset/test_merged_sources.py",
+    ("READ", On.OPPOSITE_LAYOUT): "tests/unit/pipeline/layouts/test_claims.py",
 }
 
 

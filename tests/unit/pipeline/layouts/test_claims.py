@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copy_owners import OtherCopy, mixture_refusals, opposite_refusals, refusals
 from bridge.model.values import CopyId, LogRecord, TopicPartition
+from bridge.pipeline.layouts import elsewhere
 from bridge.pipeline.layouts.claims import claims, lost_runs, ownership, withdrawn
 from bridge.pipeline.layouts.elsewhere import before, is_layout_topic, loops, mixtures
 from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, read_layouts
@@ -141,6 +150,25 @@ def test_a_running_connector_in_the_opposite_direction_is_found() -> None:
     assert loops(this, [*there, opposite_layout("back", stop=False)], [T, U]) == back
     assert loops(this, [*there, opposite_layout("back", stop=True)], [T, U]) == {}
     assert loops(this, [*there, opposite_layout("another", stop=True)], [T]) == back
+
+
+def test_claims_of_the_opposite_direction_that_may_not_be_read_are_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    this = spec(opposite_layouts="mm2-layout.B.internal")
+
+    async def denied(*_: object) -> Sequence[LogRecord]:
+        raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, "grant READ on it")
+
+    async def names() -> list[str]:
+        return [this.opposite_layouts]
+
+    monkeypatch.setattr(elsewhere, "read_committed", denied)
+    source: Any = SimpleNamespace(topic_names=names)
+    assert asyncio.run(elsewhere.opposite(this, source, [T])) == {}
+    (line,) = caplog.messages
+    assert this.opposite_layouts in line
+    assert "grant READ on it" in line
 
 
 def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:
