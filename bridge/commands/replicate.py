@@ -42,14 +42,14 @@ REFRESH_SECONDS = 0.5
 """Seconds between two looks at the progress."""
 
 
-class Once:
-    """Pipelines that end when they have caught up."""
+class PipelinesOfCommand:
+    """Pipelines that end when another process takes over, or, with `once`, when they have caught up."""
 
-    def __init__(self, pipelines: Pipelines) -> None:
-        self._pipelines = pipelines
+    def __init__(self, pipelines: Pipelines, *, once: bool) -> None:
+        self._pipelines, self._once = pipelines, once
 
     def start(self, spec: PipelineSpec) -> Pipeline:
-        return self._pipelines.start(replace(spec, until_caught_up=True))
+        return self._pipelines.start(replace(spec, until_caught_up=self._once, gives_way=True))
 
 
 def replicate(
@@ -194,14 +194,12 @@ async def _replicate(
     from bridge.pipeline.driver.launch import DriverPipelines
     from connectors.base import Assignment
 
-    pipelines: Pipelines = DriverPipelines()
+    pipelines = PipelinesOfCommand(DriverPipelines(), once=once)
     clusters = KafkaClusters()
     stop = _stop_signal()
     try:
         await copying.begin(clusters, props)
-        instance = copying_kind(props).create(
-            props["name"], props, clusters, Once(pipelines) if once else pipelines, copying
-        )
+        instance = copying_kind(props).create(props["name"], props, clusters, pipelines, copying)
         instance.assign(Assignment(1, frozenset({0})))
         running = asyncio.create_task(instance.run(), name="rounds")
         beside = asyncio.create_task(copying.run(), name="beside")

@@ -218,6 +218,9 @@ class PipelineSpec:
     compression: str = ""
     compression_level: int | None = None
     until_caught_up: bool = False
+    gives_way: bool = False
+    """Whether it has failed for good when another driver of its name takes over: no worker assigns the connector to one
+    process at a time, and both would shut each other out in turns."""
     take_over_from: Sequence[str] = ()
     """Names of connectors that are fenced where they copy what this one is to copy."""
     opposite_layouts: str = ""

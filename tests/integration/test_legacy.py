@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -247,3 +247,26 @@ def test_of_two_commands_in_opposite_directions_exactly_one_copies(
         copying.interrupt()
     expected = [b"%d" % number for number in range(50)]
     assert (values(source, topic), values(target, topic)) == (expected, expected)
+
+
+def test_of_two_commands_with_one_group_the_first_ends(
+    source: Cluster, target: Cluster, tmp_path: Path
+) -> None:
+    topic, group = unique("legacy"), unique("mirror")
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, topic, 1)
+    produce(source.bootstrap, topic, numbered(0, 50))
+
+    def begun(folder: str) -> AbstractContextManager[Legacy]:
+        settings = {"group_id": group, "auto_offset_reset": "earliest"}
+        return started(tmp_path / folder, source, target, "--include", topic, names=FULL_NAMES, **settings)
+
+    with begun("first") as first:
+        eventually(lambda: len(values(target, topic)) == 50, WAIT, what="the first one copies")
+        with begun("second") as second:
+            assert first.ended() == 1, first.output + first.log
+            assert "has taken over, so this one ends" in first.output
+            produce(source.bootstrap, topic, numbered(50, 100))
+            eventually(lambda: len(values(target, topic)) >= 100, WAIT, what="the second one copies")
+            second.interrupt()
+    assert values(target, topic) == [b"%d" % number for number in range(100)]

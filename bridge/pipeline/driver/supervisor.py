@@ -147,9 +147,12 @@ class Supervisor:
             except CopyTaken as taken:
                 self._broke(str(taken), permanent=True, code="copy_taken")
             except KafkaFailure as error:
-                self._broke(str(error), permanent=permanent(error, self._spec), code=error.fault.value)
                 if error.fault is KafkaFault.FENCED:
+                    self._broke(
+                        self._taken_over(error), permanent=self._spec.gives_way, code=error.fault.value
+                    )
                     return  # another driver makes the layouts now: ours would only be in its way
+                self._broke(str(error), permanent=permanent(error, self._spec), code=error.fault.value)
             except Exception as error:
                 if lost := await asyncio.to_thread(jobs.lost):
                     raise SparkProblem(lost) from None
@@ -160,6 +163,14 @@ class Supervisor:
             await self._until(self._over, backoff.next())
         with contextlib.suppress(KafkaFailure):
             await self._end(jobs, target)
+
+    def _taken_over(self, error: KafkaFailure) -> str:
+        name = self._spec.name
+        return (
+            f"another process copies under the name {name} and has taken over, so this one ends: {error}"
+            if self._spec.gives_way
+            else str(error)
+        )
 
     def _over(self) -> bool:
         return self._stop or self._state in (PipelineState.FAILED, PipelineState.CAUGHT_UP)
