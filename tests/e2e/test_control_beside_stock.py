@@ -125,7 +125,12 @@ def test_mirror_client_answers_the_same_as_ours(
             ]
 
     for question, answer, their in zip(questions, asyncio.run(ours()), theirs, strict=True):
-        assert sorted(answer) == sorted(their), question
+        if len(question) > 1 and question[1] is not None:
+            assert sorted(answer) == sorted(their), question
+        else:  # of the whole cluster, to which other tests add topics between the two answers
+            assert sorted(each for each in answer if alias in each) == sorted(
+                each for each in their if alias in each
+            ), question
     assert theirs[:2] == [["1"], ["-1"]]
     assert unique_flow.remote("heartbeats") in theirs[2]
     assert checkpoints_topic(unique_flow) in theirs[3]
