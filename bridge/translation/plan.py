@@ -69,11 +69,13 @@ class NotCopied(NamedTuple):
 
 class NotBegun(NamedTuple):
     """A partition of the source in which a group has committed nothing, so that it will read it from the log's start.
-    `not_on_target`: at most so many records that the copy is past are not on the target; None for not known."""
+    `not_on_target`: at most so many records that the copy is past are not on the target; None for not known.
+    `target_start`: the target's log start then, from which on it may lose more; None where that is not known."""
 
     topic: str
     partition: int
     not_on_target: int | None
+    target_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,6 @@ class GroupPlan:
     """Why nothing is written for the whole group."""
     not_copied: tuple[NotCopied, ...] = ()
     not_begun: tuple[NotBegun, ...] = ()
-    """Those of which the target lacks records."""
 
     @property
     def writes(self) -> dict[TopicPartition, Committed]:

@@ -10,6 +10,7 @@ from bridge.model.assignment import task_of
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.values import Reason, TopicPartition
 from bridge.protocol.messages import GroupReport
+from bridge.translation.plan import NotBegun
 from connectors.base import Assignment, Missing, Publisher
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.records import committed_of, written_of
@@ -90,7 +91,8 @@ class OtherInstances:
                     continue
                 records[name] = record
                 if record.reason not in _UNREADABLE:
-                    rounds.recall(name, committed_of(record), written_of(record))
+                    not_begun = tuple(map(NotBegun._make, record.not_begun))
+                    rounds.recall(name, committed_of(record), written_of(record), not_begun)
             if records:
                 self._reports.recalled(records, reason)
             await asyncio.sleep(0)

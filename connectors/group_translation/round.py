@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import (
@@ -28,10 +27,16 @@ from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.other_sources import OtherSources
 from connectors.group_translation.translating.backlog import Behind
-from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
+from connectors.group_translation.translating.not_begun import not_begun_of
 from connectors.group_translation.translating.not_copied_topics import NotCopiedTopics
-from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
+from connectors.group_translation.translating.pair_memory import Lacked
+from connectors.group_translation.translating.partition_pairs import (
+    GroupOffsets,
+    PartitionPair,
+    PartitionPairs,
+)
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import Cluster
@@ -129,10 +134,15 @@ class GroupRounds:
         group: str,
         committed: Mapping[TopicPartition, Committed],
         written: Mapping[TopicPartition, OwnCommit],
+        not_begun: Sequence[NotBegun] = (),
     ) -> None:
-        """Takes over where the group was committed on the source, and what was written for that, before this instance
-        began."""
+        """Takes over where the group was committed on the source, what was written for that, and what the target lacked
+        of partitions that it has yet to begin, before this instance began."""
         offsets = self._pairs.paired(committed)
+        for topic, partition, records, target_start in not_begun:
+            place = TopicPartition(topic, partition)
+            for pair in self._pairs.paired({place: Committed(0)}):
+                self._verdicts.recall_lacked(pair, Lacked(records, target_start))
         self._last.keep(group, offsets)
         self._before.keep(group, offsets)
         self._commits.recall(group, written)
@@ -161,7 +171,7 @@ class GroupRounds:
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
-        self._not_begun |= _not_begun(committed, verdicts)
+        self._not_begun |= not_begun_of(committed, verdicts.lacked)
         behind = None if self.source_failure is not None else verdicts.behind
         translated = {
             group: kept
@@ -327,21 +337,6 @@ class GroupRounds:
     def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
-
-
-def _not_begun(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, tuple[NotBegun, ...]]:
-    if not verdicts.lacks:
-        return {}
-    lacks = sorted(verdicts.lacks.items(), key=itemgetter(0))
-    lacking: dict[str, tuple[NotBegun, ...]] = {}
-    for group, offsets in committed.items():
-        topics = {source.topic for source, _ in offsets}
-        lacking[group] = tuple(
-            NotBegun(*pair[0], count)
-            for pair, count in lacks
-            if pair[0].topic in topics and pair not in offsets
-        )
-    return lacking
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:

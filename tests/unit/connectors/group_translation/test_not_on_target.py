@@ -12,7 +12,8 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Committed, GroupState, Judgement, Reason, TopicPartition
 from bridge.service.ipc.messages import lacking
-from connectors.group_translation.records import record_of, written_of
+from bridge.translation.plan import NotBegun
+from connectors.group_translation.records import committed_of, record_of, written_of
 from connectors.group_translation.report import with_last_verdicts
 from tests.support.forms import examples
 from tests.unit.connectors.copied_orders import ORIGINAL
@@ -516,6 +517,53 @@ def keep_a_yes_while_the_source_is_away(seed: int) -> None:
         ready = row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
         assert ready or later is not None or ELECTION in told, (told, before, row)
         assert not ready or flow.lost("g") <= lost, (told, before, row)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_what_is_not_begun_is_told_while_the_source_is_away(batch: int) -> None:
+    """With the service restarted or not."""
+    for seed in seeds(batch):
+        tell_what_is_not_begun_while_the_source_is_away(seed)
+
+
+def tell_what_is_not_begun_while_the_source_is_away(seed: int) -> None:
+    random = Random(seed)
+    flow = Flow(ours=seed % 3 > 0)
+    flow.begin_beside("beside")
+    flow.begin_at(0)
+    told = [f"seed {seed}"]
+    for _ in range(random.randint(1, STEPS)):
+        event = random.choice(
+            [each for each in events_of(flow, told) if each.name not in ("commit", "catch up")]
+        )
+        event.happen(flow, random)
+        told.append(event.name)
+    for _ in range(3):
+        last = flow.plan("beside")
+    record = record_of(last, 0, 0, 1, GroupState.EMPTY.value)
+    before = [each.not_on_target for each in last.not_begun]
+    end, copied_to = flow.behind[ORIGINAL]
+    for later in (None, *random.choices(["others", "retention on B", "copy made again"], k=2)):
+        if later == "copy made again":
+            flow.make_copy()
+        elif later is not None:
+            next(each for each in EVENTS if each.name == later).happen(flow, random)
+        told.append(str(later))
+        if random.random() < 0.5 and ELECTION not in told:
+            flow.begin_service()
+            flow.kept.recall(
+                "beside",
+                committed_of(record),
+                written_of(record),
+                list(map(NotBegun._make, record.not_begun)),
+            )
+            told.append("service restarted")
+        named = [each.not_on_target for each in flow.plan("beside", source_away=True).not_begun]
+        if later is None and ELECTION not in told:
+            assert named == before, told
+        if flow.ours and None not in named and copied_to is not None:
+            lost = flow.lost_from(flow.origin.start, flow.copies.start, waiting=True)
+            assert lost <= end - copied_to + sum(count or 0 for count in named), (told, named)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
