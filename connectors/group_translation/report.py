@@ -118,11 +118,12 @@ def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: R
 
 
 def standing_on_target(row: PartitionPlan) -> int | None:
-    """Returns where a group stands on the target; None also where that is below the start of the log there: records
-    that it has not read are gone."""
-    start = row.verdict.detail.get("target_start")
-    gone = row.standing is not None and isinstance(start, int) and row.standing < start
-    return None if gone else row.standing
+    """Returns where a group stands on the target; None also where that is below the start of the log there, or beyond
+    its end: records are gone."""
+    start, end = map(row.verdict.detail.get, ("target_start", "target_end"))
+    if row.standing is None or not isinstance(start, int) or not isinstance(end, int):
+        return row.standing
+    return row.standing if start <= row.standing <= end else None
 
 
 def _verdict_of(partition: PartitionReport) -> Verdict:

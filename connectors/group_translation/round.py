@@ -201,7 +201,9 @@ class GroupRounds:
         await self.others.follow()  # behind the offsets: what another flow commits it has told before
         if commit and self.furthest is not None:
             together = {
-                group: self._commits.together(group, rows, {} if isinstance(there, KafkaFailure) else there)
+                group: self._commits.together(
+                    group, rows, {} if isinstance(there, KafkaFailure) else there, self._target_ends
+                )
                 for group, rows in translated.items()
                 for there in (offsets[group],)
             }
@@ -222,14 +224,14 @@ class GroupRounds:
                 continue
             absent = GroupListing(group, states.get(group, GroupState.NOT_FOUND), "classic")
             listing = self._states.get(group, absent)
-            targets[group] = TargetGroup(listing.state, listing.type, there)
+            targets[group] = TargetGroup(listing.state, listing.type, there, self._target_ends)
             outcome.plans[group] = self._commits.plan(group, rows, targets[group])
         behind_markers = await self._behind_markers(translated, outcome.plans)
         for group, rows in behind_markers.items():
             outcome.plans[group] = self._commits.plan(group, rows, targets[group])
         translated = {**translated, **behind_markers}
         if commit:
-            outcome.plans |= await self._commits.apply(outcome.plans, translated)
+            outcome.plans |= await self._commits.apply(outcome.plans, translated, self._target_ends)
             outcome.writes += self._commits.writes - writes
         self.name_left(outcome.plans)
 

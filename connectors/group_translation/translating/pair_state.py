@@ -92,8 +92,9 @@ def both_sides(
 def target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:
     if isinstance(bounds, KafkaFailure):
         return pending_verdict(Side.TARGET, bounds)
-    # A group that stands below has lost what it has not read, whatever its last verdict says.
-    detail = unanswered.detail | {"target_start": bounds.start}
+    # A group that stands below has lost what it has not read, whatever its last verdict says; one that stands beyond
+    # the end begins anew.
+    detail = unanswered.detail | {"target_start": bounds.start, "target_end": bounds.end}
     return TargetOnly(info.topic_id, bounds, replace(unanswered, detail=detail))
 
 

@@ -418,6 +418,7 @@ def tell_no_false_yes_nor_lasting_no(seed: int) -> None:
         if row.verdict == "exact" and flow.ours:
             assert not flow.read_twice("g"), (told, row)
         if row.verdict != "pending":
+            assert flow.b.offsets["g"][COPY].offset <= flow.copies.end, (told, row)
             end, copied_to = flow.behind[ORIGINAL]
             missing = None if copied_to is None else end - copied_to
             assert flow.lost("g", waiting=True) <= (missing or 0), (told, row)
@@ -591,6 +592,41 @@ def test_a_yes_ends_where_the_target_loses_what_another_mirror_copied_while_the_
         plan = flow.plan("g", source_away=True)
         (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
         assert (row.verdict.judgement is not Judgement.PENDING) is still_ready
+
+
+@pytest.mark.parametrize("rewind", ["never", "empty-groups"])
+def test_a_group_that_has_read_all_does_not_go_on_beyond_what_is_left(flow: Flow, rewind: str) -> None:
+    """A consumer there begins anew, by auto.offset.reset, or passes over what is written next."""
+    flow.begin_service(**{"sync.group.offsets.rewind": rewind})
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 100)
+    for _ in range(2):
+        assert flow.answer("g").verdict == "exact"
+    flow.truncate(flow.copies, 95)
+    row = flow.answer("g")
+    if rewind == "never":
+        assert (row.verdict, row.reason, row.written) == ("pending", "target_ahead", 100)
+        assert row.detail["target_ahead_by"] == 5
+    else:
+        assert (row.reason, row.written, row.flags[-1]) == (None, 95, "rewound")
+
+
+def test_a_service_that_begins_without_the_source_sees_a_group_beyond_what_is_left(flow: Flow) -> None:
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 100)
+    for _ in range(2):
+        assert flow.answer("g").written == 100
+    last = flow.plan("g")
+    before, record = flow.report_of(last), record_of(last, 0, 0, 1, GroupState.EMPTY.value)
+    assert before.ready
+    for left, judgement in ((100, Judgement.EXACT), (99, Judgement.PENDING)):
+        flow.truncate(flow.copies, left)
+        flow.begin_service()
+        flow.kept.recall("g", committed_of(record), written_of(record))
+        (row,) = with_last_verdicts(flow.plan("g", source_away=True), before, Reason.SOURCE_UNREACHABLE).rows
+        assert row.verdict.judgement is judgement
 
 
 @pytest.mark.parametrize("source_away", [False, True])
