@@ -575,6 +575,24 @@ def test_a_clock_that_is_set_back_makes_nothing_young() -> None:
     flow(test)
 
 
+@pytest.mark.parametrize("source_away", [False, True])
+def test_a_clock_that_is_set_back_makes_nothing_unknown_of_which_the_age_is_known(source_away: bool) -> None:
+    """The next round may come in a minute, and while the source is away none does that it has answered."""
+
+    async def test(made: Flow) -> None:
+        now_ms, ahead_ms = made.table.now_ms, _ago(-3_600)
+        away = {"away_since_ms": {"source": ahead_ms}, **made.target_answers()} if source_away else {}
+        made.round(as_of_ms=ahead_ms, as_of_monotonic_ms=now_ms - 1_000, **away)
+        made.copied(copying_ms=ahead_ms, copying_monotonic_ms=now_ms)
+        readiness, _ = await made.answers()
+        assert readiness == both("ready_as_of" if source_away else "ready")
+        made.copied(copying_ms=ahead_ms)
+        readiness, reasons = await made.answers()
+        assert source_away or (readiness, reasons[0][0]) == (both("not_ready"), "copying_stopped")
+
+    flow(test)
+
+
 def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_last() -> None:
     """However long ago that was; and never a bare yes."""
 
