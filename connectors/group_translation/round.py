@@ -178,6 +178,8 @@ class GroupRounds:
             for group, rows in _translated(committed, verdicts).items()
             if (kept := self._left_out.guarded(group, rows, behind))
         }
+        for place in self._left_out.gone & self._behind.keys():
+            del self._behind[place]
         if self._reverse_flow is not None:
             translated = {
                 group: self._reverse_flow.guarded(group, rows, self.source_end)

@@ -201,7 +201,7 @@ class GroupVerdicts:
             target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
             behind={}
             if source_failure is not None
-            else {pair[0]: (0, None) for pair in not_begun}
+            else {pair[0]: (0, None) for pair in (*offsets, *not_begun) if not _gone(states[pair])}
             | {pair[0]: behind for pair, behind in both.items()},
             lacked={pair: self._lacked(pair, known.get(pair), by_offset) for pair in not_begun},
             lookups=len(jobs) if source_failure is None else 0,
@@ -542,6 +542,11 @@ class GroupVerdicts:
                     "it: stop that mirror if it still runs, or leave the topic to it with topics.exclude"
                 )
         return errors
+
+
+def _gone(state: PairState) -> bool:
+    """Whether the source has no such partition, and so no record that the target could lack."""
+    return isinstance(state, Verdict) and state.reason is Reason.SOURCE_TOPIC_MISSING
 
 
 def _overwritten(state: BothSides, memory: PairMemory) -> bool:
