@@ -758,6 +758,25 @@ def test_a_service_that_only_copies_knows_the_groups_that_another_one_follows() 
     flow(test)
 
 
+def test_what_a_connector_that_was_renamed_has_left_in_the_topic_is_none_of_the_flow() -> None:
+    """While the source is away no record is new, and those of one that is long gone are as old as before."""
+
+    async def test(made: Flow) -> None:
+        now_ms = int(time.time() * 1000)
+        away: dict[str, Any] = {"away_since_ms": {"source": now_ms - 600_000}}
+        told = {"g": (now_ms - 605_000, 5_000, 0), "slow": (now_ms - 660_000, 60_000, 0)}
+        old = {"old": (now_ms - 700_000, 5_000, 0)}
+        made.copied(group_connectors=told | old, **away)
+        made.at.service.expire()
+        assert made.table.get("old") is None
+        assert made.table.get("slow") is not None
+        made.copied(group_connectors=old, **away)
+        made.at.service.expire()
+        assert made.table.get("old") is not None, "it is all that is known"
+
+    flow(test)
+
+
 def test_what_a_forgotten_connector_has_written_before_brings_it_not_back() -> None:
     async def test(made: Flow) -> None:
         made.table.stop_connector("g", session(1))
