@@ -51,6 +51,7 @@ from connectors.group_translation.translating.pair_state import (
     PairState,
     TargetOnly,
     both_sides,
+    missing_partition,
     pending_verdict,
     target_only,
     topics_of,
@@ -279,7 +280,7 @@ class GroupVerdicts:
             if isinstance(info, KafkaFailure):
                 states[pair] = pending_verdict(Side.TARGET, info)
             elif pair[1].partition >= info.partitions:
-                states[pair] = unanswered
+                states[pair] = missing_partition(Reason.TARGET_PARTITION_MISSING, pair[1], info)
             else:
                 present[pair] = info
         bounds = await self._bounds(Side.TARGET, [pair[1] for pair in present])

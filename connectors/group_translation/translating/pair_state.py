@@ -53,11 +53,11 @@ def topics_of(
     if isinstance(source, KafkaFailure):
         return pending_verdict(Side.SOURCE, source)
     if pair[0].partition >= source.partitions:
-        return _missing(Reason.SOURCE_TOPIC_MISSING, pair[0], source)
+        return missing_partition(Reason.SOURCE_TOPIC_MISSING, pair[0], source)
     if isinstance(target, KafkaFailure):
         return pending_verdict(Side.TARGET, target)
     if pair[1].partition >= target.partitions:
-        return _missing(Reason.TARGET_PARTITION_MISSING, pair[1], target)
+        return missing_partition(Reason.TARGET_PARTITION_MISSING, pair[1], target)
     return source, target
 
 
@@ -102,5 +102,5 @@ def pending_verdict(side: Side, failure: KafkaFailure) -> Verdict:
     return Verdict.pending(reason_of(side, failure), said=str(failure))
 
 
-def _missing(reason: Reason, tp: TopicPartition, info: TopicInfo) -> Verdict:
+def missing_partition(reason: Reason, tp: TopicPartition, info: TopicInfo) -> Verdict:
     return Verdict.pending(reason, said=f"{tp.topic} has {info.partitions} partitions")
