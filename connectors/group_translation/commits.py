@@ -33,6 +33,8 @@ class Commits:
         """What this flow alone has translated, of partitions that it shares with others."""
         self.told_before: Callable[[str], dict[TopicPartition, OwnCommit]] = lambda _: {}
         """What an instance before this one has told others of a group."""
+        self.written_before: Callable[[str], Mapping[TopicPartition, OwnCommit] | None] = lambda _: {}
+        """What an instance before this one, or another one, has committed for a group; None for not known yet."""
         self.writes = 0
 
     @property
@@ -50,6 +52,8 @@ class Commits:
 
     def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
         rewind = self._options.rewind is Rewind.EMPTY_GROUPS
+        if group not in self._written and (before := self.written_before(group)) is not None:
+            self._written[group] = dict(before)
         written = self._written.get(group, {})
         for tp in written.keys() - {row.target for row in translated}:
             del written[tp]  # the group has no offset there any more: its topic was deleted

@@ -6,7 +6,7 @@ group, topic or partition stays with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -93,6 +93,10 @@ class GroupRounds:
         self._behind: dict[TopicPartition, Behind] = {}
         self._not_begun: dict[str, tuple[NotBegun, ...]] = {}
 
+    def take_over(self, written: Callable[[str], Mapping[TopicPartition, OwnCommit] | None]) -> None:
+        """Has what other instances have committed for a group known from now on."""
+        self._commits.written_before = written
+
     @property
     def remembered(self) -> int:
         """Partitions that it knows anything of, and offsets that it has written."""
@@ -122,6 +126,11 @@ class GroupRounds:
         self._verdicts.end_round(whole=whole)
         self._source_ends, self._target_ends, self._behind, self._not_begun = {}, {}, {}, {}
         self._states, self.source_failure = None, None
+
+    def forget_written(self, group: str) -> None:
+        """Drops what was committed for a group that another instance has; where it was on the source still counts when
+        its task comes back while the source is away."""
+        self._commits.forget(group)
 
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)

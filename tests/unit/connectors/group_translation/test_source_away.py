@@ -591,7 +591,7 @@ def test_a_partition_that_the_target_does_not_have_is_named_then_too() -> None:
         await harness.rounds(2)
         assert harness.published.reports["g"].reason == "target_partition_missing"
         await gone(harness)
-        _, added = harness.published.reports["g"].partitions
+        (*_rest, added) = harness.published.reports["g"].partitions
         assert added.reason == "target_partition_missing"
 
     harness.play(script)
