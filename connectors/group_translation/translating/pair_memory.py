@@ -126,6 +126,8 @@ class PairMemories:
         self._pairs: dict[PartitionPair, PairMemory] = {}
         self._ends: dict[PartitionPair, _TargetEnd] = {}
         self._lacked: dict[PartitionPair, Lacked] = {}
+        self._noted: set[PartitionPair] = set()
+        """Pairs of which this round has noted what the target lacks."""
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -159,6 +161,7 @@ class PairMemories:
     def note_lacked(self, pair: PartitionPair, lacked: Lacked) -> None:
         """Notes what the target lacks of a partition that some group has yet to begin."""
         self._lacked[pair] = lacked
+        self._noted.add(pair)
 
     def lacked(self, topics: Collection[str]) -> dict[PartitionPair, Lacked]:
         """Returns that, of these topics of the source."""
@@ -169,7 +172,8 @@ class PairMemories:
         if whole:
             self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in offsets}
             self._ends = {pair: known for pair, known in self._ends.items() if pair in offsets}
-            self._lacked = {pair: lacked for pair, lacked in self._lacked.items() if pair in offsets}
+            self._lacked = {pair: self._lacked[pair] for pair in self._noted}
+            self._noted = set()
         for pair, kept in self._pairs.items():
             if pair in offsets:
                 kept.forget_all_but(offsets[pair])

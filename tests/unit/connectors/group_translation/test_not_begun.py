@@ -163,6 +163,8 @@ def test_a_partition_that_the_target_does_not_have_is_not_known(flow: Flow) -> N
     flow.a.logs[new].append(10, first=0)
     assert lacks(flow) == [("orders", 2, None)]
     assert flow.behind[new] == (0, None)
+    away = flow.report("g", source_away=True)
+    assert [(each.partition, each.not_on_target) for each in away.not_begun] == [(2, None)]
 
 
 def test_it_stays_known_while_the_source_is_away_and_after_a_restart() -> None:
