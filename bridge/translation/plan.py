@@ -7,7 +7,7 @@ that is not known counts as active: stock takes it for absent and rewinds runnin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.model.values import (
@@ -69,11 +69,13 @@ class NotCopied(NamedTuple):
 
 class NotBegun(NamedTuple):
     """A partition of the source in which a group has committed nothing, so that it will read it from the log's start.
-    `not_on_target`: at most so many records that the copy is past are not on the target; None for not known."""
+    `not_on_target`: at most so many records that the copy is past are not on the target; None for not known.
+    `target_start`: the target's log start then, from which on it may lose more; None where that is not known."""
 
     topic: str
     partition: int
     not_on_target: int | None
+    target_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,6 @@ class GroupPlan:
     """Why nothing is written for the whole group."""
     not_copied: tuple[NotCopied, ...] = ()
     not_begun: tuple[NotBegun, ...] = ()
-    """Those of which the target lacks records."""
 
     @property
     def writes(self) -> dict[TopicPartition, Committed]:
@@ -98,6 +99,8 @@ class TargetGroup:
     state: GroupState
     type: str
     offsets: Mapping[TopicPartition, Committed]
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the logs of the target end, as far as they were asked for."""
 
 
 def plan_group(
@@ -144,7 +147,8 @@ def _row(
     elif each.kept_back is not None:
         verdict = _in_place(each.kept_back, standing) or verdict
     elif verdict.offset is not None:
-        verdict, write = _decide(each, standing, written, rewind=rewind)
+        end = target.ends.get(each.target)
+        verdict, write = _decide(each, standing, written, end, rewind=rewind)
     return PartitionPlan(
         each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
     )
@@ -168,7 +172,7 @@ def _in_place(verdict: Verdict, standing: Committed | None) -> Verdict | None:
 
 
 def _decide(
-    each: Translated, standing: Committed | None, written: OwnCommit | None, *, rewind: bool
+    each: Translated, standing: Committed | None, written: OwnCommit | None, end: int | None, *, rewind: bool
 ) -> tuple[Verdict, Committed | None]:
     verdict = each.verdict
     assert verdict.offset is not None
@@ -182,12 +186,14 @@ def _decide(
     if (
         ours
         and sound
+        and (end is None or standing.offset <= end)
         and each.alone is None
         and written is not None
         and written.upstream <= each.committed.offset
     ):
         # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now. Not
-        # so where this one is exact: then a replica leads that lacked what came last, and copies stand there anew.
+        # so where this one is exact, or beyond the log's end: then a replica leads that lacked what came last, and
+        # copies stand there anew, or will.
         return _standing(verdict, written, standing.offset, each.committed.offset), None
     if ours and rewind:
         return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), committed

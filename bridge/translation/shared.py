@@ -36,12 +36,14 @@ class OtherFlow(NamedTuple):
 
 
 def with_standing(
-    row: Translated, standing: Committed | None, earlier: Iterable[OwnCommit | None]
+    row: Translated, standing: Committed | None, earlier: Iterable[OwnCommit | None], end: int | None = None
 ) -> Translated:
     """Returns the row with its own offset no lower than what stands on the target, where this flow has said of that or
     of a higher one that it is right, for an offset not above the present one: it is right now. `earlier`: what it has
-    said before."""
+    said before; `end`: where the target's log ends, which may have lost what was there then."""
     alone = row.alone
+    if standing is not None and end is not None and standing.offset > end:
+        return row
     if alone is None or alone.offset is None or standing is None or standing.offset <= alone.offset:
         return row
     for each in earlier:

@@ -33,6 +33,8 @@ class Commits:
         """What this flow alone has translated, of partitions that it shares with others."""
         self.told_before: Callable[[str], dict[TopicPartition, OwnCommit]] = lambda _: {}
         """What an instance before this one has told others of a group."""
+        self.written_before: Callable[[str], Mapping[TopicPartition, OwnCommit] | None] = lambda _: {}
+        """What an instance before this one, or another one, has committed for a group; None for not known yet."""
         self.writes = 0
 
     @property
@@ -50,10 +52,12 @@ class Commits:
 
     def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
         rewind = self._options.rewind is Rewind.EMPTY_GROUPS
+        if group not in self._written and (before := self.written_before(group)) is not None:
+            self._written[group] = dict(before)
         written = self._written.get(group, {})
         for tp in written.keys() - {row.target for row in translated}:
             del written[tp]  # the group has no offset there any more: its topic was deleted
-        rows = self.together(group, translated, target.offsets)
+        rows = self.together(group, translated, target.offsets, target.ends)
         plan = plan_group(group, rows, target, written, rewind=rewind, dry_run=self._options.dry_run)
         for row, planned in zip(rows, plan.rows, strict=True):
             own = None if planned.write else accepted(row, planned.verdict, planned.standing)
@@ -62,10 +66,14 @@ class Commits:
         return plan
 
     def together(
-        self, group: str, translated: Sequence[Translated], there: Mapping[TopicPartition, Committed]
+        self,
+        group: str,
+        translated: Sequence[Translated],
+        there: Mapping[TopicPartition, Committed],
+        ends: Mapping[TopicPartition, int],
     ) -> Sequence[Translated]:
         """Returns the rows with verdicts that are right for all sources whose copies share a partition. `there`: what
-        the group has committed on the target."""
+        the group has committed on the target; `ends`: where its logs end."""
         if all(row.alone is None for row in translated):
             return translated
         if group not in self._said:
@@ -74,17 +82,20 @@ class Commits:
         rows = []
         for row in translated:
             own = written.get(row.target), said.get(row.target)
-            row = with_standing(row, there.get(row.target), own)
+            row = with_standing(row, there.get(row.target), own, ends.get(row.target))
             if (last := told(row, said.get(row.target))) is not None:
                 said[row.target] = last
             rows.append(self._others.together(group, row))
         return rows
 
     async def apply(
-        self, plans: Mapping[str, GroupPlan], translated: Mapping[str, Sequence[Translated]]
+        self,
+        plans: Mapping[str, GroupPlan],
+        translated: Mapping[str, Sequence[Translated]],
+        ends: Mapping[TopicPartition, int],
     ) -> dict[str, GroupPlan]:
         """Carries out the plans that write, each planned again from what stands on the target now; returns the plans
-        with their results. Raises ClusterAway."""
+        with their results. `ends`: where the target's logs end. Raises ClusterAway."""
         due = [group for group, plan in plans.items() if plan.writes]
         wait = self._options.admin_timeout_ms
         done: dict[str, GroupPlan] = {}
@@ -100,7 +111,7 @@ class Commits:
                 if isinstance(there, KafkaFailure):
                     done[group] = _not_written(plans[group], there)
                 else:
-                    target = TargetGroup(states[group], "classic", there)
+                    target = TargetGroup(states[group], "classic", there, ends)
                     fresh.append(self.plan(group, translated[group], target))
             for few in range(0, len(fresh), _COMMITS_AT_ONCE):
                 committed = await asyncio.gather(*map(self._commit, fresh[few : few + _COMMITS_AT_ONCE]))

@@ -63,13 +63,18 @@ def planned(
         standing = there.get(TopicPartition(part.target_topic, part.partition))
         if part.verdict == "pending" or part.target_offset is None:
             return part.reason or "not_looked_at_yet", f"{part.topic}-{part.partition} is pending"
-        if standing is None or standing.offset != part.target_offset:
-            current = "none" if standing is None else str(standing.offset)
+        place = f"{part.target_topic}-{part.partition}"
+        if standing is None:
             return (
                 "not_looked_at_yet",
-                f"the committed offset of {part.target_topic}-{part.partition} is {current} and not "
-                f"{part.target_offset} any more",
+                f"the group has committed nothing in {place} on the target: a checkpoint connector commits groups "
+                "only with sync.group.offsets.enabled=true",
             )
+        if standing.offset != part.target_offset:
+            said = (
+                f"the committed offset of {place} is {standing.offset} and not {part.target_offset} any more"
+            )
+            return "not_looked_at_yet", said
         rows.append(
             MoveRow(
                 part.topic,

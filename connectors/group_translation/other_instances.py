@@ -4,12 +4,13 @@ started."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from bridge.model.assignment import task_of
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.values import Reason, TopicPartition
 from bridge.protocol.messages import GroupReport
+from bridge.translation.plan import NotBegun
 from connectors.base import Assignment, Missing, Publisher
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.records import committed_of, written_of
@@ -28,8 +29,16 @@ _PORTION = 100
 class OtherInstances:
     """Publishes reports and missing records that other instances of the connector have written to the topic."""
 
-    def __init__(self, records: RoundRecords, publisher: Publisher, reports: Reports) -> None:
+    def __init__(
+        self,
+        records: RoundRecords,
+        publisher: Publisher,
+        reports: Reports,
+        forget: Callable[[str], None],
+    ) -> None:
+        """`forget`: drops what was committed for a group that another instance has."""
         self._records, self._publisher, self._reports = records, publisher, reports
+        self._forget = forget
         self._shown: set[str] = set()
         self._missing: dict[TopicPartition, Missing] = {}
         self._assignment: Assignment | None = None
@@ -49,6 +58,7 @@ class OtherInstances:
             record = store.get(GroupRecord, name)
             if record is not None:
                 reports.forget(name)
+                self._forget(name)
                 changed[name] = reports.recorded(name, record)
                 self._shown.add(name)
             elif name in self._shown:
@@ -90,7 +100,8 @@ class OtherInstances:
                     continue
                 records[name] = record
                 if record.reason not in _UNREADABLE:
-                    rounds.recall(name, committed_of(record), written_of(record))
+                    not_begun = tuple(map(NotBegun._make, record.not_begun))
+                    rounds.recall(name, committed_of(record), written_of(record), not_begun)
             if records:
                 self._reports.recalled(records, reason)
             await asyncio.sleep(0)

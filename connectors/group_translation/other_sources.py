@@ -93,6 +93,10 @@ class _Connector:
     def as_of_ms(self) -> int:
         return min((each.record.as_of_ms for each in self.tasks.values()), default=0)
 
+    @property
+    def interval_ms(self) -> int:
+        return max((each.record.interval_ms for each in self.tasks.values()), default=0)
+
     def fresh(self, now_ms: int, monotonic_ms: int) -> bool:
         """Whether what it has written is of the present."""
         return self.whole and all(
@@ -175,13 +179,15 @@ class _OtherSource:
         there = {name: each for name, each in self._connectors.items() if each.of_groups}
         now_ms, monotonic_ms = int(time.time() * 1000), int(time.monotonic() * 1000)
         fresh = {name: each for name, each in there.items() if each.fresh(now_ms, monotonic_ms)}
+        # What is old counts where nobody tells of the group now: its connector may be paused beside another one.
+        for some in (fresh, _latest(there), there):
+            said = [one for name, each in some.items() for one in self._of(name, each, group, tp)]
+            if said:
+                lowest = min(said, key=lambda one: -1 if one.offset is None else one.offset)
+                if some is fresh or lowest.offset is None:
+                    return lowest
+                return lowest._replace(outdated=True, said=lowest.said or self._silent(some))
         asked = fresh or there
-        said = [one for name, each in asked.items() for one in self._of(name, each, group, tp)]
-        if said:
-            lowest = min(said, key=lambda one: -1 if one.offset is None else one.offset)
-            if fresh or lowest.offset is None:
-                return lowest
-            return lowest._replace(outdated=True, said=lowest.said or self._silent(there))
         if asked and all(each.whole and each.has_told(group) for each in asked.values()):
             return None
         return self._not_known(self._unknown(asked, tp.topic))
@@ -310,6 +316,20 @@ class OtherSources:
         is named after this source has no other one."""
         named_after = row.target.topic.startswith(self._options.source_alias)
         return bool(self._hidden) and (not named_after or row.target.topic == row.source.topic)
+
+
+def _latest(connectors: Mapping[str, _Connector]) -> dict[str, _Connector]:
+    """Returns the connectors that have told something last, together: without those that were gone before."""
+    newest = max(connectors.values(), key=lambda each: each.as_of_ms, default=None)
+    if newest is None:
+        return {}
+    return {
+        name: each
+        for name, each in connectors.items()
+        if each is newest
+        or newest.as_of_ms - each.as_of_ms
+        <= max(LEAST_AGE_MS, MOST_INTERVALS * max(newest.interval_ms, each.interval_ms))
+    }
 
 
 def _as_of_ms(record: object) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.values import Reason, TopicPartition
+from bridge.translation.plan import OwnCommit
 from connectors.base import Assignment, Missing, Publisher, Summary
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.other_instances import OtherInstances
+from connectors.group_translation.records import written_of
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import GroupRounds
 from connectors.group_translation.round_records import RoundRecords
@@ -35,9 +38,10 @@ class ReadinessTopic:
         backlog: Backlog,
     ) -> None:
         self._records = RoundRecords(name, options, target, interval)
-        self._others = OtherInstances(self._records, publisher, reports)
+        self._others = OtherInstances(self._records, publisher, reports, rounds.forget_written)
         self._publisher, self._groups, self._rounds = publisher, groups, rounds
         self._reports, self._backlog = reports, backlog
+        rounds.take_over(self._written)
         self._furthest = rounds.furthest = FurthestOffsets(options, target, self.store)
         self.begun = False
         self._whole = False
@@ -56,6 +60,14 @@ class ReadinessTopic:
     @property
     def unreadable(self) -> Mapping[str, int]:
         return self._records.store.unreadable
+
+    def _written(self, group: str) -> Mapping[TopicPartition, OwnCommit] | None:
+        """Returns what has been committed for a group by the newest record of it; None while the topic can't be
+        read."""
+        record = self.store.get(GroupRecord, group)
+        if record is None:
+            return {} if self.store.whole else None
+        return written_of(record)
 
     async def begin(self) -> None:
         """Reads, once a task runs, what was written before this instance began. No report rests on it while the source

@@ -15,8 +15,9 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.protocol.messages import GroupReport, NotBegunPartition, NotCopiedTopic, PartitionReport
-from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
+from bridge.protocol.messages import GroupReport, NotCopiedTopic, PartitionReport
+from bridge.translation.plan import GroupPlan, NotBegun, OwnCommit, PartitionPlan
+from connectors.group_translation.report import lacking
 
 _UNPROVEN = (
     Reason.RECORDS_NOT_ON_TARGET,
@@ -91,7 +92,7 @@ def report_of(
         reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
         partitions=[_partition(row) for row in sorted(record.rows, key=attrgetter("topic", "partition"))],
         not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in record.not_copied],
-        not_begun=[NotBegunPartition(**each._asdict()) for each in record.not_begun],
+        not_begun=lacking(map(NotBegun._make, record.not_begun)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -59,8 +60,17 @@ def report(
         reason=reason.value if reason else None,
         partitions=rows,
         not_copied=[NotCopiedTopic(topic=topic, key=key) for topic, key in plan.not_copied],
-        not_begun=[NotBegunPartition(**each._asdict()) for each in plan.not_begun],
+        not_begun=lacking(plan.not_begun),
     )
+
+
+def lacking(not_begun: Iterable[NotBegun]) -> list[NotBegunPartition]:
+    """Returns the partitions that a group has yet to begin and of which the target lacks records, or may."""
+    return [
+        NotBegunPartition(topic=each.topic, partition=each.partition, not_on_target=each.not_on_target)
+        for each in not_begun
+        if each.not_on_target != 0
+    ]
 
 
 def proven(plan: GroupPlan, *, source_away: bool = False) -> GroupPlan:
@@ -84,19 +94,11 @@ def with_last_verdicts(plan: GroupPlan, last: GroupReport, away: Reason) -> Grou
 
     Some rows can't be translated then (`away`): those of an empty partition, or of one that another mirror copies. Of
     others our runs say that the target lacks records that the source has not had for long: where its log began is not
-    known after a restart. What the target has lost since moves the answer, or is below the start of its log. What it
-    lacked of partitions that the group has yet to begin stays as it was, or grows.
+    known after a restart. What the target has lost since moves the answer, or is below the start of its log.
     """
     partitions = {TopicPartition(each.topic, each.partition): each for each in last.partitions}
     rows = (_with_last_verdict(row, partitions.get(row.source), away) for row in plan.rows)
-    # What the target has lost since is told from what it lacked then on.
-    not_begun = {(each.topic, each.partition): each.not_on_target for each in last.not_begun}
-    not_begun |= {(each.topic, each.partition): each.not_on_target for each in plan.not_begun}
-    return replace(
-        plan,
-        rows=tuple(rows),
-        not_begun=tuple(NotBegun(*place, count) for place, count in sorted(not_begun.items())),
-    )
+    return replace(plan, rows=tuple(rows))
 
 
 def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: Reason) -> PartitionPlan:
@@ -116,11 +118,12 @@ def _with_last_verdict(row: PartitionPlan, last: PartitionReport | None, away: R
 
 
 def standing_on_target(row: PartitionPlan) -> int | None:
-    """Returns where a group stands on the target; None also where that is below the start of the log there: records
-    that it has not read are gone."""
-    start = row.verdict.detail.get("target_start")
-    gone = row.standing is not None and isinstance(start, int) and row.standing < start
-    return None if gone else row.standing
+    """Returns where a group stands on the target; None also where that is below the start of the log there, or beyond
+    its end: records are gone."""
+    start, end = map(row.verdict.detail.get, ("target_start", "target_end"))
+    if row.standing is None or not isinstance(start, int) or not isinstance(end, int):
+        return row.standing
+    return row.standing if start <= row.standing <= end else None
 
 
 def _verdict_of(partition: PartitionReport) -> Verdict:

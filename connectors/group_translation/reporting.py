@@ -18,6 +18,7 @@ from connectors.group_translation.records import record_of, report_of
 from connectors.group_translation.report import (
     RoundTally,
     fingerprint,
+    lacking,
     pack,
     proven,
     report,
@@ -59,9 +60,12 @@ class Reports:
         for name, carried_out in outcome.plans.items():
             plan = proven(carried_out, source_away=away is not None)
             if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
+                mark, _ = self._last.get(name, (None, b""))
                 if not self._still_stands(name, plan):
                     tally.seen.add(name)
                     changed[name] = self._outdated(name, reason, plan=plan)
+                elif name in self._last and self._last[name][0] != mark:
+                    changed[name] = self._with_lost(name, plan)
                 continue
             # Unpacked only where a row is pending: of thousands of groups it takes seconds.
             pending = any(row.verdict.reason for row in plan.rows)
@@ -192,7 +196,8 @@ class Reports:
         no plan. True for a group that was not ready."""
         standing = None if plan is None else {row.source: standing_on_target(row) for row in plan.rows}
         mark, packed = self._last.get(name, (None, None))
-        held = hash(("held against the target", frozenset((standing or {}).items())))
+        not_begun = () if plan is None else plan.not_begun
+        held = hash(("held against the target", frozenset((standing or {}).items()), not_begun))
         if packed is None or mark == held:
             return True
         last = unpack(packed)
@@ -206,6 +211,14 @@ class Reports:
             return False
         self._last[name] = held, packed
         return True
+
+    def _with_lost(self, name: str, plan: GroupPlan) -> GroupReport:
+        """Returns the last report of a group, with what the target lacks by now of partitions that it has yet to
+        begin."""
+        mark, packed = self._last[name]
+        group_report = unpack(packed).model_copy(update={"not_begun": lacking(plan.not_begun)})
+        self._last[name] = mark, pack(group_report)
+        return group_report
 
     def _outdated(
         self, name: str, reason: Reason, *, ready: bool = False, plan: GroupPlan | None = None

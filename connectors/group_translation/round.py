@@ -6,9 +6,8 @@ group, topic or partition stays with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import (
@@ -28,10 +27,16 @@ from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.other_sources import OtherSources
 from connectors.group_translation.translating.backlog import Behind
-from connectors.group_translation.translating.group_verdicts import GroupOffsets, GroupVerdicts, Verdicts
+from connectors.group_translation.translating.group_verdicts import GroupVerdicts, Verdicts
 from connectors.group_translation.translating.last_commits import LastCommits
+from connectors.group_translation.translating.not_begun import not_begun_of
 from connectors.group_translation.translating.not_copied_topics import NotCopiedTopics
-from connectors.group_translation.translating.partition_pairs import PartitionPair, PartitionPairs
+from connectors.group_translation.translating.pair_memory import Lacked
+from connectors.group_translation.translating.partition_pairs import (
+    GroupOffsets,
+    PartitionPair,
+    PartitionPairs,
+)
 from connectors.group_translation.translating.reverse_flow import ReverseFlow
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import Cluster
@@ -88,6 +93,10 @@ class GroupRounds:
         self._behind: dict[TopicPartition, Behind] = {}
         self._not_begun: dict[str, tuple[NotBegun, ...]] = {}
 
+    def take_over(self, written: Callable[[str], Mapping[TopicPartition, OwnCommit] | None]) -> None:
+        """Has what other instances have committed for a group known from now on."""
+        self._commits.written_before = written
+
     @property
     def remembered(self) -> int:
         """Partitions that it knows anything of, and offsets that it has written."""
@@ -118,6 +127,11 @@ class GroupRounds:
         self._source_ends, self._target_ends, self._behind, self._not_begun = {}, {}, {}, {}
         self._states, self.source_failure = None, None
 
+    def forget_written(self, group: str) -> None:
+        """Drops what was committed for a group that another instance has; where it was on the source still counts when
+        its task comes back while the source is away."""
+        self._commits.forget(group)
+
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)
         self._left_out.forget(group)
@@ -129,10 +143,15 @@ class GroupRounds:
         group: str,
         committed: Mapping[TopicPartition, Committed],
         written: Mapping[TopicPartition, OwnCommit],
+        not_begun: Sequence[NotBegun] = (),
     ) -> None:
-        """Takes over where the group was committed on the source, and what was written for that, before this instance
-        began."""
+        """Takes over where the group was committed on the source, what was written for that, and what the target lacked
+        of partitions that it has yet to begin, before this instance began."""
         offsets = self._pairs.paired(committed)
+        for topic, partition, records, target_start in not_begun:
+            place = TopicPartition(topic, partition)
+            for pair in self._pairs.paired({place: Committed(0)}):
+                self._verdicts.recall_lacked(pair, Lacked(records, target_start))
         self._last.keep(group, offsets)
         self._before.keep(group, offsets)
         self._commits.recall(group, written)
@@ -161,13 +180,15 @@ class GroupRounds:
         self._source_ends |= verdicts.source_ends
         self._target_ends |= verdicts.target_ends
         self._behind |= verdicts.behind
-        self._not_begun |= _not_begun(committed, verdicts)
+        self._not_begun |= not_begun_of(committed, verdicts.lacked)
         behind = None if self.source_failure is not None else verdicts.behind
         translated = {
             group: kept
             for group, rows in _translated(committed, verdicts).items()
             if (kept := self._left_out.guarded(group, rows, behind))
         }
+        for place in self._left_out.gone & self._behind.keys():
+            del self._behind[place]
         if self._reverse_flow is not None:
             translated = {
                 group: self._reverse_flow.guarded(group, rows, self.source_end)
@@ -191,7 +212,9 @@ class GroupRounds:
         await self.others.follow()  # behind the offsets: what another flow commits it has told before
         if commit and self.furthest is not None:
             together = {
-                group: self._commits.together(group, rows, {} if isinstance(there, KafkaFailure) else there)
+                group: self._commits.together(
+                    group, rows, {} if isinstance(there, KafkaFailure) else there, self._target_ends
+                )
                 for group, rows in translated.items()
                 for there in (offsets[group],)
             }
@@ -212,14 +235,14 @@ class GroupRounds:
                 continue
             absent = GroupListing(group, states.get(group, GroupState.NOT_FOUND), "classic")
             listing = self._states.get(group, absent)
-            targets[group] = TargetGroup(listing.state, listing.type, there)
+            targets[group] = TargetGroup(listing.state, listing.type, there, self._target_ends)
             outcome.plans[group] = self._commits.plan(group, rows, targets[group])
         behind_markers = await self._behind_markers(translated, outcome.plans)
         for group, rows in behind_markers.items():
             outcome.plans[group] = self._commits.plan(group, rows, targets[group])
         translated = {**translated, **behind_markers}
         if commit:
-            outcome.plans |= await self._commits.apply(outcome.plans, translated)
+            outcome.plans |= await self._commits.apply(outcome.plans, translated, self._target_ends)
             outcome.writes += self._commits.writes - writes
         self.name_left(outcome.plans)
 
@@ -327,21 +350,6 @@ class GroupRounds:
     def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
-
-
-def _not_begun(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, tuple[NotBegun, ...]]:
-    if not verdicts.lacks:
-        return {}
-    lacks = sorted(verdicts.lacks.items(), key=itemgetter(0))
-    lacking: dict[str, tuple[NotBegun, ...]] = {}
-    for group, offsets in committed.items():
-        topics = {source.topic for source, _ in offsets}
-        lacking[group] = tuple(
-            NotBegun(*pair[0], count)
-            for pair, count in lacks
-            if pair[0].topic in topics and pair not in offsets
-        )
-    return lacking
 
 
 def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:

@@ -120,17 +120,19 @@ class GroupRow(NamedTuple):
 
 
 class NotBegunRow(NamedTuple):
-    """A partition of the source in which the group has committed nothing, and of which the target lacks records that
-    the copy is past."""
+    """A partition of the source in which the group has committed nothing."""
 
     topic: str
     partition: int
     not_on_target: int | None
-    """At most so many; None for not known."""
+    """At most so many records that the copy is past are not on the target; None for not known."""
+    target_start: int | None = None
+    """The target's log start then; None for not known."""
 
     def fields(self) -> dict[str, Any]:
-        count = {} if self.not_on_target is None else {"notOnTarget": self.not_on_target}
-        return {"topic": self.topic, "partition": self.partition, **count}
+        more = {"notOnTarget": self.not_on_target, "targetStart": self.target_start}
+        known = {name: number for name, number in more.items() if number is not None}
+        return {"topic": self.topic, "partition": self.partition, **known}
 
     @classmethod
     def read(cls, obj: Mapping[str, Any]) -> NotBegunRow:
@@ -138,12 +140,13 @@ class NotBegunRow(NamedTuple):
             text(obj, "topic", 1),
             number(obj, "partition", 0, LAST_PARTITION),
             number_or_none(obj, "notOnTarget", 0, _MOST_COUNT),
+            number_or_none(obj, "targetStart", 0, LAST_OFFSET + 1),
         )
 
     @classmethod
     def trusted(cls, obj: Mapping[str, Any]) -> NotBegunRow:
         """Reads fields that were checked before."""
-        return cls(obj["topic"], obj["partition"], obj.get("notOnTarget"))
+        return cls(obj["topic"], obj["partition"], obj.get("notOnTarget"), obj.get("targetStart"))
 
 
 @dataclass(frozen=True, slots=True)

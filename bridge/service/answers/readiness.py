@@ -159,6 +159,10 @@ class _Now(NamedTuple):
     wall_ms: int
     monotonic_ms: int
 
+    def lies_ahead(self, at_ms: int, monotonic_ms: int | None) -> bool:
+        """Whether a time was taken by a clock that was set back since, so that nobody knows how long ago it was."""
+        return monotonic_ms is None and self.wall_ms - at_ms < -_CLOCK_STEP_MS
+
     def age_ms(self, at_ms: int, monotonic_ms: int | None) -> int:
         """How long ago something was."""
         age_ms = self.wall_ms - at_ms
@@ -427,7 +431,7 @@ def _outdated(summary: Summary, now: _Now, *, source_away: bool) -> list[Readine
         return [_reason("not_looked_at_yet", "no round that reached both clusters has completed yet")]
     interval_ms = max(summary.interval_ms, int(1000 * summary.usual_round_seconds))
     longest = max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
-    if now.wall_ms - summary.as_of_ms < -_CLOCK_STEP_MS:
+    if now.lies_ahead(summary.as_of_ms, summary.as_of_monotonic_ms):
         return [_reason("outdated", "the clock of the service was set back since the last round")]
     if source_away:
         return _target_outdated(summary, now, longest)
@@ -553,7 +557,7 @@ def _copies_nothing(connector: Connector, summary: Summary, now: _Now) -> Readin
         text = f"connector {connector.name} was started, and has not copied anything since{why}"
         return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     age = now.age_ms(summary.copying_ms, summary.copying_monotonic_ms)
-    if now.wall_ms - summary.copying_ms < -_CLOCK_STEP_MS or age > COPY_SILENT_MS:
+    if now.lies_ahead(summary.copying_ms, summary.copying_monotonic_ms) or age > COPY_SILENT_MS:
         text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.copying_ms)
     return None

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -24,7 +23,6 @@ from typing import TypeVar
 from bridge.errors import KafkaFailure
 from bridge.model.values import (
     Bounds,
-    Committed,
     CopyId,
     Judgement,
     Reason,
@@ -42,6 +40,7 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.translating.backlog import Behind
 from connectors.group_translation.translating.beside_ours import places_of_others, settled_to
 from connectors.group_translation.translating.driver import Job, translate_all
+from connectors.group_translation.translating.not_begun import yet_to_begin
 from connectors.group_translation.translating.pair_memory import (
     Lacked,
     PairMemories,
@@ -52,11 +51,12 @@ from connectors.group_translation.translating.pair_state import (
     PairState,
     TargetOnly,
     both_sides,
+    missing_partition,
     pending_verdict,
     target_only,
     topics_of,
 )
-from connectors.group_translation.translating.partition_pairs import PartitionPair
+from connectors.group_translation.translating.partition_pairs import GroupOffsets, PartitionPair
 from connectors.group_translation.translating.proof import KnownPair, uncovered
 from connectors.group_translation.translating.strategies import ByRuns, Question, Strategy
 from connectors.ports import Cluster
@@ -67,8 +67,6 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 PairOffset = tuple[PartitionPair, int]
-GroupOffsets = Mapping[str, Mapping[PartitionPair, Committed]]
-"""What groups have committed on the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,8 @@ class Verdicts:
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
     behind: Mapping[TopicPartition, Behind]
-    lacks: Mapping[PartitionPair, int | None]
-    """Of partitions that some group has yet to begin: records that the copy is past and the target does not hold, None
-    for not known. What is not here lacks none."""
+    lacked: Mapping[PartitionPair, Lacked]
+    """Of partitions that some group has yet to begin."""
     lookups: int
     """Offsets that took look-ups while the source answered."""
     errors: Sequence[str]
@@ -133,32 +130,39 @@ class GroupVerdicts:
         states = await self.states(list(offsets), source_failure)
         if source_failure is not None:
             verdicts = await self.at(offsets, source_failure, states)
-            return replace(verdicts, lacks=await self._lost_since({pair[0].topic for pair in offsets}))
-        not_begun = _not_begun(committed, states)
+            return replace(verdicts, lacked=await self._lacked_by_now({pair[0].topic for pair in offsets}))
+        not_begun = yet_to_begin(committed, states)
         if others := [pair for pair in not_begun if pair not in states]:
             states |= await self.states(others)
         verdicts = await self.at(offsets, None, states, not_begun)
-        for pair in not_begun:
-            if isinstance(state := states[pair], BothSides):
-                lacked = Lacked(verdicts.lacks.get(pair, 0), state.target.start)
-                self._memories.of(pair, state.identity).lacked = lacked
+        for pair, lacked in verdicts.lacked.items():
+            self._memories.note_lacked(pair, lacked)
         return verdicts
 
-    async def _lost_since(self, topics: Collection[str]) -> dict[PartitionPair, int | None]:
-        """Returns what the target lacks of partitions that some group has yet to begin, where it has lost records since
-        the source answered last. Raises ClusterAway."""
+    def recall_lacked(self, pair: PartitionPair, lacked: Lacked) -> None:
+        """Takes over what the target lacked of a partition that some group has yet to begin, before this instance
+        began."""
+        self._memories.note_lacked(pair, lacked)
+
+    async def _lacked_by_now(self, topics: Collection[str]) -> dict[PartitionPair, Lacked]:
+        """Returns what the target lacks of partitions that some group has yet to begin: what it lacked when the source
+        answered last, and has lost since. Raises ClusterAway."""
         pairs = self._memories.lacked(topics)
         if not pairs:
             return {}
         states = await self._target_only(list(pairs), Verdict.pending(Reason.SOURCE_UNREACHABLE))
-        lacks: dict[PartitionPair, int | None] = {}
-        for pair, memory in pairs.items():
+        by_now: dict[PartitionPair, Lacked] = {}
+        for pair, noted in pairs.items():
             state = states[pair]
             if not isinstance(state, TargetOnly):
-                lacks[pair] = None
-            elif memory.lost_since(state.target_id, state.target):
-                lacks[pair] = self._known(pair, state, source_away=True).lacks_by_now
-        return lacks
+                by_now[pair] = Lacked(None, None)
+                continue
+            known = self._known(pair, state, source_away=True)
+            of_another = known.ledger is None and self.has_runs(_copy(pair))
+            if of_another or noted.lost_since(state.target_id, state.target):
+                noted = Lacked(known.lacks_by_now(noted), state.target.start)
+            by_now[pair] = noted
+        return by_now
 
     async def at(
         self,
@@ -198,13 +202,9 @@ class GroupVerdicts:
             target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
             behind={}
             if source_failure is not None
-            else {pair[0]: (0, None) for pair in not_begun}
+            else {pair[0]: (0, None) for pair in (*offsets, *not_begun) if not _gone(states[pair])}
             | {pair[0]: behind for pair, behind in both.items()},
-            lacks={
-                pair: lacks
-                for pair in not_begun
-                if (lacks := self._lacks(pair, known.get(pair), by_offset)) != 0
-            },
+            lacked={pair: self._lacked(pair, known.get(pair), by_offset) for pair in not_begun},
             lookups=len(jobs) if source_failure is None else 0,
             errors=self._copied_by_another(by_offset),
         )
@@ -280,7 +280,7 @@ class GroupVerdicts:
             if isinstance(info, KafkaFailure):
                 states[pair] = pending_verdict(Side.TARGET, info)
             elif pair[1].partition >= info.partitions:
-                states[pair] = unanswered
+                states[pair] = missing_partition(Reason.TARGET_PARTITION_MISSING, pair[1], info)
             else:
                 present[pair] = info
         bounds = await self._bounds(Side.TARGET, [pair[1] for pair in present])
@@ -501,12 +501,22 @@ class GroupVerdicts:
     def _are_compared(self, pair: PartitionPair, state: BothSides) -> bool:
         return self._by_runs is not None and self._by_runs.are_compared(_copy(pair), state.identity)
 
-    def _lacks(
+    def _lacked(
         self, pair: PartitionPair, known: KnownPair | None, by_offset: Mapping[PairOffset, Verdict]
-    ) -> int | None:
+    ) -> Lacked:
         """Returns how many records of a partition, at most, the copy is past and the target does not hold."""
         if known is None or not isinstance(state := known.state, BothSides):
-            return None
+            return Lacked(None, None)
+        lacks = self._lacks(pair, known, state, by_offset)
+        return Lacked(lacks, state.target.start, state.source.start, state.identity.target_id)
+
+    def _lacks(
+        self,
+        pair: PartitionPair,
+        known: KnownPair,
+        state: BothSides,
+        by_offset: Mapping[PairOffset, Verdict],
+    ) -> int | None:
         if self._by_runs is not None and known.ledger is not None and not state.log_append_time:
             agreed = self._by_runs.agreed(_copy(pair), state.identity)
             if agreed is False or (known.ledger.runs and not self._are_compared(pair, state)):
@@ -533,6 +543,11 @@ class GroupVerdicts:
                     "it: stop that mirror if it still runs, or leave the topic to it with topics.exclude"
                 )
         return errors
+
+
+def _gone(state: PairState) -> bool:
+    """Whether the source has no such partition, and so no record that the target could lack."""
+    return isinstance(state, Verdict) and state.reason is Reason.SOURCE_TOPIC_MISSING
 
 
 def _overwritten(state: BothSides, memory: PairMemory) -> bool:
@@ -568,26 +583,6 @@ def _merged(
     if not more:
         return offsets
     return {**offsets, **{pair: {*offsets.get(pair, ()), *some} for pair, some in more.items()}}
-
-
-def _not_begun(committed: GroupOffsets, states: Mapping[PartitionPair, PairState]) -> list[PartitionPair]:
-    """Returns the partitions that some group has yet to begin: it has committed in others of their topics."""
-    pairs: dict[str, list[PartitionPair]] = {}
-    for (source, target), state in states.items():
-        if source.topic not in pairs and isinstance(state, BothSides):
-            pairs[source.topic] = [
-                (TopicPartition(source.topic, number), TopicPartition(target.topic, number))
-                for number in range(state.partitions)
-            ]
-    begun: Counter[PartitionPair] = Counter()
-    readers: Counter[str] = Counter()
-    for offsets in committed.values():
-        topics = {source.topic for source, _ in offsets}
-        if topics <= pairs.keys() and sum(len(pairs[topic]) for topic in topics) == len(offsets):
-            continue  # it has begun all, as nearly every group has
-        begun.update(offsets.keys())
-        readers.update(topics)
-    return [pair for topic, count in readers.items() for pair in pairs.get(topic, ()) if begun[pair] < count]
 
 
 def _log_bounds(bounds: Bounds) -> LogBounds:

@@ -34,6 +34,8 @@ class NotCopiedTopics:
         self._missing: dict[TopicPartition, int | None] = {}
         """Records that the target lacked of these when the source answered last; None for not known."""
         self._groups: dict[str, tuple[NotCopied, ...]] = {}
+        self.gone: set[TopicPartition] = set()
+        """Partitions of these whose copy is gone: nobody waits for their records."""
 
     def was_copied(self, copy: CopyId) -> bool:
         """Whether groups are followed in a topic that the filter leaves out."""
@@ -71,7 +73,9 @@ class NotCopiedTopics:
                 kept.append(row)
             elif row.verdict.reason in _COPY_GONE:
                 gone.add(row.source.topic)
+                self.gone.add(row.source)
             else:
+                self.gone.discard(row.source)
                 kept.append(row._replace(verdict=self._judged(row, behind)))
         self._name(group, gone)
         return kept

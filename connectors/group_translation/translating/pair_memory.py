@@ -38,10 +38,18 @@ class BehindRuns(NamedTuple):
 
 
 class Lacked(NamedTuple):
-    """Records that a copy was past and the target did not hold, None for not known, and the target's log start then."""
+    """Records that a copy was past and the target did not hold when the source answered last, None for not known, and
+    both log starts then. `target_id`: "" for not known."""
 
     records: int | None
-    target_start: int
+    target_start: int | None
+    source_start: int = 0
+    target_id: str = ""
+
+    def lost_since(self, target_id: str, target: Bounds) -> bool:
+        """Whether the target has lost records since."""
+        made_again = bool(self.target_id) and target_id != self.target_id
+        return made_again or target.start > (self.target_start or 0)
 
 
 @dataclass(slots=True)
@@ -55,8 +63,6 @@ class PairMemory:
     source_start: int | None = None
     target_start: int | None = None
     """The log starts when the source last answered."""
-    lacked: Lacked | None = None
-    """What the target lacked then, where some group has yet to begin the partition."""
     behind_runs: BehindRuns | None = None
     not_ours: tuple[LogBounds, bool] | None = None
     """The newest place without a copy of ours when records of others were last looked at, and whether what stands
@@ -82,13 +88,6 @@ class PairMemory:
             return None
         verdict = self._held(offset, target)
         return None if verdict is None or verdict.evidence is Evidence.RUN else verdict
-
-    def lost_since(self, target_id: str, target: Bounds) -> bool:
-        """Whether the target has lost records since it was noted what it lacked."""
-        noted = self.lacked
-        return noted is not None and (
-            target_id != self.identity.target_id or target.start > noted.target_start
-        )
 
     def remember(self, offset: int, verdict: Verdict, target_end: int) -> None:
         # One that lacks records is looked up again: they may arrive, or go from the source.
@@ -126,6 +125,9 @@ class PairMemories:
     def __init__(self) -> None:
         self._pairs: dict[PartitionPair, PairMemory] = {}
         self._ends: dict[PartitionPair, _TargetEnd] = {}
+        self._lacked: dict[PartitionPair, Lacked] = {}
+        self._noted: set[PartitionPair] = set()
+        """Pairs of which this round has noted what the target lacks."""
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -156,19 +158,22 @@ class PairMemories:
         self._ends[pair] = _TargetEnd(target_id, max(highest, end), cut_off)
         return highest if cut_off else None
 
-    def lacked(self, topics: Collection[str]) -> dict[PartitionPair, PairMemory]:
-        """Returns, of these topics of the source, the pairs that some group has yet to begin."""
-        return {
-            pair: kept
-            for pair, kept in self._pairs.items()
-            if kept.lacked is not None and pair[0].topic in topics
-        }
+    def note_lacked(self, pair: PartitionPair, lacked: Lacked) -> None:
+        """Notes what the target lacks of a partition that some group has yet to begin."""
+        self._lacked[pair] = lacked
+        self._noted.add(pair)
+
+    def lacked(self, topics: Collection[str]) -> dict[PartitionPair, Lacked]:
+        """Returns that, of these topics of the source."""
+        return {pair: lacked for pair, lacked in self._lacked.items() if pair[0].topic in topics}
 
     def end_round(self, offsets: Mapping[PartitionPair, Collection[int]], *, whole: bool) -> None:
         """Forgets what no group of the round stands at; with `whole`, because it did not break off, whole pairs too."""
         if whole:
             self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in offsets}
             self._ends = {pair: known for pair, known in self._ends.items() if pair in offsets}
+            self._lacked = {pair: self._lacked[pair] for pair in self._noted}
+            self._noted = set()
         for pair, kept in self._pairs.items():
             if pair in offsets:
                 kept.forget_all_but(offsets[pair])

@@ -53,11 +53,11 @@ def topics_of(
     if isinstance(source, KafkaFailure):
         return pending_verdict(Side.SOURCE, source)
     if pair[0].partition >= source.partitions:
-        return _missing(Reason.SOURCE_TOPIC_MISSING, pair[0], source)
+        return missing_partition(Reason.SOURCE_TOPIC_MISSING, pair[0], source)
     if isinstance(target, KafkaFailure):
         return pending_verdict(Side.TARGET, target)
     if pair[1].partition >= target.partitions:
-        return _missing(Reason.TARGET_PARTITION_MISSING, pair[1], target)
+        return missing_partition(Reason.TARGET_PARTITION_MISSING, pair[1], target)
     return source, target
 
 
@@ -92,8 +92,9 @@ def both_sides(
 def target_only(info: TopicInfo, bounds: Bounds | KafkaFailure, unanswered: Verdict) -> PairState:
     if isinstance(bounds, KafkaFailure):
         return pending_verdict(Side.TARGET, bounds)
-    # A group that stands below has lost what it has not read, whatever its last verdict says.
-    detail = unanswered.detail | {"target_start": bounds.start}
+    # A group that stands below has lost what it has not read, whatever its last verdict says; one that stands beyond
+    # the end begins anew.
+    detail = unanswered.detail | {"target_start": bounds.start, "target_end": bounds.end}
     return TargetOnly(info.topic_id, bounds, replace(unanswered, detail=detail))
 
 
@@ -101,5 +102,5 @@ def pending_verdict(side: Side, failure: KafkaFailure) -> Verdict:
     return Verdict.pending(reason_of(side, failure), said=str(failure))
 
 
-def _missing(reason: Reason, tp: TopicPartition, info: TopicInfo) -> Verdict:
+def missing_partition(reason: Reason, tp: TopicPartition, info: TopicInfo) -> Verdict:
     return Verdict.pending(reason, said=f"{tp.topic} has {info.partitions} partitions")

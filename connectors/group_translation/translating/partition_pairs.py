@@ -10,6 +10,8 @@ from connectors.group_translation.checks import GroupOptions
 
 PartitionPair = tuple[TopicPartition, TopicPartition]
 """A source partition and its counterpart on the target."""
+GroupOffsets = Mapping[str, Mapping[PartitionPair, Committed]]
+"""What groups have committed on the source."""
 
 
 class PartitionPairs:

@@ -30,7 +30,7 @@ from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating.pair_memory import PairMemory
+from connectors.group_translation.translating.pair_memory import Lacked, PairMemory
 from connectors.group_translation.translating.pair_state import BothSides, TargetOnly
 
 
@@ -82,16 +82,15 @@ class KnownPair:
         absent = self._absent(begin, by_records, at_most=True)
         return absent and absent - sum(self._counted_before(begin, absent).values())
 
-    @property
-    def lacks_by_now(self) -> int | None:
-        """The same while the source is away and the target has lost some: what it lacked then, and has lost since."""
-        memory, state = self.memory, self.state
-        noted = None if memory is None else memory.lacked
-        if memory is None or noted is None or noted.records is None or self.ledger is None:
+    def lacks_by_now(self, noted: Lacked) -> int | None:
+        """The same while the source is away and the target has lost some: what it lacked then (`noted`), and has lost
+        since."""
+        state = self.state
+        if noted.records is None or noted.target_start is None or self.ledger is None:
             return None
-        if not isinstance(state, TargetOnly) or state.target_id != memory.identity.target_id:
+        if not isinstance(state, TargetOnly) or noted.target_id not in ("", state.target_id):
             return None
-        begin, ends = memory.source_start or 0, (noted.target_start, state.target.start)
+        begin, ends = noted.source_start, (noted.target_start, state.target.start)
         before, now = (self.ledger.below_target(begin, end, self.scans, at_most=True) for end in ends)
         lost = self.ledger.uncovered_between(begin, *ends)
         return None if before is None or now is None else noted.records + now - before + lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bridge.model.values import (
     Committed,
@@ -177,3 +177,14 @@ def check(tried: World, seed: int, *, settled: bool = False) -> int:
             assert twice <= bound, (seed, flow)
             assert flow.row.verdict.judgement is not Judgement.EXACT or not twice, (seed, flow)
     return len(ready)
+
+
+def test_what_was_right_is_so_no_more_beyond_the_end_of_the_log() -> None:
+    """A replica leads there that lacks what came last."""
+    alone = Verdict(Judgement.BOUNDED, 95, 5, Evidence.RUN, not_on_target=0)
+    row = Translated(HERE, THERE, Committed(100), alone, alone=alone)
+    own = OwnCommit(100, replace(alone, offset=100))
+    for end, offset in ((None, 100), (100, 100), (99, 95)):
+        kept = with_standing(row, Committed(100), [own], end).alone
+        assert kept is not None
+        assert kept.offset == offset

@@ -10,9 +10,9 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.claims import Claim
 from bridge.model.state_records.furthest import Alone, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
-from bridge.model.state_records.readiness_records import RecordKey, encode
+from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
 from connectors import failures
@@ -266,6 +266,46 @@ def test_a_flow_that_has_told_nothing_for_long_makes_an_answer_of_an_earlier_tim
     report: GroupReport = merged.rounds("A").reports["g"]
     assert (report.ready, report.reason) == (True, "other_source_outdated")
     assert merged.standing() == place("B", 4)
+
+
+def test_what_a_renamed_connector_has_said_does_not_count_once_its_flow_tells_nothing() -> None:
+    """The other source is away, say, so that what all connectors of its flow have written is old."""
+    merged = Merged()
+    merged.at("A", 15)
+    merged.at("B", 4)
+    merged.rounds("A")
+    merged.rounds("B")
+    tell(merged, "groups-B", hours_ago=1, number=4)
+    tell(merged, "renamed", hours_ago=2, number=2)
+    report = merged.rounds("A").reports["g"]
+    assert (report.ready, report.reason) == (True, "other_source_outdated")
+    assert merged.standing() == place("B", 4)
+
+
+def test_a_group_of_a_connector_that_is_paused_beside_another_one_is_not_taken_for_none() -> None:
+    """Each of the two follows groups of its own."""
+    merged = Merged()
+    merged.at("A", 15)
+    merged.at("B", 4, "another")
+    merged.rounds("A")
+    merged.rounds("B")
+    tell(merged, "paused", hours_ago=1, number=4)
+    report = merged.rounds("A").reports["g"]
+    assert (report.ready, report.reason) == (True, "other_source_outdated")
+    assert merged.standing() == place("B", 4)
+
+
+def tell(merged: Merged, connector: str, *, hours_ago: int, number: int) -> None:
+    """Has a connector of B have told, so long ago, that the group has read so many records there."""
+    at_ms = int(time.time() * 1000) - 3_600_000 * hours_ago
+    row = GroupRow("orders", 0, number, "", "orders", place("B", number), "exact", 0)
+    for name, value in (
+        ("g", GroupRecord(at_ms, 0, 1, "EMPTY", None, (row,))),
+        ("g", FurthestRecord(at_ms, {}, {MERGED: Alone(number, place("B", number), 0)})),
+        ("0", TaskRecord(at_ms, 1, 5_000, "there", groups=True)),
+    ):
+        key = RecordKey(connector, value.kind, name).encode()
+        put(merged.c, "mm2-group-readiness.B.internal", key, encode(value))
 
 
 def test_layouts_that_may_not_be_read_leave_open_whether_a_topic_is_shared() -> None:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from bridge.model.values import TopicPartition
 from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.base import Missing
@@ -121,5 +122,24 @@ def test_partitions_that_no_group_reads_any_more_are_taken_back() -> None:
         source.offsets["g"].clear()
         await harness.rounds(2)
         assert harness.published.missing == {}
+
+    harness.play(script)
+
+
+def test_of_what_the_target_does_not_have_at_all_it_is_not_known() -> None:
+    """Else the flow would seem to miss no more than what is counted of other topics."""
+    source, target = mirrored(10)
+    for topic, partitions in (("payments", 1), ("users", 2)):
+        source.topic(topic, *(Log() for _ in range(partitions)))
+        source.logs[TopicPartition(topic, partitions - 1)].append(100)
+    target.topic("A.users", Log())
+    places = {("orders", 0): 10, ("payments", 0): 5, ("users", 1): 0, ("gone", 0): 7}
+    source.group("g", places)
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        missing = {tuple(place): each.records for place, each in harness.published.missing.items()}
+        assert missing == {("orders", 0): 0, ("payments", 0): -1, ("users", 1): -1}
 
     harness.play(script)

@@ -532,6 +532,12 @@ def test_a_group_that_does_not_stand_where_it_should_is_not_moved(
     assert made[0] == reason
 
 
+def test_a_group_that_only_checkpoints_tell_of_is_refused_with_the_key_that_commits_it() -> None:
+    made = planned(report("g"), GroupState.EMPTY, {}, WHOLE, 5)
+    assert not isinstance(made, MoveRecord)
+    assert "sync.group.offsets.enabled=true" in made[1]
+
+
 @pytest.mark.parametrize(("given", "named"), [(WITHOUT_TOPIC, False), ({}, True)])
 def test_turned_off_no_right_on_the_topic_is_needed(given: Mapping[str, str], named: bool) -> None:
     source, target = grouped()

@@ -7,16 +7,19 @@ import json
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.copying import Copied
 from bridge.model.state_records.group_record import GroupRecord
 from bridge.model.state_records.readiness_records import RecordKey
-from bridge.model.values import GroupState, Reason, TopicPartition
+from bridge.model.values import GroupState, TopicPartition
 from bridge.service.ipc.messages import lacking
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import Segment
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation.records import record_of, report_of
-from connectors.group_translation.report import with_last_verdicts
 from tests.support.waiting import until
-from tests.unit.connectors.copied_orders import ORIGINAL, gone
+from tests.unit.connectors.checkpoint.checkpoint_harness import put
+from tests.unit.connectors.copied_orders import ORIGINAL, RUNS, gone
 from tests.unit.connectors.fake_clusters import Log, Row
 from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness
 from tests.unit.connectors.group_translation.mirrored_topic import COPY, Flow
@@ -160,6 +163,8 @@ def test_a_partition_that_the_target_does_not_have_is_not_known(flow: Flow) -> N
     flow.a.logs[new].append(10, first=0)
     assert lacks(flow) == [("orders", 2, None)]
     assert flow.behind[new] == (0, None)
+    away = flow.report("g", source_away=True)
+    assert [(each.partition, each.not_on_target) for each in away.not_begun] == [(2, None)]
 
 
 def test_it_stays_known_while_the_source_is_away_and_after_a_restart() -> None:
@@ -180,9 +185,7 @@ def test_it_stays_known_while_the_source_is_away_and_after_a_restart() -> None:
     again = report_of(record, "g", connector="c", source="A", target="B", task=0, reason=None)
     assert again.not_begun == before.not_begun
     assert [each.not_on_target for each in again.not_begun] == [70]
-    away = flow.plan("g", source_away=True)
-    assert away.not_begun == ()
-    assert with_last_verdicts(away, again, Reason.SOURCE_UNREACHABLE).not_begun == plan.not_begun
+    assert flow.plan("g", source_away=True).not_begun == plan.not_begun
 
 
 def test_what_the_target_loses_while_the_source_is_away_is_added() -> None:
@@ -193,13 +196,9 @@ def test_what_the_target_loses_while_the_source_is_away_is_added() -> None:
     flow.copy(50)
     flow.expire(flow.copies, 10)
     assert lacks(flow) == [("orders", 0, 60)]
-    last = flow.report("g")
 
     def named() -> list[int | None]:
-        plan = flow.plan("g", source_away=True)
-        return [
-            each.not_on_target for each in with_last_verdicts(plan, last, Reason.SOURCE_UNREACHABLE).not_begun
-        ]
+        return [each.not_on_target for each in flow.report("g", source_away=True).not_begun]
 
     assert named() == [60]
     flow.expire(flow.copies, 35)
@@ -236,6 +235,61 @@ def test_an_idle_group_keeps_it_while_the_source_is_away_and_in_a_service_that_b
         assert [each.not_on_target for each in report.not_begun] == [70]
 
     second.play(alone)
+
+
+@pytest.mark.parametrize("before", [0, 10])
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("begun_by_runs", [False, True])
+def test_what_the_target_loses_then_is_added_by_a_service_that_begins_then_too(
+    before: int, restarted: bool, begun_by_runs: bool
+) -> None:
+    """Of a group of which nothing is translated without the source, and of one that runs still tell of."""
+    flow = Flow()
+    flow.begin_beside("g")
+    flow.produce(100)
+    flow.copy(100)
+    flow.expire(flow.copies, before)
+    if begun_by_runs:
+        copy_beside(flow)
+    service = GroupOffsetHarness(flow.a, flow.b)
+
+    def named() -> list[int | None]:
+        return [each.not_on_target for each in service.published.reports["g"].not_begun]
+
+    async def until_away(_: GroupOffsetInstance) -> None:
+        await service.rounds(3)
+        await until(lambda: any(b"notBegun" in (row.value or b"") for row in readiness(flow)))
+        assert named() == ([before] if before else [])
+        await gone(service)
+        if not restarted:
+            await lose(service)
+
+    async def lose(service: GroupOffsetHarness) -> None:
+        assert named() == ([before] if before else [])
+        flow.expire(flow.copies, 35)
+        await until(lambda: named() == [35])
+        assert service.published.reports["g"].ready
+
+    service.play(until_away)
+    if restarted:
+        service = GroupOffsetHarness(flow.a, flow.b)
+
+        async def begun(_: GroupOffsetInstance) -> None:
+            await service.summaries(3)
+            await lose(service)
+
+        service.play(begun)
+
+
+def copy_beside(flow: Flow) -> None:
+    """Copies a record of the other partition, which the group has read."""
+    original, copy = TopicPartition("orders", 1), TopicPartition("A.orders", 1)
+    for place, cluster in ((original, flow.a), (copy, flow.b)):
+        cluster.logs[place].append(1)
+    copied = Copied(original, "id-of-orders", "A.orders", f"copy-{flow.made}")
+    for key, value in PartitionRuns().commit([Segment(0, 0, 0, 1, last_timestamp=1000)], 1, copied):
+        put(flow.b, RUNS, key, value)
+    flow.a.group("g", {("orders", 1): 1})
 
 
 def test_a_group_that_can_not_be_read_keeps_it_in_the_topic() -> None:

@@ -9,6 +9,7 @@ from bridge.model.values import GroupState, Reason
 from bridge.translation.plan import GroupPlan, NotCopied
 from connectors.group_translation.records import record_of, report_of
 from connectors.group_translation.report import report
+from tests.unit.connectors.copied_orders import ORIGINAL
 from tests.unit.connectors.fake_clusters import Log
 from tests.unit.connectors.group_translation.mirrored_topic import COPY, Flow
 
@@ -76,6 +77,7 @@ def test_what_is_left_out_is_no_reason_once_its_copy_is_deleted_or_left_behind()
     plan = flow.plan("g")
     assert [row.source.topic for row in plan.rows] == ["invoices"]
     assert plan.not_copied == (NotCopied("orders", "topics.exclude"),)
+    assert ORIGINAL not in flow.behind, "nobody waits for it"
 
 
 def said(plan: GroupPlan, *, strict: bool = False) -> tuple[bool, str | None, list[tuple[str, str]]]:

@@ -12,7 +12,8 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Committed, GroupState, Judgement, Reason, TopicPartition
 from bridge.service.ipc.messages import lacking
-from connectors.group_translation.records import record_of, written_of
+from bridge.translation.plan import NotBegun
+from connectors.group_translation.records import committed_of, record_of, written_of
 from connectors.group_translation.report import with_last_verdicts
 from tests.support.forms import examples
 from tests.unit.connectors.copied_orders import ORIGINAL
@@ -417,6 +418,7 @@ def tell_no_false_yes_nor_lasting_no(seed: int) -> None:
         if row.verdict == "exact" and flow.ours:
             assert not flow.read_twice("g"), (told, row)
         if row.verdict != "pending":
+            assert flow.b.offsets["g"][COPY].offset <= flow.copies.end, (told, row)
             end, copied_to = flow.behind[ORIGINAL]
             missing = None if copied_to is None else end - copied_to
             assert flow.lost("g", waiting=True) <= (missing or 0), (told, row)
@@ -518,6 +520,53 @@ def keep_a_yes_while_the_source_is_away(seed: int) -> None:
         assert not ready or flow.lost("g") <= lost, (told, before, row)
 
 
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_what_is_not_begun_is_told_while_the_source_is_away(batch: int) -> None:
+    """With the service restarted or not."""
+    for seed in seeds(batch):
+        tell_what_is_not_begun_while_the_source_is_away(seed)
+
+
+def tell_what_is_not_begun_while_the_source_is_away(seed: int) -> None:
+    random = Random(seed)
+    flow = Flow(ours=seed % 3 > 0)
+    flow.begin_beside("beside")
+    flow.begin_at(0)
+    told = [f"seed {seed}"]
+    for _ in range(random.randint(1, STEPS)):
+        event = random.choice(
+            [each for each in events_of(flow, told) if each.name not in ("commit", "catch up")]
+        )
+        event.happen(flow, random)
+        told.append(event.name)
+    for _ in range(3):
+        last = flow.plan("beside")
+    record = record_of(last, 0, 0, 1, GroupState.EMPTY.value)
+    before = [each.not_on_target for each in last.not_begun]
+    end, copied_to = flow.behind[ORIGINAL]
+    for later in (None, *random.choices(["others", "retention on B", "copy made again"], k=2)):
+        if later == "copy made again":
+            flow.make_copy()
+        elif later is not None:
+            next(each for each in EVENTS if each.name == later).happen(flow, random)
+        told.append(str(later))
+        if random.random() < 0.5 and ELECTION not in told:
+            flow.begin_service()
+            flow.kept.recall(
+                "beside",
+                committed_of(record),
+                written_of(record),
+                list(map(NotBegun._make, record.not_begun)),
+            )
+            told.append("service restarted")
+        named = [each.not_on_target for each in flow.plan("beside", source_away=True).not_begun]
+        if later is None and ELECTION not in told:
+            assert named == before, told
+        if flow.ours and None not in named and copied_to is not None:
+            lost = flow.lost_from(flow.origin.start, flow.copies.start, waiting=True)
+            assert lost <= end - copied_to + sum(count or 0 for count in named), (told, named)
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_yes_ends_where_the_target_loses_what_another_mirror_copied_while_the_source_is_away(
     restarted: bool,
@@ -543,6 +592,41 @@ def test_a_yes_ends_where_the_target_loses_what_another_mirror_copied_while_the_
         plan = flow.plan("g", source_away=True)
         (row,) = with_last_verdicts(plan, before, Reason.SOURCE_UNREACHABLE).rows
         assert (row.verdict.judgement is not Judgement.PENDING) is still_ready
+
+
+@pytest.mark.parametrize("rewind", ["never", "empty-groups"])
+def test_a_group_that_has_read_all_does_not_go_on_beyond_what_is_left(flow: Flow, rewind: str) -> None:
+    """A consumer there begins anew, by auto.offset.reset, or passes over what is written next."""
+    flow.begin_service(**{"sync.group.offsets.rewind": rewind})
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 100)
+    for _ in range(2):
+        assert flow.answer("g").verdict == "exact"
+    flow.truncate(flow.copies, 95)
+    row = flow.answer("g")
+    if rewind == "never":
+        assert (row.verdict, row.reason, row.written) == ("pending", "target_ahead", 100)
+        assert row.detail["target_ahead_by"] == 5
+    else:
+        assert (row.reason, row.written, row.flags[-1]) == (None, 95, "rewound")
+
+
+def test_a_service_that_begins_without_the_source_sees_a_group_beyond_what_is_left(flow: Flow) -> None:
+    flow.produce(100)
+    flow.copy(100)
+    flow.commit("g", 100)
+    for _ in range(2):
+        assert flow.answer("g").written == 100
+    last = flow.plan("g")
+    before, record = flow.report_of(last), record_of(last, 0, 0, 1, GroupState.EMPTY.value)
+    assert before.ready
+    for left, judgement in ((100, Judgement.EXACT), (99, Judgement.PENDING)):
+        flow.truncate(flow.copies, left)
+        flow.begin_service()
+        flow.kept.recall("g", committed_of(record), written_of(record))
+        (row,) = with_last_verdicts(flow.plan("g", source_away=True), before, Reason.SOURCE_UNREACHABLE).rows
+        assert row.verdict.judgement is judgement
 
 
 @pytest.mark.parametrize("source_away", [False, True])

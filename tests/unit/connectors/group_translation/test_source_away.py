@@ -578,3 +578,20 @@ def test_a_group_that_has_offsets_only_in_topics_of_others_is_none_of_this_flow_
         assert harness.published.reports.keys() == {"g"}
 
     harness.play(script)
+
+
+def test_a_partition_that_the_target_does_not_have_is_named_then_too() -> None:
+    """It was added on the source, and the source went away before the mirror had looked."""
+    source, target = mirrored()
+    source.logs[TopicPartition("orders", 1)] = Log(epoch=1)
+    source.group("g", {("orders", 0): 20, ("orders", 1): 0})
+    harness = GroupOffsetHarness(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await harness.rounds(2)
+        assert harness.published.reports["g"].reason == "target_partition_missing"
+        await gone(harness)
+        (*_rest, added) = harness.published.reports["g"].partitions
+        assert added.reason == "target_partition_missing"
+
+    harness.play(script)

@@ -575,6 +575,24 @@ def test_a_clock_that_is_set_back_makes_nothing_young() -> None:
     flow(test)
 
 
+@pytest.mark.parametrize("source_away", [False, True])
+def test_a_clock_that_is_set_back_makes_nothing_unknown_of_which_the_age_is_known(source_away: bool) -> None:
+    """The next round may come in a minute, and while the source is away none does that it has answered."""
+
+    async def test(made: Flow) -> None:
+        now_ms, ahead_ms = made.table.now_ms, _ago(-3_600)
+        away = {"away_since_ms": {"source": ahead_ms}, **made.target_answers()} if source_away else {}
+        made.round(as_of_ms=ahead_ms, as_of_monotonic_ms=now_ms - 1_000, **away)
+        made.copied(copying_ms=ahead_ms, copying_monotonic_ms=now_ms)
+        readiness, _ = await made.answers()
+        assert readiness == both("ready_as_of" if source_away else "ready")
+        made.copied(copying_ms=ahead_ms)
+        readiness, reasons = await made.answers()
+        assert source_away or (readiness, reasons[0][0]) == (both("not_ready"), "copying_stopped")
+
+    flow(test)
+
+
 def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_last() -> None:
     """However long ago that was; and never a bare yes."""
 
@@ -736,6 +754,25 @@ def test_a_service_that_only_copies_knows_the_groups_that_another_one_follows() 
         made.table.start_task("groups", 0, session(5), "checkpoint", 1, config)
         known = made.table.connector("groups")
         assert (known.kind, known.recorded, known.config["groups"]) == ("checkpoint", False, "some")
+
+    flow(test)
+
+
+def test_what_a_connector_that_was_renamed_has_left_in_the_topic_is_none_of_the_flow() -> None:
+    """While the source is away no record is new, and those of one that is long gone are as old as before."""
+
+    async def test(made: Flow) -> None:
+        now_ms = int(time.time() * 1000)
+        away: dict[str, Any] = {"away_since_ms": {"source": now_ms - 600_000}}
+        told = {"g": (now_ms - 605_000, 5_000, 0), "slow": (now_ms - 660_000, 60_000, 0)}
+        old = {"old": (now_ms - 700_000, 5_000, 0)}
+        made.copied(group_connectors=told | old, **away)
+        made.at.service.expire()
+        assert made.table.get("old") is None
+        assert made.table.get("slow") is not None
+        made.copied(group_connectors=old, **away)
+        made.at.service.expire()
+        assert made.table.get("old") is not None, "it is all that is known"
 
     flow(test)
 
