@@ -46,6 +46,9 @@ How = Literal["killed", "stopped", "moved"]
 
 
 def away(broker: Broker, how: How, other: ReservedPort) -> None:
+    """`other`: the port that it has from then on where it moves; it is released otherwise."""
+    if how != "moved":
+        other.release()
     if how != "stopped":
         broker.kill()
         if how == "moved":
