@@ -38,9 +38,9 @@ def connector_names(flow: FlowPlan) -> list[str]:
 
 def transactional_id(flow: FlowPlan) -> str:
     """Returns the transactional id for what is written beside the copies; below the prefix of rights on the copy's
-    own."""
+    own. Another one where the flow has heartbeats alone: a node of another file may copy it."""
     alias = flow.source.replace("%", "%25").replace("-", "%2D")
-    return f"mirror-bridge-{alias}-{flow.name}-records"
+    return f"mirror-bridge-{alias}-{flow.name}-{'records' if flow.copies else 'heartbeats'}"
 
 
 class FlowRun:

@@ -38,10 +38,10 @@ class On(StrEnum):
     OPPOSITE_LAYOUT = "`mm2-layout.<target alias>.internal`"
     LAYOUT = "`mm2-layout.<source alias>.internal`"
     CONNECTS_GROUP = "`connect-<connector name>`"
-    NODES = "`<source alias>-mm2`"
+    NODES = "`<source alias>-mm2`, or `<source alias>-mm2-heartbeats` where the file does not enable the flow"
     CONFIGS = "`mm2-configs.<source alias>.internal`"
     OFFSETS = "`mm2-offsets.<source alias>.internal`"
-    RECORDS_ID = "`mirror-bridge-<source alias>-<source alias>-><target alias>-records`"
+    RECORDS_ID = "`mirror-bridge-<source alias>-<source alias>-><target alias>-records`, or `…-heartbeats`"
     INDEX_ID = "`mirror-bridge-<source alias>-index of <source alias>-driver`"
 
     @property

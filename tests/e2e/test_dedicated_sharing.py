@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import httpx
 import pytest
@@ -184,3 +185,19 @@ def test_a_changed_file_is_taken_one_node_after_the_other(
     wait_values(clusters["B"], f"A.{new}", [each.value for each in some(10)], *nodes)
     # One of two: a busy machine may hold up the other.
     assert min(took) < SESSION_MS / 1000, f"each has waited for the session timeout: {took}"
+
+
+def test_a_node_whose_file_has_only_the_flows_heartbeats_leaves_the_copy_to_others(
+    clusters: Mapping[str, Cluster], tmp_path: Path
+) -> None:
+    topic = create_topic(clusters["A"].bootstrap, unique("apart"))
+    produce(clusters["A"].bootstrap, topic, some(20))
+    files = {
+        flow: mm2(tmp_path / f"{number}.properties", clusters, [flow], {"topics": topic} | APART)
+        for number, flow in enumerate(FLOWS)
+    }
+    with running(tmp_path, files["B->A"], name="back") as back:
+        eventually(lambda: states(back)["A->B"] == "running", WAIT, what="it writes heartbeats of A->B")
+        with running(tmp_path, files["A->B"], name="there") as there:
+            wait_values(clusters["B"], f"A.{topic}", [each.value for each in some(20)], there, back)
+            assert states(back)["A->B"] == "running"

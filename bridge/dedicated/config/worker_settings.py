@@ -46,8 +46,11 @@ def worker_settings(flow: FlowPlan) -> WorkerSettings:
         )
     if errors:
         raise ConfigRejected(errors)
+    group = given.get(GROUP) or f"{flow.source}-mm2"
     return WorkerSettings(
-        group=given.get(GROUP) or f"{flow.source}-mm2",
+        # A node that only writes heartbeats of the flow, which its file does not enable, must not be the one that the
+        # group chooses to copy.
+        group=group if flow.copies else f"{group}-heartbeats",
         topic=given.get(CONFIGS) or f"mm2-configs.{flow.source}.internal",
         topic_factor=numbers[CONFIGS_FACTOR],
         offsets_topic=given.get(OFFSETS) or f"mm2-offsets.{flow.source}.internal",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.dedicated.config.plan import FlowPlan
 from bridge.dedicated.config.worker_settings import WorkerSettings, all_worker_settings, worker_settings
+from bridge.dedicated.flow_run import transactional_id
 from bridge.errors import ConfigRejected
 from tests.support.messages import message, message_pattern
 
@@ -39,6 +42,14 @@ def test_keys_are_honoured() -> None:
         )
     )
     assert settings == WorkerSettings("mine", "configs", -1, "offsets", 90_000, 1_000, 90_000)
+
+
+def test_a_flow_of_heartbeats_alone_is_shared_by_itself() -> None:
+    """The nodes of another file may copy it."""
+    heartbeats = replace(flow(), copies=False)
+    assert worker_settings(heartbeats).group == "A-mm2-heartbeats"
+    assert worker_settings(replace(flow(group_id="mine"), copies=False)).group == "mine-heartbeats"
+    assert transactional_id(heartbeats) != transactional_id(flow())
 
 
 def test_all_errors_come_at_once_and_once() -> None:
