@@ -72,7 +72,8 @@ ROOMS = {
         unit/connectors/config/test_key_effects""",
     "bridge/kafka/consumer": """integration/test_batch integration/test_copying integration/test_fetcher
         integration/test_internal_topics integration/test_lookups integration/test_nearest_replica
-        integration/test_pipeline_gaps integration/test_pipeline_unreadable integration/test_slow_source
+        integration/test_pipeline_damage integration/test_pipeline_gaps integration/test_pipeline_unreadable
+        integration/test_slow_source
         integration/test_spark_sources""",
     "bridge/kafka/network": """integration/test_client_security integration/test_clients_come_back
         integration/test_fetcher integration/test_kerberos integration/test_lookups integration/test_producer
@@ -117,7 +118,8 @@ ROOMS = {
         integration/test_any_lag integration/test_compression integration/test_copies integration/test_copying
         integration/test_driver integration/test_joining integration/test_nearest_replica
         integration/test_pipeline_faults integration/test_pipeline_gaps integration/test_pipeline_records
-        integration/test_pipeline_unreadable integration/test_rate_limit integration/test_session_ends
+        integration/test_pipeline_damage integration/test_pipeline_unreadable integration/test_rate_limit
+        integration/test_session_ends
         integration/test_slow_source integration/test_slow_target integration/test_state_topics
         integration/test_target_start""",
     "bridge/pipeline/slices/transforming": "integration/test_driver integration/test_transforms",

@@ -45,35 +45,65 @@ class DataBatches(NamedTuple):
         offset: int,
         aborted: Sequence[tuple[int, int]] | None,
         policy: BatchPolicy | None = None,
+        *,
+        until_damage: bool = False,
     ) -> DataBatches:
         """Reads what is to be copied of a fetch at `offset`: batches that hold data at or after it. `aborted` is None
         where data of open and aborted transactions is copied too. `policy`: which neighbours are coalesced, None for
-        none. Raises CorruptBatch."""
+        none. Raises CorruptBatch; with `until_damage` only where the first batch is damaged, and ends before another
+        one."""
         batches: list[RawBatch] = []
         following, epoch, at, end = offset, -1, 0, 0
+        before = following, epoch, at, 0
         data_filter = DataFilter(aborted or ())
         # Where transactions were aborted, each batch is looked at by itself.
         others = ~(CODEC | APPEND_TIME | (0 if aborted else TRANSACTIONAL))
         sizes = policy.with_room if policy is not None else ()
         view = memoryview(data)
-        while (batch := batch_at(view, at, checked=True)) is not None:
+        try:
+            while (batch := batch_at(view, at, checked=True)) is not None:
+                if (
+                    policy is not None
+                    and not batch.attributes & others
+                    and batch.magic == 2
+                    and len(batch.data) <= sizes[batch.attributes & CODEC]
+                ):
+                    batch = neighbours(view, at, batch, policy) or batch
+                if until_damage and batch.last_offset < offset:
+                    raise CorruptBatch(batch.base_offset)
+                if batch.base_offset < end:
+                    raise _Overlap(batch.base_offset)
+                is_data = data_filter.is_data(batch)
+                before = following, epoch, at, len(batches)
+                at, end = at + len(batch.data), batch.last_offset + 1
+                if batch.last_offset >= following:
+                    following = batch.last_offset + 1
+                epoch = batch.leader_epoch
+                # A batch without records is what compaction keeps of a producer's last sequence.
+                if is_data and batch.count and batch.last_offset >= offset:
+                    batches.append(batch)
+        except _Overlap:
             if (
-                policy is not None
-                and not batch.attributes & others
-                and batch.magic == 2
-                and len(batch.data) <= sizes[batch.attributes & CODEC]
-            ):
-                batch = neighbours(view, at, batch, policy) or batch
-            if batch.base_offset < end:
-                raise CorruptBatch(batch.base_offset)
-            at, end = at + len(batch.data), batch.last_offset + 1
-            if batch.last_offset >= following:
-                following = batch.last_offset + 1
-            epoch = batch.leader_epoch
-            # A batch without records is what compaction keeps of a producer's last sequence.
-            if data_filter.is_data(batch) and batch.count and batch.last_offset >= offset:
-                batches.append(batch)
+                until_damage and policy is not None
+            ):  # which batch it is shows where none is joined with others
+                return cls.committed(data, offset, aborted, until_damage=True)
+            if not until_damage:
+                raise
+            # The base offset of the one before may be what is wrong, since no checksum has it; but not of the one that
+            # the broker has found for this offset.
+            if not (len(batches) == 1 and batches[0].base_offset <= offset):
+                following, epoch, at, kept = before
+                if not at:
+                    raise
+                del batches[kept:]
+        except CorruptBatch:
+            if not (until_damage and at):
+                raise
         return cls(batches, following, epoch, bool(data) and not at)
+
+
+class _Overlap(CorruptBatch):
+    """A batch begins before the one in front of it ends."""
 
 
 def neighbours(view: memoryview, start: int, first: RawBatch, policy: BatchPolicy) -> RawBatch | None:

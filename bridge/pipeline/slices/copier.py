@@ -18,6 +18,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
 from bridge.kafka.record.batch import Chunk
 from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.damage import Damage
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied, Gap
@@ -26,13 +27,15 @@ from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.clock import TransactionClock
+from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.gaps import ledger_entry, refusal
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals
+from bridge.pipeline.slices.refusals import Refusals, unreadable
 from bridge.pipeline.slices.resume import (
     CopiesLost,
+    DamagedBatch,
     Opened,
     PolicySaysFail,
     Seen,
@@ -73,17 +76,19 @@ class Copier:
         transforms: Transforms | None,
         bucket: TokenBucket | None = None,
         *,
+        failed: FailedPartitions | None = None,
         joining: Callable[[], Sequence[Addition]] = tuple,
         retried: bool = False,
         tally: Tally | None = None,
     ) -> None:
-        """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `joining`: all that
-        was added to the slice by now. `retried`: the slice may have copied some of that before, so that only the runs
-        topic tells how far. `tally` counts what is committed."""
+        """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `failed`: what is not
+        copied now. `joining`: all that was added to the slice by now. `retried`: the slice may have copied some of that
+        before, so that only the runs topic tells how far. `tally` counts what is committed."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
         self._bucket, self._tally = bucket, tally or Tally()
+        self._failed = FailedPartitions() if failed is None else failed
         self._lost: set[CopyId] = set()
         """The copies that are known to be lost, until the next ones are committed."""
         self._copied = {each.source: each for each in work.partitions}
@@ -111,10 +116,11 @@ class Copier:
         """By target topic, for a target that is `_round_trip` seconds away."""
         self._round_trip: float | None = None
 
-    async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, ending: Callable[[], bool], settled: Callable[[str], Awaitable[None]]) -> None:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
-        commits, and returns. `settled` is awaited once the first fetch has come. Raises KafkaFailure, Moved and
-        PolicySaysFail; then nothing of the open transaction counts."""
+        commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail,
+        with what is wrong with them. Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
+        transaction counts."""
         self._ending = ending
         await self._go_on()
         await self._fetcher.start()
@@ -126,23 +132,27 @@ class Copier:
                 await asyncio.gather(self._opening, return_exceptions=True)
             await self._fetcher.close()
 
-    async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
+    async def _copy(self, settled: Callable[[str], Awaitable[None]]) -> None:
         reported = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
                 self._pace()
                 await self._join()
+                if due := self._failed.take_due(time.monotonic()):
+                    self._fetcher.add(self._fetch_positions(due))
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
                 if self._bucket is not None and not fetches:
                     self._bucket.idle(time.monotonic())
-                if not reported:
+                if not reported or self._failed.changed:
                     reported = True
-                    await settled()
+                    await settled(self._failed.tell())
                 if self._clock.due():
                     await self.commit()
         await self.commit()
+        if self._spec.until_caught_up and self._failed and not self._ending():
+            raise PolicySaysFail(self._failed.tell())
 
     def _pace(self) -> None:
         """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
@@ -174,7 +184,10 @@ class Copier:
         self._seen.clear()
         topics = sorted({each.target_topic for each in self._copies})
         self._largest = await largest_batches(self._target, topics)
-        self._fetcher.assign(self._fetch_positions(self._copied))
+        due = self._failed.take_due(time.monotonic())
+        self._fetcher.assign(
+            self._fetch_positions(tp for tp in self._copied if tp in due or tp not in self._failed)
+        )
 
     def _set_positions(self, opened: Opened) -> None:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction."""
@@ -230,7 +243,12 @@ class Copier:
         position, policy = self._positions[tp], self._policies[copied.target_topic]
         transforms = self._transforms if copied.transforms else None
         reading = policy if transforms is None else transforms.reading
-        data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
+        try:
+            data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
+        except DamagedBatch as damaged:
+            self._meet(damaged.damage, copied)
+            return
+        self._failed.heal(tp)
         self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
         if transforms is None:
             await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
@@ -240,6 +258,25 @@ class Copier:
         if data.next_offset != position:
             self._move_to(tp, data.next_offset)
         self._fetcher.done(tp, data.next_offset, data.leader_epoch)
+
+    def _meet(self, damage: Damage, copied: Copied) -> None:
+        """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
+        and it is known what follows it. Else the partition waits, and the others go on."""
+        tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
+        way_out = (
+            "set source.record.policy to report to go on behind it"
+            if fails and end is not None
+            else "mirror-bridge reset moves the position behind it"
+        )
+        self._failed.fail(tp, f"{damage.why}; {way_out}", time.monotonic())
+        if end is None or fails or not self._failed.lasts(tp):
+            self._fetcher.drop(tp)
+            return
+        for copy in copied.copies:
+            self._part(copy).leave_out(unreadable(damage.offset, end, damage.why, copy, _now_ms()))
+        self._failed.heal(tp)
+        self._move_to(tp, end)
+        self._fetcher.done(tp, end, -1)
 
     async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
         for piece in pieces:
@@ -384,8 +421,9 @@ class Copier:
             self._lost.discard(copy)
 
     def _caught_up(self) -> bool:
+        """Whether nothing is left to copy, but for partitions that have failed for long enough."""
         return self._spec.until_caught_up and all(
-            self._positions[tp] >= end for tp, end in self._ends.items()
+            self._positions[tp] >= end or self._failed.lasts(tp) for tp, end in self._ends.items()
         )
 
 

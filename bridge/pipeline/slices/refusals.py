@@ -137,3 +137,9 @@ def as_gap(refused_: Refused, copied: Copied, now_ms: int) -> Gap:
         str(refused_.cause),
         copied.target_topic,
     )
+
+
+def unreadable(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:
+    """Makes the gap of a batch that nobody can read."""
+    place, topic_id = copied.source, copied.source_topic_id
+    return Gap(place, GapKind.RECORD_REFUSED, topic_id, first, end, now_ms, why, copied.target_topic)

@@ -22,6 +22,7 @@ from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.coalescing import DataBatches
+from bridge.kafka.record.damage import Damage, damage
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
@@ -94,15 +95,24 @@ def fetch_failure(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRu
 def batches_of(
     fetch: CompletedFetch, position: int, policy: BatchPolicy, *, committed_only: bool
 ) -> DataBatches:
-    """Reads what is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a
-    second fetch may bring better ones."""
+    """Reads what is to be copied of a fetch, up to bytes that are not those that were written. Raises DamagedBatch
+    where it begins with some: a second fetch may bring better ones."""
+    aborted, log_end = (fetch.aborted, fetch.last_stable) if committed_only else (None, fetch.high_watermark)
     try:
-        return DataBatches.committed(
-            fetch.records, position, fetch.aborted if committed_only else None, policy
-        )
-    except CorruptBatch as corrupt:
-        reason = f"{fetch.tp.topic}-{fetch.tp.partition}: {corrupt}"
-        raise KafkaFailure(KafkaFault.OTHER, reason) from None
+        data = DataBatches.committed(fetch.records, position, aborted, policy, until_damage=True)
+    except CorruptBatch:
+        raise DamagedBatch(damage(fetch.records, position, log_end)) from None
+    if data.incomplete:  # brokers send the first batch whole: what says otherwise is its length
+        raise DamagedBatch(damage(fetch.records, position, log_end))
+    return data
+
+
+class DamagedBatch(Exception):
+    """A batch of the source that can't be read."""
+
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(damage.why)
+        self.damage = damage
 
 
 class PolicySaysFail(Exception):

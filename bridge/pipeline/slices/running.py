@@ -26,6 +26,7 @@ from bridge.pipeline.layouts.additions import Addition, additions_key, decode
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
 from bridge.pipeline.slices.copier import Copier
+from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
@@ -154,6 +155,7 @@ class _Attempts:
         self._reported = self._slice_report()
         self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
+        self._failed = FailedPartitions()
         self._window = InFlightWindow()
 
     async def run(self, *, retried: bool) -> str:
@@ -258,15 +260,17 @@ class _Attempts:
                 self._seen,
                 self._transforms,
                 self._lease.bucket,
+                failed=self._failed,
                 joining=lambda: self._lease.added,
                 retried=retried,
                 tally=self._tally,
             )
             await copier.run(self._lease.over, self._settled)
 
-    async def _settled(self) -> None:
-        """Copying goes well: an error that was reported counts no longer."""
-        await self._report(self._slice_report())
+    async def _settled(self, error: str) -> None:
+        """Copying goes well, but for what is wrong with single partitions: an error that was reported counts no
+        longer."""
+        await self._report(self._slice_report(error=error))
 
     async def _report_at_last(self, report: SliceReport) -> None:
         """Writes the last report, again and again until it is written, or the lease is over."""

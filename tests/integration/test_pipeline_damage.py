@@ -1,0 +1,93 @@
+"""The pipeline without Spark, over a source whose disk has lost bytes: one partition waits, and the others are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.kafka.record.batch import parse
+from bridge.local import Broker, LocalStack
+from bridge.model.copying import PipelineState
+from bridge.model.values import TopicPartition
+from tests.conftest import chosen_clusters
+from tests.integration.copy_flow import CopyFlow, gaps_of
+from tests.support import eventually, numbered, produce
+from tests.support.brokers import MORTAL
+from tests.support.forms import mostly_long
+from tests.support.waits import WAIT
+
+EACH = 100
+"""Records of a batch."""
+
+
+@pytest.fixture(scope="module")
+def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """Brokers whose files these tests may change."""
+    if chosen_clusters(request.config):
+        pytest.skip("changes files of brokers, so it needs brokers from jars")
+    with LocalStack(
+        tmp_path_factory.mktemp("damaged"), broker_heap="384m", broker_properties=MORTAL
+    ) as stack:
+        stack.start_clusters()
+        yield stack
+
+
+def flow_with(own: LocalStack, policy: str) -> tuple[CopyFlow, str, str]:
+    """A flow of a topic whose second batch of three is going to be damaged, and of one that is well."""
+    flow = CopyFlow(own.source, own.target, settings={"fail_on_refused_record": policy == "fail"})
+    bad, well = flow.topic(), flow.topic()
+    for start in range(0, 3 * EACH, EACH):
+        produce(own.source.bootstrap, bad, numbered(EACH, start=start), linger_ms=100)
+    produce(own.source.bootstrap, well, numbered(EACH))
+    return flow, bad, well
+
+
+def damage(broker: Broker, topic: str, where: str) -> None:
+    """Flips a bit of the batch that begins at EACH, while the broker is stopped, in good order."""
+    broker.stop()
+    log = broker.data / f"{topic}-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    at = sum(len(each.data) for each in parse(bytes(data)) if each.last_offset < EACH)
+    data[at + {"length": 8, "records": 200}[where]] ^= 0x10
+    log.write_bytes(data)
+    broker.start()
+
+
+@pytest.mark.parametrize("where", mostly_long(["records", "length"]))
+@pytest.mark.parametrize("policy", mostly_long(["report", "fail"], short=2))
+def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: str, where: str) -> None:
+    flow, bad, well = flow_with(own, policy)
+    assert isinstance(own.source, Broker)
+    damage(own.source, bad, where)
+    passed = policy == "report" and where == "records"
+    with flow.pipeline(slots=1) as running:
+        running.wait_position({TopicPartition(well, 0): EACH})
+        produce(own.source.bootstrap, well, numbered(EACH, start=EACH))
+        running.wait_position({TopicPartition(well, 0): 2 * EACH})
+        if passed:
+            running.wait_position({TopicPartition(bad, 0): 3 * EACH})
+            assert gaps_of(running.status) == [("record_refused", EACH, 2 * EACH)]
+        else:
+
+            def named() -> None:
+                (error,) = running.status.errors
+                assert error.startswith(f"{bad}-0: ")
+                assert f"offset {EACH}" in error
+                way_out = "source.record.policy" if where == "records" else "mirror-bridge reset"
+                assert way_out in error
+
+            eventually(named, WAIT, what="the damage is named")
+            assert running.status.slices_running
+            running.wait_position({TopicPartition(bad, 0): EACH})
+    values = [each.value for each in flow.copies(bad)]
+    rest = numbered(EACH, start=2 * EACH) if passed else []
+    assert values == [each.value for each in [*numbered(EACH), *rest]]
+    assert len(flow.copies(well)) == 2 * EACH
+    ended = flow.copy(slots=1)
+    if passed:
+        assert ended.state is PipelineState.CAUGHT_UP
+    else:
+        assert ended.state is PipelineState.FAILED
+        assert ended.failure is not None
+        assert f"{bad}-0" in ended.failure
