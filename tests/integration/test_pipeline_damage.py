@@ -1,4 +1,4 @@
-"""The pipeline without Spark, over a source whose disk has lost bytes: one partition waits, and the others are copied."""
+"""The pipeline without Spark, over a source whose disk has lost bytes: one partition waits, the others are copied."""
 
 from __future__ import annotations
 

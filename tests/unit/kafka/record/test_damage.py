@@ -39,9 +39,7 @@ def test_each_bit_that_is_damaged_is_seen_or_means_nothing(at: int, bit: int) ->
         assert DataBatches.committed(second + THIRD, 13, None, until_damage=True).incomplete
     found = damage(second + THIRD, 13, END)
     assert found.offset == 13
-    assert found.end == (None if at in range(8, 12) else 17), (
-        "where the next batch begins, if its place is known"
-    )
+    assert found.end == (None if at in range(8, 12) else 17), "where the next batch begins"
 
 
 def test_the_last_batch_ends_where_the_log_does() -> None:
