@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class ErrorCode(StrEnum):
@@ -230,12 +231,20 @@ AWAY = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT})
 
 class KafkaFailure(BridgeError):
     """A cluster refused a request, or did not answer it. `fault`: the kind of error; `retriable`: whether a retry may
-    succeed."""
+    succeed; `records`: of a batch that was refused, why by index, as far as the broker names the records at fault."""
 
     code = ErrorCode.KAFKA
     status = 503
 
-    def __init__(self, fault: KafkaFault, message: str, *, retriable: bool = True) -> None:
+    def __init__(
+        self,
+        fault: KafkaFault,
+        message: str,
+        *,
+        retriable: bool = True,
+        records: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(message)
         self.fault = fault
         self.retriable = retriable
+        self.records = records

@@ -22,6 +22,8 @@ class Produced(NamedTuple):
     log_start: int = -1
 
 
+_NAMED = 3
+"""Records of a batch that an error names."""
 NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The response does not contain the partition")
 
 
@@ -53,8 +55,11 @@ def refusal(produced: Produced, tp: TopicPartition) -> KafkaFailure | None:
     if failed is None:
         # Of a duplicate that the broker has forgotten.
         return failure(KafkaFault.OTHER, doing, "The response has no base offset")
-    text = (
-        "; ".join(f"record {index} of the batch: {why}" for index, why in produced.refused)
-        or produced.message
-    )
-    return KafkaFailure(failed.fault, f"{failed}: {text}", retriable=failed.retriable) if text else failed
+    named = {index: why or produced.message for index, why in produced.refused}
+    text = "; ".join(f"record {index} of the batch: {why}" for index, why in list(named.items())[:_NAMED])
+    text = text or produced.message
+    if not text:
+        return failed
+    more = f"; and {len(named) - _NAMED} record(s) more" if len(named) > _NAMED else ""
+    records = {index: f"{failed}: {why}" for index, why in named.items()}
+    return KafkaFailure(failed.fault, f"{failed}: {text}{more}", retriable=failed.retriable, records=records)

@@ -32,7 +32,7 @@ from bridge.pipeline.slices.gaps import ledger_entry, refusal
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals, unreadable
+from bridge.pipeline.slices.refusals import Refusals, left_out
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
@@ -273,7 +273,7 @@ class Copier:
             self._fetcher.drop(tp)
             return
         for copy in copied.copies:
-            self._part(copy).leave_out(unreadable(damage.offset, end, damage.why, copy, _now_ms()))
+            self._part(copy).leave_out(left_out(damage.offset, end, damage.why, copy, _now_ms()))
         self._failed.heal(tp)
         self._move_to(tp, end)
         self._fetcher.done(tp, end, -1)

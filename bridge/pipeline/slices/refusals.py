@@ -1,15 +1,17 @@
-"""Finds records that can't be copied, one by one, and leaves them out or fails, as source.record.policy says.
+"""Finds records that can't be copied, and leaves them out or fails, as source.record.policy says.
 
-A broker rejects a whole batch and does not say for which record (a timestamp outside the topic's limits, no key in a
-compacted topic). The transaction is over then; in the next one the records of that batch are sent each in a batch of
-its own, so that the next refusal names the record. A poison record never stops a partition in silence.
+A broker rejects a whole batch for one of its records (a timestamp outside the topic's limits, no key in a compacted
+topic). The transaction is over then. Brokers since 2.4 name all records of the batch that are at fault (KIP-467): these
+are left out in the next one. Where none is named the records of that batch are sent each in a batch of its own, so that
+the next refusal names the record. A poison record never stops a partition in silence.
 
 A batch that nobody can decode, and that can't pass as it is, is refused as a whole: what its records are nobody knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.record.batch import Chunk, RawBatch
@@ -29,7 +31,8 @@ REFUSALS = {
 class Refused(Exception):
     """A batch that the target has rejected: the offsets of its records, [first, end). `whole`: none of them can be
     copied; else it may be one among them that is at fault. `target`: the topic that they were for, "" for that of the
-    partition."""
+    partition. `named`: why by offset, of the records at fault, as far as they are known. `others`: further batches of
+    the same transaction."""
 
     def __init__(
         self,
@@ -40,10 +43,13 @@ class Refused(Exception):
         *,
         whole: bool = False,
         target: str = "",
+        named: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(str(cause))
         self.source, self.first, self.end, self.cause, self.target = source, first, end, cause, target
         self.whole = whole or end - first == 1
+        self.named = named
+        self.others: Sequence[Refused] = ()
 
     def failure(self, copied: Copied) -> str:
         """The text for what can't be copied, once it is found; names the partition and offset, and what to change."""
@@ -54,8 +60,10 @@ class Refused(Exception):
                 f"the records of {where} at offsets {self.first} to {last} can't be copied to {copied.target_topic}: "
                 f"{self.cause}; set source.record.policy to report to go on without them"
             )
+        at = min(self.named, default=self.first)
+        cause = self.named.get(at, self.cause)
         return (
-            f"the target rejects the record of {where} at offset {self.first} for {copied.target_topic}: {self.cause}; "
+            f"the target rejects the record of {where} at offset {at} for {copied.target_topic}: {cause}; "
             f"change {REFUSALS[self.cause.fault]}, or set source.record.policy to report"
         )
 
@@ -67,10 +75,11 @@ class Refusals:
         self._decompressed = decompressed
         self._careful: dict[TopicPartition, int] = {}
         self._left_out: dict[TopicPartition, dict[int, Gap]] = {}
+        self._newest_left_out: dict[TopicPartition, int] = {}
 
     def learn(self, refused_: Refused) -> bool:
         """Narrows the search; returns whether what can't be copied is found."""
-        if refused_.whole:
+        if refused_.whole or refused_.named:
             return True
         end = self._careful.get(refused_.source, 0)
         self._careful[refused_.source] = max(end, refused_.end)
@@ -79,6 +88,8 @@ class Refusals:
     def leave_out(self, gap: Gap) -> None:
         """Leaves records out from now on; `gap` is for the ledger."""
         self._left_out.setdefault(gap.source, {})[gap.upstream_from] = gap
+        newest = self._newest_left_out.get(gap.source, 0)
+        self._newest_left_out[gap.source] = max(newest, gap.upstream_from)
 
     def chunks(
         self, source: TopicPartition, batches: Sequence[RawBatch], policy: BatchPolicy, position: int
@@ -94,11 +105,14 @@ class Refusals:
         careful, left_out = self._careful.get(source, 0), self._left_out.get(source, {})
         if position >= careful:
             careful = 0
+        if position > self._newest_left_out.get(source, 0):
+            left_out = {}
         at = position
         while True:
             try:
                 for chunk in made(at):
-                    for part in self._single(chunk) if chunk.segments[0][0] < careful else (chunk,):
+                    whole = chunk.segments[0][0] >= careful and not (left_out and _among(left_out, chunk))
+                    for part in (chunk,) if whole else self._apart(chunk, careful, left_out):
                         gap = left_out.get(part.segments[0][0]) if part.count == 1 else None
                         yield part if gap is None else gap
                         last, count = part.segments[-1]
@@ -117,29 +131,33 @@ class Refusals:
             yield gap
             at = gap.upstream_to
 
-    def _single(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Each record of a chunk in one of its own."""
+    def _apart(self, chunk: Chunk, careful: int, left_out: Mapping[int, Gap]) -> Iterator[Chunk]:
+        """Cuts a chunk until each record below `careful`, and each that is left out, is in one of its own."""
+        if chunk.segments[0][0] >= careful and not _among(left_out, chunk):
+            yield chunk
+            return
         halves = refused(chunk, self._decompressed)
         if not halves:
             yield chunk
         for half in halves:
-            yield from self._single(half)
+            yield from self._apart(half, careful, left_out)
 
 
-def as_gap(refused_: Refused, copied: Copied, now_ms: int) -> Gap:
-    return Gap(
-        refused_.source,
-        GapKind.RECORD_REFUSED,
-        copied.source_topic_id,
-        refused_.first,
-        refused_.end,
-        now_ms,
-        str(refused_.cause),
-        copied.target_topic,
+def _among(left_out: Mapping[int, Gap], chunk: Chunk) -> bool:
+    """Whether a record of the chunk is left out."""
+    return any(
+        offset in left_out for first, count in chunk.segments for offset in range(first, first + count)
     )
 
 
-def unreadable(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:
-    """Makes the gap of a batch that nobody can read."""
+def gaps(refused_: Refused, copied: Copied, now_ms: int) -> Iterator[Gap]:
+    """Yields what is to be left out: the records that are named, or all."""
+    cause = {refused_.first: (refused_.end, str(refused_.cause))}
+    for first, (end, why) in ({at: (at + 1, why) for at, why in refused_.named.items()} or cause).items():
+        yield left_out(first, end, why, copied, now_ms)
+
+
+def left_out(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:
+    """Makes the gap of records that are not copied."""
     place, topic_id = copied.source, copied.source_topic_id
     return Gap(place, GapKind.RECORD_REFUSED, topic_id, first, end, now_ms, why, copied.target_topic)

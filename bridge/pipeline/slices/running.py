@@ -30,7 +30,7 @@ from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals, Refused, as_gap
+from bridge.pipeline.slices.refusals import Refusals, Refused, gaps
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     LogDiverged,
@@ -175,10 +175,13 @@ class _Attempts:
                 self._seen.target_ends[lost.copy] = lost.base
                 report = self._slice_report(error=str(lost))
             except Refused as refused:
-                if self._goes_on(refused):
+                found = self._found(refused)
+                if not (found and self._work.spec.fail_on_refused_record):
+                    self._leave_out(found)
                     retried = True
                     continue
-                report = self._slice_report(failure=refused.failure(self._copied(refused)))
+                first = min(found, key=lambda each: each.first)
+                report = self._slice_report(failure=first.failure(self._copied(first)))
             except PolicySaysFail as failed:
                 report = self._slice_report(failure=str(failed))
             except KafkaFailure as error:
@@ -205,14 +208,15 @@ class _Attempts:
     ) -> SliceReport:
         return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended)
 
-    def _goes_on(self, refused: Refused) -> bool:
-        """Whether another try finds the record, or leaves it out as the policy allows."""
-        if not self._refusals.learn(refused):
-            return True
-        if self._work.spec.fail_on_refused_record:
-            return False
-        self._refusals.leave_out(as_gap(refused, self._copied(refused), int(time.time() * 1000)))
-        return True
+    def _found(self, refused: Refused) -> list[Refused]:
+        """Returns those of which it is known which records are at fault; another try finds the others."""
+        return [each for each in (refused, *refused.others) if self._refusals.learn(each)]
+
+    def _leave_out(self, found: Sequence[Refused]) -> None:
+        now_ms = int(time.time() * 1000)
+        for each in found:
+            for gap in gaps(each, self._copied(each), now_ms):
+                self._refusals.leave_out(gap)
 
     def _copied(self, refused: Refused) -> Copied:
         return next(

@@ -17,6 +17,8 @@ from bridge.pipeline.slices.record_times import RecordTimes
 from bridge.pipeline.slices.refusals import REFUSALS, Refused
 from bridge.translation.runs.runs import OffsetRun, Segment
 
+_OF_RECORDS = (GapKind.TRANSFORM_FAILED, GapKind.RECORD_REFUSED)
+
 
 class Sent(NamedTuple):
     """A batch on its way, as a Chunk has it, but without its bytes: these are let go when it is answered, not when the
@@ -50,8 +52,8 @@ class Part:
         self.covered = last + count
 
     def leave_out(self, gap: Gap) -> None:
-        """Neighbours that a transform fails with in the same way, perhaps all, are one entry of the ledger."""
-        last = self.gaps[-1] if self.gaps and gap.kind is GapKind.TRANSFORM_FAILED else None
+        """Neighbours that fail in the same way, perhaps all, are one entry of the ledger."""
+        last = self.gaps[-1] if self.gaps and gap.kind in _OF_RECORDS else None
         if last is not None and last == replace(
             gap, upstream_from=last.upstream_from, upstream_to=gap.upstream_from, seen_at_ms=last.seen_at_ms
         ):
@@ -67,7 +69,7 @@ class WrittenPart(NamedTuple):
 
 
 async def written_parts(parts: Iterable[Part]) -> list[WrittenPart]:
-    """Waits for the target's offsets. Raises Refused when the target rejects a batch, of whatever partition, because
+    """Waits for the target's offsets. Raises Refused when the target rejects batches, of whatever partitions, because
     the other batches of the transaction then fail too; else KafkaFailure, and the cause rather than what it brought."""
     done: list[WrittenPart] = []
     failed: list[BaseException] = []
@@ -76,9 +78,11 @@ async def written_parts(parts: Iterable[Part]) -> list[WrittenPart]:
             failed.append(each)
         else:
             done.append(each)
+    if refused := [one for each in failed if isinstance(each, Refused) for one in (each, *each.others)]:
+        first, *first.others = refused
+        raise first
     if failed:
-        refused = (each for each in failed if isinstance(each, Refused))
-        raise next(refused, None) or _cause(failed[0])
+        raise _cause(failed[0])
     return done
 
 
@@ -90,20 +94,31 @@ def _cause(failed: BaseException) -> BaseException:
 
 async def _written_part(part: Part) -> WrittenPart:
     segments: list[Segment] = []
+    refused: list[Refused] = []
     for sent in part.sent:
         try:
             downstream, covered = await sent.base, sent.covered_from
         except KafkaFailure as failure:
-            if failure.fault not in REFUSALS:
+            if failure.fault in REFUSALS:
+                refused.append(_refused(part.copied, sent, failure))
+            elif not refused:
                 raise
-            last, count = sent.segments[-1]
-            copied, first = part.copied, sent.segments[0][0]
-            raise Refused(copied.source, first, last + count, failure, target=copied.target_topic) from None
+            continue
         epoch, timestamp, size = sent.leader_epoch, sent.last_timestamp, sent.size
         for upstream, count in sent.segments:
             _add(segments, Segment(covered, upstream, downstream, count, epoch, timestamp, size))
             covered, downstream, size = upstream + count, downstream + count, 0
+    if refused:
+        first, *first.others = refused
+        raise first
     return WrittenPart(part, segments)
+
+
+def _refused(copied: Copied, sent: Sent, failure: KafkaFailure) -> Refused:
+    offsets = [offset for first, count in sent.segments for offset in range(first, first + count)]
+    named = {offsets[index]: why for index, why in failure.records.items() if 0 <= index < len(offsets)}
+    first, end = offsets[0], offsets[-1] + 1
+    return Refused(copied.source, first, end, failure, target=copied.target_topic, named=named)
 
 
 def _add(segments: list[Segment], new: Segment) -> None:

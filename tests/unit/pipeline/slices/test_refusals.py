@@ -8,11 +8,12 @@ import zlib
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
-from bridge.pipeline.slices.refusals import Refusals, Refused, as_gap
+from bridge.pipeline.slices.refusals import Refusals, Refused, gaps
 from tests.support.messages import message_pattern
 from tests.unit.kafka.record.raw_batches import GZIP, batch, legacy, sealed
 from tests.unit.pipeline.values import copied
@@ -49,7 +50,8 @@ def refused(refusals: Refusals, log: bytes, position: int = 0) -> Refused:
 def leave_out(refusals: Refusals, log: bytes, position: int = 0) -> Gap:
     result = refused(refusals, log, position)
     assert refusals.learn(result)
-    refusals.leave_out(gap := as_gap(result, copied(), 7))
+    (gap,) = gaps(result, copied(), 7)
+    refusals.leave_out(gap)
     return gap
 
 
@@ -95,3 +97,33 @@ def test_from_before_0_11_it_begins_where_the_last_batch_ended() -> None:
     assert re.match(message_pattern("copying.undecodable", offset=6), gap.detail)
     assert (gap.upstream_from, gap.upstream_to) == (4, 7)
     assert pieces(refusals, log) == [(0, 4), gap, (7, 8)]
+
+
+def test_records_that_the_broker_names_are_left_out_at_once_and_the_others_stay_together() -> None:
+    log, refusals = batch(0, 16) + batch(16, 4), Refusals()
+    cause = KafkaFailure(KafkaFault.RECORD_REFUSED, "two are refused")
+    named = {5: "no key", 6: "no key", 11: "too old"}
+    result = Refused(PLACE, 0, 16, cause, named=named)
+    assert refusals.learn(result)
+    found = list(gaps(result, copied(), 7))
+    assert [(each.upstream_from, each.upstream_to, each.detail) for each in found] == [
+        (5, 6, "no key"),
+        (6, 7, "no key"),
+        (11, 12, "too old"),
+    ]
+    for gap in found:
+        refusals.leave_out(gap)
+    sent = pieces(refusals, log)
+    assert [each for each in sent if isinstance(each, Gap)] == found
+    ranges = [(each.upstream_from, each.upstream_to) if isinstance(each, Gap) else each for each in sent]
+    assert [first for first, _ in ranges] == [0, *(end for _, end in ranges[:-1])], "all, in order"
+    assert ranges[-1][1] == 20
+    assert len(sent) < 12, "in large pieces"
+    assert pieces(refusals, log, 12) == [(12, 20)], "nothing is cut behind them"
+
+
+def test_a_failure_names_the_first_record_at_fault() -> None:
+    cause = KafkaFailure(KafkaFault.RECORD_REFUSED, "some are refused")
+    text = Refused(PLACE, 0, 16, cause, named={11: "too old", 5: "no key"}).failure(copied())
+    assert "orders-0 at offset 5 " in text
+    assert "no key" in text

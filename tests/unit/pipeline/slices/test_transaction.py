@@ -75,6 +75,16 @@ def test_a_batch_covers_what_was_seen_before_it_since_the_last_one() -> None:
     assert asyncio.run(sent()) == [(7, 12), (16, 20)]
 
 
+def test_all_batches_that_were_refused_are_told_with_the_records_at_fault() -> None:
+    named = KafkaFailure(KafkaFault.RECORD_REFUSED, "refused", records={1: "no key", 7: "no such record"})
+    with pytest.raises(Refused) as caught:
+        outcome([0, named, aborted(named), TOO_LARGE], [aborted(named)], [named])
+    told = [
+        (each.source.partition, each.first, dict(each.named)) for each in (caught.value, *caught.value.others)
+    ]
+    assert told == [(0, 2, {3: "no key"}), (0, 6, {}), (2, 0, {1: "no key"})]
+
+
 def left_out(*gaps: Gap) -> list[tuple[int, int]]:
     part = Part(copied(), 0)
     for gap in gaps:
@@ -82,11 +92,11 @@ def left_out(*gaps: Gap) -> list[tuple[int, int]]:
     return [(gap.upstream_from, gap.upstream_to) for gap in part.gaps]
 
 
-def test_neighbours_that_a_transform_fails_with_in_the_same_way_are_one_entry() -> None:
+def test_neighbours_that_fail_in_the_same_way_are_one_entry() -> None:
     def gap(first: int, kind: GapKind = GapKind.TRANSFORM_FAILED, why: str = "why") -> Gap:
         return Gap(copied().source, kind, "source-id", first, first + 1, 1000 + first, why, "A.orders")
 
     assert left_out(gap(3), gap(4), gap(5), gap(7)) == [(3, 6), (7, 8)]
     assert left_out(gap(3), gap(4, why="another")) == [(3, 4), (4, 5)]
-    assert left_out(gap(3, GapKind.RECORD_REFUSED), gap(4, GapKind.RECORD_REFUSED)) == [(3, 4), (4, 5)]
+    assert left_out(gap(3, GapKind.RECORD_REFUSED), gap(4, GapKind.RECORD_REFUSED)) == [(3, 5)]
     assert left_out(gap(3, GapKind.RECORD_REFUSED), gap(4)) == [(3, 4), (4, 5)]
