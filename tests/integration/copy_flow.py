@@ -131,10 +131,16 @@ class CopyFlow:
 
     @contextmanager
     def pipeline(
-        self, *, slots: int = 2, jobs: ThreadJobs | None = None, **changes: object
+        self,
+        *,
+        slots: int = 2,
+        jobs: ThreadJobs | None = None,
+        partitions: Sequence[Copied] | None = None,
+        **changes: object,
     ) -> Iterator[InProcess]:
-        """The pipeline without Spark and in this process, for the time of the block."""
-        partitions = self.partitions()
+        """The pipeline without Spark and in this process, for the time of the block. `partitions`: as they were found
+        while all of them could be asked."""
+        partitions = self.partitions() if partitions is None else partitions
         running = InProcess(replace(self.spec, **changes), jobs or ThreadJobs(slots))  # type: ignore[arg-type]
         try:
             running.assign(partitions)

@@ -116,8 +116,9 @@ ROOMS = {
         integration/test_spark_connect integration/test_spark_shared integration/test_spark_submit""",
     "bridge/pipeline/slices": """e2e/test_source e2e/test_source_stock_cases e2e/test_source_take_over
         integration/test_any_lag integration/test_compression integration/test_copies integration/test_copying
-        integration/test_driver integration/test_joining integration/test_nearest_replica
-        integration/test_pipeline_faults integration/test_pipeline_gaps integration/test_pipeline_records
+        integration/test_driver integration/test_joining integration/test_leaderless_partitions
+        integration/test_nearest_replica integration/test_pipeline_faults integration/test_pipeline_gaps
+        integration/test_pipeline_records
         integration/test_pipeline_damage integration/test_pipeline_unreadable integration/test_rate_limit
         integration/test_session_ends
         integration/test_slow_source integration/test_slow_target integration/test_state_topics

@@ -97,7 +97,7 @@ class Copier:
         self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
         self._fetcher = Fetcher(source, committed_only=self._spec.committed_only)
         self._positions: dict[TopicPartition, int] = {}
-        self._ends: Mapping[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
@@ -105,6 +105,8 @@ class Copier:
         self._added: Sequence[Addition] = ()
         self._opening: asyncio.Task[Joined] | None = None
         """Finds where partitions begin that join, while the others are copied."""
+        self._to_open: list[TopicPartition] = []
+        """Partitions of which it was not known where they begin, and that are to be tried again."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
         self._mid_record = False
@@ -139,7 +141,8 @@ class Copier:
                 self._pace()
                 await self._join()
                 if due := self._failed.take_due(time.monotonic()):
-                    self._fetcher.add(self._fetch_positions(due))
+                    self._to_open += [tp for tp in due if tp not in self._positions]
+                    self._fetcher.add(self._fetch_positions(tp for tp in due if tp in self._positions))
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
@@ -176,7 +179,9 @@ class Copier:
         opened = await open_partitions(
             self._source, self._target, spec, self._work.partitions, self._runs, self._seen
         )
-        self._ends = opened.ends
+        for failure in () if opened.starts else opened.failed.values():
+            raise failure  # of all: it is no fault of single partitions
+        self._ends = dict(opened.ends)
         self._set_positions(opened)
         if self._open:
             await self.commit()
@@ -186,11 +191,14 @@ class Copier:
         self._largest = await largest_batches(self._target, topics)
         due = self._failed.take_due(time.monotonic())
         self._fetcher.assign(
-            self._fetch_positions(tp for tp in self._copied if tp in due or tp not in self._failed)
+            self._fetch_positions(tp for tp in self._positions if tp in due or tp not in self._failed)
         )
 
     def _set_positions(self, opened: Opened) -> None:
-        """Takes the positions, and puts gaps and partitions that no run knows into the open transaction."""
+        """Takes the positions, and puts gaps and partitions that no run knows into the open transaction. Partitions of
+        which nobody can tell where they begin wait."""
+        for tp, failure in opened.failed.items():
+            self._failed.fail(tp, str(failure), time.monotonic(), heals=True)
         for tp, start in opened.starts.items():
             self._positions[tp] = start.offset
             if start.gaps and self._spec.fail_on_gap:
@@ -211,12 +219,13 @@ class Copier:
     async def _join(self) -> None:
         """Copies what was added to the slice from now on, once it is known where to begin: the others do not wait."""
         if self._opening is None:
-            added = self._joining()
-            if added is self._added:
+            added, again = self._joining(), [Addition(self._copied[tp]) for tp in self._to_open]
+            if added is self._added and not again:
                 return
-            self._added = added
-            if new := [each for each in added if each.copied.source not in self._copied]:
-                opening = open_joining(self._source, self._target, self._spec, new, retried=self._retried)
+            self._added, self._to_open = added, []
+            if new := [*again, *(each for each in added if each.copied.source not in self._copied)]:
+                retried = self._retried or bool(again)
+                opening = open_joining(self._source, self._target, self._spec, new, retried=retried)
                 self._opening = asyncio.create_task(opening)
         elif self._opening.done():
             joined, self._opening = self._opening.result(), None
@@ -231,6 +240,10 @@ class Copier:
         self._runs |= joined.runs
         self._largest = {**self._largest, **joined.largest}
         self._round_trip = None  # the policies of their topics are to be made
+        for tp in joined.opened.starts:
+            if tp in self._failed:
+                self._failed.heal(tp)
+                self._ends[tp] = joined.opened.ends[tp]
         self._set_positions(joined.opened)
 
     # -- copying ---------------------------------------------------------------------------------------------------
@@ -422,8 +435,10 @@ class Copier:
 
     def _caught_up(self) -> bool:
         """Whether nothing is left to copy, but for partitions that have failed for long enough."""
-        return self._spec.until_caught_up and all(
-            self._positions[tp] >= end or self._failed.lasts(tp) for tp, end in self._ends.items()
+        return (
+            self._spec.until_caught_up
+            and self._failed.all_last
+            and all(self._positions[tp] >= end or tp in self._failed for tp, end in self._ends.items())
         )
 
 

@@ -19,6 +19,7 @@ _NAMED = 3
 @dataclass(slots=True)
 class _Failed:
     why: str
+    heals: bool
     tries: int
     due: float
     """When it is tried again (monotonic seconds)."""
@@ -31,13 +32,13 @@ class FailedPartitions:
         self.changed = False
         """Whether `text` has changed since the last `tell`."""
 
-    def fail(self, tp: TopicPartition, why: str, now: float) -> None:
-        """Notes that the partition can't be copied now."""
+    def fail(self, tp: TopicPartition, why: str, now: float, *, heals: bool = False) -> None:
+        """Notes that the partition can't be copied now. `heals`: time alone may mend that."""
         known = self._failed.get(tp)
         backoff = known.backoff if known is not None else Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         tries = known.tries + 1 if known is not None and known.why == why else 1
         self.changed = self.changed or known is None or known.why != why
-        self._failed[tp] = _Failed(why, tries, now + backoff.next(), backoff)
+        self._failed[tp] = _Failed(why, heals, tries, now + backoff.next(), backoff)
 
     def heal(self, tp: TopicPartition) -> None:
         """Notes that the partition is copied again."""
@@ -45,9 +46,13 @@ class FailedPartitions:
             self.changed = True
 
     def lasts(self, tp: TopicPartition) -> bool:
-        """Whether tries have failed alike for long enough to count as a state that lasts."""
+        """Whether tries have failed alike for long enough to count as a state that lasts; nothing does that heals."""
         known = self._failed.get(tp)
-        return known is not None and known.tries >= _LASTS
+        return known is not None and known.tries >= _LASTS and not known.heals
+
+    @property
+    def all_last(self) -> bool:
+        return all(map(self.lasts, self._failed))
 
     def take_due(self, now: float) -> list[TopicPartition]:
         """Returns the partitions that are to be tried again now. Each is due once, until it fails again."""

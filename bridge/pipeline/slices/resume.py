@@ -10,7 +10,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.consumer.header_scan import scan
-from bridge.kafka.consumer.log_bounds import all_bounds
+from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.position_validation import (
     FetchError,
     FetchErrorKind,
@@ -135,10 +135,11 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Where partitions begin. `starts`: by source partition; `ends`: where the source's log ended, as far as it may be
-    copied."""
+    copied; `failed`: why nobody can tell of the others, which have no leader, say."""
 
     starts: Mapping[TopicPartition, Resume]
     ends: Mapping[TopicPartition, int]
+    failed: Mapping[TopicPartition, KafkaFailure]
 
 
 async def open_partitions(
@@ -149,8 +150,8 @@ async def open_partitions(
     runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
 ) -> Opened:
-    """Finds where to go on. Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved
-    where a topic has another id than its Copied says."""
+    """Finds where to go on, of each partition whose leaders answer on both sides. Newest runs that can't be true are
+    passed over in `runs`. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     committed_only = spec.committed_only
     await _same_topics(
         source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
@@ -159,9 +160,15 @@ async def open_partitions(
     await _same_topics(
         target, {each.target_topic: each.target_topic_id for each in copies}, partitions, "WRITE"
     )
-    here = await all_bounds(source, [each.source for each in partitions], committed_only=committed_only)
+    here, of_source = _apart(
+        await bounds(source, [each.source for each in partitions], committed_only=committed_only)
+    )
     # The target's log with what is not committed: our own aborted copies are part of it too.
-    there = await all_bounds(target, list({each.remote: None for each in copies}), committed_only=False)
+    there, of_target = _apart(
+        await bounds(target, list({each.remote: None for each in copies}), committed_only=False)
+    )
+    failed = of_source | {copy.source: of_target[copy.remote] for copy in copies if copy.remote in of_target}
+    partitions = [each for each in partitions if each.source not in failed]
     unknown = {
         copy.remote: there[copy.remote]
         for each in partitions
@@ -204,7 +211,14 @@ async def open_partitions(
         if tp in ignored:
             gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
         starts[tp] = start._replace(gaps=tuple(gaps))
-    return Opened(starts, {tp: each.end for tp, each in here.items()})
+    return Opened(starts, {tp: here[tp].end for tp in starts}, failed)
+
+
+def _apart(
+    logs: Mapping[TopicPartition, Bounds | KafkaFailure],
+) -> tuple[dict[TopicPartition, Bounds], dict[TopicPartition, KafkaFailure]]:
+    known = {tp: log for tp, log in logs.items() if isinstance(log, Bounds)}
+    return known, {tp: log for tp, log in logs.items() if isinstance(log, KafkaFailure)}
 
 
 def _unknown(main: Copied, copy: Copied, runs: Mapping[CopyId, PartitionRuns]) -> bool:
