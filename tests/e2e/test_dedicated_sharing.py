@@ -85,6 +85,24 @@ def filled(clusters: Mapping[str, Cluster], what: str, count: int) -> str:
     return topic
 
 
+def test_a_node_whose_file_has_only_the_flows_heartbeats_leaves_the_copy_to_others(
+    clusters: Mapping[str, Cluster], tmp_path: Path
+) -> None:
+    """First, while no other node is a member of the flow's group."""
+    topic = create_topic(clusters["A"].bootstrap, unique("apart"))
+    create_topic(clusters["B"].bootstrap, f"A.{topic}")
+    produce(clusters["A"].bootstrap, topic, some(20))
+    files = {
+        flow: mm2(tmp_path / f"{number}.properties", clusters, [flow], {"topics": topic} | APART)
+        for number, flow in enumerate(FLOWS)
+    }
+    with running(tmp_path, files["B->A"], name="back") as back:
+        eventually(lambda: states(back)["A->B"] == "running", WAIT, what="it writes heartbeats of A->B")
+        with running(tmp_path, files["A->B"], name="there") as there:
+            wait_values(clusters["B"], f"A.{topic}", [each.value for each in some(20)], there, back)
+            assert states(back)["A->B"] == "running"
+
+
 def test_nodes_share_the_flows(clusters: Mapping[str, Cluster], nodes: tuple[MirrorNode, MirrorNode]) -> None:
     """The second one finds both flows taken, and gets one of them. What another node runs is never ready here."""
     wait_shared(nodes)
@@ -185,19 +203,3 @@ def test_a_changed_file_is_taken_one_node_after_the_other(
     wait_values(clusters["B"], f"A.{new}", [each.value for each in some(10)], *nodes)
     # One of two: a busy machine may hold up the other.
     assert min(took) < SESSION_MS / 1000, f"each has waited for the session timeout: {took}"
-
-
-def test_a_node_whose_file_has_only_the_flows_heartbeats_leaves_the_copy_to_others(
-    clusters: Mapping[str, Cluster], tmp_path: Path
-) -> None:
-    topic = create_topic(clusters["A"].bootstrap, unique("apart"))
-    produce(clusters["A"].bootstrap, topic, some(20))
-    files = {
-        flow: mm2(tmp_path / f"{number}.properties", clusters, [flow], {"topics": topic} | APART)
-        for number, flow in enumerate(FLOWS)
-    }
-    with running(tmp_path, files["B->A"], name="back") as back:
-        eventually(lambda: states(back)["A->B"] == "running", WAIT, what="it writes heartbeats of A->B")
-        with running(tmp_path, files["A->B"], name="there") as there:
-            wait_values(clusters["B"], f"A.{topic}", [each.value for each in some(20)], there, back)
-            assert states(back)["A->B"] == "running"

@@ -43,9 +43,10 @@ def test_partitions_without_a_leader_wait_alone(own: LocalStack, side: Side) -> 
     """From the start on, and the ones that lose it while they are copied."""
     first = own.source if side is Side.SOURCE else own.target
     assert isinstance(first, Broker)
-    second = own.broker(unique(f"second-{side}"), properties={"node.id": str(SECOND)}, joins=first)
     flow = CopyFlow(own.source, own.target)
     well, gone = flow.topic(), unique("gone")
+    # All else is on the first one, which is alone so far.
+    second = own.broker(unique(f"second-{side}"), properties={"node.id": str(SECOND)}, joins=first)
     if side is Side.SOURCE:
         on_second(own.source.bootstrap, gone)
         create_topic(own.target.bootstrap, flow.remote(gone))

@@ -43,24 +43,23 @@ def flow_with(own: LocalStack, policy: str) -> tuple[CopyFlow, str, str]:
     return flow, bad, well
 
 
-def damage(broker: Broker, topic: str, where: str) -> None:
-    """Flips a bit of the batch that begins at EACH, while the broker is stopped, in good order."""
+def damage(broker: Broker, topic: str) -> None:
+    """Flips a bit among the records of the batch that begins at EACH, while the broker is stopped, in good order."""
     broker.stop()
     log = broker.data / f"{topic}-0" / f"{0:020}.log"
     data = bytearray(log.read_bytes())
     at = sum(len(each.data) for each in parse(bytes(data)) if each.last_offset < EACH)
-    data[at + {"length": 8, "records": 200}[where]] ^= 0x10
+    data[at + 200] ^= 0x10
     log.write_bytes(data)
     broker.start()
 
 
-@pytest.mark.parametrize("where", mostly_long(["records", "length"]))
-@pytest.mark.parametrize("policy", mostly_long(["report", "fail"], short=2))
-def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: str, where: str) -> None:
+@pytest.mark.parametrize("policy", mostly_long(["fail", "report"]))
+def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: str) -> None:
     flow, bad, well = flow_with(own, policy)
     assert isinstance(own.source, Broker)
-    damage(own.source, bad, where)
-    passed = policy == "report" and where == "records"
+    damage(own.source, bad)
+    passed = policy == "report"
     with flow.pipeline(slots=1) as running:
         running.wait_position({TopicPartition(well, 0): EACH})
         produce(own.source.bootstrap, well, numbered(EACH, start=EACH))
@@ -74,8 +73,7 @@ def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: s
                 (error,) = running.status.errors
                 assert error.startswith(f"{bad}-0: ")
                 assert f"offset {EACH}" in error
-                way_out = "source.record.policy" if where == "records" else "mirror-bridge reset"
-                assert way_out in error
+                assert "source.record.policy" in error
 
             eventually(named, WAIT, what="the damage is named")
             assert running.status.slices_running
