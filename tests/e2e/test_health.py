@@ -87,8 +87,12 @@ def test_a_source_that_is_away_from_the_first_moment_is_named_with_since_when(fl
                 WAIT,
                 what="the last error is named",
             )
-            status = flow.worker.rest.status(name)
-            assert [each["state"] for each in (status["connector"], *status["tasks"])] == ["RUNNING"] * 2
+
+            def running() -> bool:
+                status = flow.worker.rest.status(name)
+                return [each["state"] for each in (status["connector"], *status["tasks"])] == ["RUNNING"] * 2
+
+            eventually(running, WAIT, what="Connect says that both run", watched=flow.watched)
             log = flow.process.process.log.read_text()
             assert log.count(f"({port.address}) does not answer: ") == 1
     finally:

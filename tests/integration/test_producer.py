@@ -29,7 +29,7 @@ from bridge.kafka.record.decompression import LZ4
 from bridge.kafka.state_topics import read_committed
 from bridge.local import DEFAULT_KAFKA, Cluster, LocalStack, kafka_jars
 from bridge.model.values import Side, TopicPartition
-from tests.support import create_topic, delete_topic, eventually, read, unique
+from tests.support import bounds, create_topic, delete_topic, eventually, read, unique
 from tests.support.forms import mostly_long
 from tests.support.messages import message_pattern
 from tests.support.waits import WAIT
@@ -77,6 +77,13 @@ def run_producers(target: Cluster, work: Callable[[ProducerHarness], Awaitable[T
 
 
 def values(target: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
+    """All that is committed, once nothing is open: brokers say that a transaction is ended before its markers stand in
+    the log."""
+
+    def ended() -> None:
+        assert bounds(target.bootstrap, topic, committed_only=True) == bounds(target.bootstrap, topic)
+
+    eventually(ended, WAIT, what=f"no transaction in {topic} is open")
     return [record.value for record in read(target.bootstrap, topic, partition, committed_only=True)]
 
 
