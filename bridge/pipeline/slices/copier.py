@@ -206,6 +206,9 @@ class Copier:
             last = self._runs[self._copied[tp].id].last
             if start.gaps or last is None or last.handed_back:
                 self._part(self._copied[tp]).gaps.extend(start.gaps)
+            for copy in self._copied[tp].copies:
+                if copy.id in opened.lost_from:
+                    self._part(copy).lost_from = opened.lost_from[copy.id]
 
     def _fetch_positions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, FetchPosition]:
         copied = [self._copied[tp] for tp in tps]
@@ -402,7 +405,8 @@ class Copier:
             copied = each.part.copied
             position = self._positions[copied.source]
             times = each.part.times.encoded(now_ms)
-            runs += self._runs[copied.id].commit(each.segments, position, copied, log_start, times)
+            known, lost_from = self._runs[copied.id], each.part.lost_from
+            runs += known.commit(each.segments, position, copied, log_start, times, lost_from=lost_from)
         syncs: list[OffsetSync] = []
         for each in done if spec.syncs_topic else ():
             if (copied := each.part.copied).id == self._copied[copied.source].id:

@@ -135,11 +135,13 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Where partitions begin. `starts`: by source partition; `ends`: where the source's log ended, as far as it may be
-    copied; `failed`: why nobody can tell of the others, which have no leader, say."""
+    copied; `failed`: why nobody can tell of the others, which have no leader, say; `lost_from`: where the log of a
+    remote partition ends although copies stood behind that."""
 
     starts: Mapping[TopicPartition, Resume]
     ends: Mapping[TopicPartition, int]
     failed: Mapping[TopicPartition, KafkaFailure]
+    lost_from: Mapping[CopyId, int]
 
 
 async def open_partitions(
@@ -186,6 +188,7 @@ async def open_partitions(
     agreed = await _agreed(source, partitions, runs) | seen.agreed
     now_ms = int(time.time() * 1000)
     starts = {}
+    lost_from: dict[CopyId, int] = {}
     for each in partitions:
         tp = each.source
         ends = {copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in each.copies}
@@ -198,6 +201,13 @@ async def open_partitions(
             now_ms=now_ms,
             not_again=why_not_again(each, runs, ends) if spec.recopy else "",
         )
+        lost_from |= {
+            copy.id: ends[copy.id].end
+            for copy in each.copies
+            if (last := runs[copy.id].last) is not None
+            and last.target_topic_id == copy.target_topic_id
+            and ends[copy.id].end < last.downstream_end
+        }
         gaps = list(start.gaps)
         for copy in each.copies[1:]:
             if (last := runs[copy.id].last) is not None and start.again and last.upstream_count:
@@ -211,7 +221,7 @@ async def open_partitions(
         if tp in ignored:
             gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
         starts[tp] = start._replace(gaps=tuple(gaps))
-    return Opened(starts, {tp: here[tp].end for tp in starts}, failed)
+    return Opened(starts, {tp: here[tp].end for tp in starts}, failed, lost_from)
 
 
 def _apart(

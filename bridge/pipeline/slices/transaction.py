@@ -43,6 +43,8 @@ class Part:
     sent: list[Sent] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     times: RecordTimes = field(default_factory=RecordTimes)
+    lost_from: int | None = None
+    """Where the target's log had ended, if copies that stood behind that are lost."""
 
     def add(self, chunk: Chunk, base: Awaitable[int]) -> None:
         """Adds a batch that was sent; `base` as in Sent."""

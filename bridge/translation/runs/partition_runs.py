@@ -77,12 +77,15 @@ class PartitionRuns:
         times: bytes = b"",
         *,
         found: bool = False,
+        lost_from: int | None = None,
     ) -> list[Change]:
         """Returns the records for the runs topic that belong into the transaction of these segments, which are in the
         order of both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other
         topic ids, and runs of offsets that come again. Without segments only the position moves. `target_start`: where
         the target's log begins, as far as is known. `times`: how long the records took, which the newest run's record
         says. `found`: another mirror has made these copies, and goes on where they end; how far is not known.
+        `lost_from`: where the target's log has ended although copies stood behind that; they are there no more,
+        whatever stands in their place.
 
         The newest run tells up to where was copied before copying began again further back, in another target topic or
         as an operator requested, until it has come there.
@@ -100,7 +103,8 @@ class PartitionRuns:
             self._runs = []
         if new:
             self._replace_bare_position(new, changes)
-        dropped = self._cut(first, changes)
+        lost = lost_from is not None and self._lose(lost_from, changes)
+        dropped = self._cut(first, changes) or lost
         if new:
             if self._runs:
                 new[0] = new[0]._replace(covered_from=max(new[0].covered_from, self._runs[-1].upstream_end))
@@ -230,6 +234,23 @@ class PartitionRuns:
             self._runs[-1] = changes[last.upstream_start] = cut
             break
         return dropped
+
+    def _lose(self, target_end: int, changes: _Changes) -> bool:
+        """Cuts runs off at an offset of the target; returns whether there was anything to cut."""
+        lost = False
+        while self._runs:
+            last = self._runs[-1]
+            if not last.upstream_count or last.downstream_end <= target_end:
+                break
+            lost = True
+            cut = cut_off(last, last.upstream_end - last.upstream_start, target_end - last.downstream_start)
+            if cut is None:
+                changes[last.upstream_start] = None
+                self._runs.pop()
+                continue
+            self._runs[-1] = changes[last.upstream_start] = cut
+            break
+        return lost
 
     def _merge(self, changes: _Changes, target_start: int) -> None:
         """Merges neighbours: new runs with those that were new before, and a part of all others, in turn."""

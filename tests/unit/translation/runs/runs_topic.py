@@ -26,9 +26,14 @@ class Topic:
         self.written = 0
 
     def commit(
-        self, segments: Sequence[Segment], position: int, copied: Copied = COPIED, target_start: int = 0
+        self,
+        segments: Sequence[Segment],
+        position: int,
+        copied: Copied = COPIED,
+        target_start: int = 0,
+        lost_from: int | None = None,
     ) -> list[Change]:
-        changes = self.owner.commit(segments, position, copied, target_start)
+        changes = self.owner.commit(segments, position, copied, target_start, lost_from=lost_from)
         for key, value in changes:
             self.written += len(key) + len(value or b"")
             if value is None:

@@ -62,6 +62,26 @@ def test_a_bare_position_gives_way_to_the_first_run() -> None:
     assert topic.short == [(50, 63, 100, 65)]
 
 
+@pytest.mark.parametrize(
+    ("lost_from", "ends"),
+    [(130, [100, 121]), (121, [100, 121]), (110, [100, 110]), (101, [100]), (40, [40]), (0, [])],
+)
+def test_copies_behind_the_end_of_the_targets_log_are_no_more(lost_from: int, ends: list[int]) -> None:
+    """What stands there by now may be what an aborted transaction has left."""
+    topic = Topic()
+    topic.commit([Segment(0, 0, 0, 100)], 100)
+    topic.commit([Segment(100, 100, 101, 20)], 120)
+    topic.commit([], 150, lost_from=lost_from)
+    assert [run.downstream_end for run in topic.read() if run.upstream_count] == ends
+    assert topic.owner.position == 150
+    topic.commit([Segment(150, 150, 500, 5)], 155)
+    last = topic.owner.last
+    assert last is not None
+    assert last.upstream_start == 150
+    if lost_from < 121:
+        assert last.covered_from == 150, "nobody has copied what lies between"
+
+
 def test_a_run_does_not_cover_what_another_has_copied() -> None:
     topic = Topic()
     topic.commit([Segment(0, 0, 100, 10)], 10)
