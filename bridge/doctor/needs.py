@@ -155,9 +155,8 @@ RIGHTS = (
         _SOURCE,
         "READ",
         On.OPPOSITE_LAYOUT,
-        "to see that no connector copies in the opposite direction; without it the log says so",
+        "to see that no connector copies in the opposite direction",
         only=_NAMES_STAY,
-        optional=True,
     ),
     Right(_COPIES, _TARGET, "ALTER", On.CLUSTER, "to write the ACLs that are copied", _NO_ACLS),
     # -- groups and checkpoints

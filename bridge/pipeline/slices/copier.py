@@ -264,7 +264,6 @@ class Copier:
         except DamagedBatch as damaged:
             self._meet(damaged.damage, copied)
             return
-        self._failed.heal(tp)
         self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
         if transforms is None:
             await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
@@ -290,7 +289,6 @@ class Copier:
             return
         for copy in copied.copies:
             self._part(copy).leave_out(left_out(damage.offset, end, damage.why, copy, _now_ms()))
-        self._failed.heal(tp)
         self._move_to(tp, end)
         self._fetcher.done(tp, end, -1)
 
@@ -382,6 +380,9 @@ class Copier:
         for copied in self._copied[tp].copies:
             self._part(copied)
         self._positions[tp] = offset
+        self._failed.heal(
+            tp
+        )  # not with a fetch that brings nothing: it doesn't show that what failed is mended
         self._mid_record = False
 
     # -- committing ------------------------------------------------------------------------------------------------
