@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_a_service_that_only_copies_answers_for_the_groups_that_another_one_foll
     commit(stack.source.bootstrap, group, {(topic, 0): 12})
     try:
         with copying(here, topic):
-            (alone,) = eventually(lambda: _flows(here), WAIT, what="the flow is named")
+            alone = eventually(partial(_flow, here), WAIT, what="the flow is named")
             assert (alone["readiness"], alone["groups"]) == ("cannot_tell", 0)
             with there.connector(exactly(group), topics=topic) as name:
 
@@ -116,13 +117,23 @@ def test_a_service_that_only_copies_answers_for_the_groups_that_another_one_foll
                     assert here.service.health()["status"] == "ok"
 
                 eventually(same, WAIT, what="both services answer alike", watched=here.watched)
-            # It has ended there, and is no more known as one that runs.
-            eventually(lambda: _known(here, name) is None, WAIT, what="nobody runs it any more")
-            (alone,) = _flows(here)
-            assert alone["readiness"] == "cannot_tell"
-            assert name in alone["reasons"][0]["detail"]
+
+
+            def ended() -> None:
+                """It is no more known as one that runs."""
+                assert _known(here, name) is None
+                flow = _flow(here)
+                assert flow["readiness"] == "cannot_tell"
+                assert name in flow["reasons"][0]["detail"]
+
+            eventually(ended, WAIT, what="nobody runs it any more")
     finally:
         worker.stop()
+
+
+def _flow(flow: Flow) -> Json:
+    (known,) = _flows(flow)
+    return known
 
 
 def _flows(flow: Flow) -> list[Json]:
