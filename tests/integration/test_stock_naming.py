@@ -407,7 +407,7 @@ STRICTER = {
     "topics.exclude": "is not a regular expression",
     "config.properties.exclude": "Invalid value",
     "metric.reporters": "String must be one of",
-    "replication.policy.separator": "String must be non-empty",
+    "replication.policy.separator": "for configuration replication.policy.separator: ",
     "emit.checkpoints.enabled": "can't run with emit.checkpoints.enabled set to false",
     "groups": "is not a regular expression",
     "groups.exclude": "is not a regular expression",
