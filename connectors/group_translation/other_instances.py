@@ -52,18 +52,20 @@ class OtherInstances:
             self._assignment = assignment
         changed: dict[str, GroupReport | None] = {}
         for name in names:
-            if task_of(name, assignment.task_count) in assignment.active:
-                self._shown.discard(name)
-                continue
-            record = store.get(GroupRecord, name)
-            if record is not None:
+            record, shown = store.get(GroupRecord, name), name in self._shown
+            own = task_of(name, assignment.task_count) in assignment.active
+            if record is not None and not own:
                 reports.forget(name)
                 self._forget(name)
                 changed[name] = reports.recorded(name, record)
                 self._shown.add(name)
-            elif name in self._shown:
-                changed[name] = None
+            elif shown:
                 self._shown.discard(name)
+                if record is None:
+                    changed[name] = None
+                else:
+                    # Its task comes here: what is shown stays until a round reports the group, or finds it gone.
+                    reports.adopt(name, record)
         if changed:
             self._publisher.groups(changed)
 

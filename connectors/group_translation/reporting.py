@@ -143,6 +143,10 @@ class Reports:
             self._last[name] = (None, pack(group_report))
         self._publisher.groups(changed)
 
+    def adopt(self, name: str, record: GroupRecord) -> None:
+        """Takes a group over as it is published, by the readiness topic: another instance had it."""
+        self._last.setdefault(name, (None, pack(self.recorded(name, record))))
+
     def last(self, name: str) -> GroupReport | None:
         """Returns the report as it was published last."""
         group_report = self._last.get(name)

@@ -59,3 +59,33 @@ def test_a_group_that_only_the_other_service_has_listed_stays_with_its_task() ->
             await asyncio.gather(*running, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(go(), 30))
+
+
+def test_a_group_that_is_selected_no_more_is_gone_although_its_task_comes_late() -> None:
+    """Connect starts tasks one after the other: until its own runs, what the topic has of a group is shown."""
+    source, target = mirrored(20)
+    for group in ("old", "new"):
+        source.group(group, {("orders", 0): 3})
+    before = GroupOffsetHarness(source, target, groups="old")
+    after = GroupOffsetHarness(source, target, groups="new")
+
+    async def go() -> None:
+        earlier = GroupOffsetInstance("c", before.options, before.clusters, {}, before.published)
+        earlier.assign(Assignment(1, frozenset({0})))
+        running = asyncio.create_task(earlier.run())
+        await before.rounds(2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        later = GroupOffsetInstance("c", after.options, after.clusters, {}, after.published)
+        of_old = task_of("old", 2)
+        later.assign(Assignment(2, frozenset({1 - of_old})))
+        running = asyncio.create_task(later.run())
+        try:
+            await until(lambda: "old" in after.published.reports)
+            later.assign(Assignment(2, frozenset({0, 1})))
+            await until(lambda: any("old" in each and each["old"] is None for each in after.published.changes))
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(go(), 30))
