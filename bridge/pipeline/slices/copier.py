@@ -22,6 +22,7 @@ from bridge.kafka.record.damage import Damage
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied, Gap
+from bridge.model.partition_states import PartitionStatus, reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.layouts.slots import Slice
@@ -54,6 +55,10 @@ _LOOK = 0.25
 
 _SOON = 0.01
 """Seconds that a slice sleeps at least where its limit keeps it waiting."""
+_TROUBLED_SECONDS, _SILENT_SECONDS = 2.0, 10.0
+"""For how long a partition can't be fetched, or nothing comes of it, until it is told: leaders change in less, and
+partitions that have much to send take turns in less."""
+_BEHIND = "mirror-bridge reset moves the position behind what can't be read"
 
 
 class _Ending(Exception):
@@ -107,6 +112,8 @@ class Copier:
         """Finds where partitions begin that join, while the others are copied."""
         self._to_open: list[TopicPartition] = []
         """Partitions of which it was not known where they begin, and that are to be tried again."""
+        self._silent: dict[TopicPartition, float] = {}
+        """Partitions that nothing comes of, although their logs have more or nobody can tell, and since when."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
         self._mid_record = False
@@ -118,7 +125,9 @@ class Copier:
         """By target topic, for a target that is `_round_trip` seconds away."""
         self._round_trip: float | None = None
 
-    async def run(self, ending: Callable[[], bool], settled: Callable[[str], Awaitable[None]]) -> None:
+    async def run(
+        self, ending: Callable[[], bool], settled: Callable[[Sequence[PartitionStatus]], Awaitable[None]]
+    ) -> None:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
         commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail,
         with what is wrong with them. Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
@@ -134,7 +143,7 @@ class Copier:
                 await asyncio.gather(self._opening, return_exceptions=True)
             await self._fetcher.close()
 
-    async def _copy(self, settled: Callable[[str], Awaitable[None]]) -> None:
+    async def _copy(self, settled: Callable[[Sequence[PartitionStatus]], Awaitable[None]]) -> None:
         reported = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
@@ -146,16 +155,19 @@ class Copier:
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
+                self._note_silent(time.monotonic())
                 if self._bucket is not None and not fetches:
                     self._bucket.idle(time.monotonic())
                 if not reported or self._failed.changed:
                     reported = True
-                    await settled(self._failed.tell())
+                    await settled(self._failed.take_statuses())
                 if self._clock.due():
                     await self.commit()
         await self.commit()
-        if self._spec.until_caught_up and self._failed and not self._ending():
-            raise PolicySaysFail(self._failed.tell())
+        if self._spec.until_caught_up and not self._ending():
+            failed = [each for each in self._failed.take_statuses() if not self._reached_end(each.source)]
+            if failed:
+                raise PolicySaysFail("; ".join(each.sentence for each in reasons(failed)))
 
     def _pace(self) -> None:
         """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
@@ -191,14 +203,14 @@ class Copier:
         self._largest = await largest_batches(self._target, topics)
         due = self._failed.take_due(time.monotonic())
         self._fetcher.assign(
-            self._fetch_positions(tp for tp in self._positions if tp in due or tp not in self._failed)
+            self._fetch_positions(tp for tp in self._positions if tp in due or not self._failed.holds(tp))
         )
 
     def _set_positions(self, opened: Opened) -> None:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction. Partitions of
         which nobody can tell where they begin wait."""
         for tp, failure in opened.failed.items():
-            self._failed.fail(tp, str(failure), time.monotonic(), heals=True)
+            self._failed.fail(tp, str(failure), time.monotonic(), _now_ms(), heals=True)
         for tp, start in opened.starts.items():
             self._positions[tp] = start.offset
             if start.gaps and self._spec.fail_on_gap:
@@ -272,18 +284,40 @@ class Copier:
                 await self._follow(tp, step)
         if data.next_offset != position:
             self._move_to(tp, data.next_offset)
+        elif (fetch.last_stable if self._spec.committed_only else fetch.high_watermark) <= position:
+            self._heal(tp)
+        elif not fetch.records:
+            self._silent.setdefault(tp, time.monotonic())
         self._fetcher.done(tp, data.next_offset, data.leader_epoch)
+
+    def _heal(self, tp: TopicPartition) -> None:
+        """Notes that a partition is copied. A fetch that brings nothing, where something waits, does not show that."""
+        self._silent.pop(tp, None)
+        self._failed.heal(tp)
+
+    def _note_silent(self, now: float) -> None:
+        """Names partitions that can't be fetched, and those whose broker sends nothing although their log goes on: it
+        can't read what it has stored there, and does not say so."""
+        for tp in self._fetcher.errors:
+            self._silent.setdefault(tp, now)
+        for tp, since in list(self._silent.items()):
+            error = self._fetcher.errors.get(tp)
+            if error is not None and now - since > _TROUBLED_SECONDS:
+                self._failed.note(tp, str(error), _now_ms())
+            elif error is None and now - since > _SILENT_SECONDS:
+                del self._silent[tp]
+                self._fetcher.drop(tp)
+                why = f"its broker sends nothing from offset {self._positions[tp]} on, where its log does not end"
+                self._failed.fail(tp, why, now, _now_ms(), way_out=_BEHIND)
 
     def _meet(self, damage: Damage, copied: Copied) -> None:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
         and it is known what follows it. Else the partition waits, and the others go on."""
         tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
         way_out = (
-            "set source.record.policy to report to go on behind it"
-            if fails and end is not None
-            else "mirror-bridge reset moves the position behind it"
+            "set source.record.policy to report to go on behind it" if fails and end is not None else _BEHIND
         )
-        self._failed.fail(tp, f"{damage.why}; {way_out}", time.monotonic())
+        self._failed.fail(tp, damage.why, time.monotonic(), _now_ms(), way_out=way_out)
         if end is None or fails or not self._failed.lasts(tp):
             self._fetcher.drop(tp)
             return
@@ -380,9 +414,7 @@ class Copier:
         for copied in self._copied[tp].copies:
             self._part(copied)
         self._positions[tp] = offset
-        self._failed.heal(
-            tp
-        )  # not with a fetch that brings nothing: it doesn't show that what failed is mended
+        self._heal(tp)
         self._mid_record = False
 
     # -- committing ------------------------------------------------------------------------------------------------
@@ -440,11 +472,13 @@ class Copier:
 
     def _caught_up(self) -> bool:
         """Whether nothing is left to copy, but for partitions that have failed for long enough."""
-        return (
-            self._spec.until_caught_up
-            and self._failed.all_last
-            and all(self._positions[tp] >= end or tp in self._failed for tp, end in self._ends.items())
+        return self._spec.until_caught_up and all(
+            self._reached_end(tp) or self._failed.lasts(tp) for tp in self._copied
         )
+
+    def _reached_end(self, tp: TopicPartition) -> bool:
+        """Whether all is copied of a partition that was there at the start."""
+        return tp in self._ends and self._positions[tp] >= self._ends[tp]
 
 
 def _now_ms() -> int:

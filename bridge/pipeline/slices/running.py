@@ -21,9 +21,17 @@ from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied
+from bridge.model.partition_states import PartitionStatus, with_fewer_causes
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.layouts.additions import Addition, additions_key, decode
-from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
+from bridge.pipeline.layouts.records import (
+    LayoutRecord,
+    SliceReport,
+    layout_key,
+    read_layouts,
+    read_partitions,
+    report_key,
+)
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
 from bridge.pipeline.slices.copier import Copier
 from bridge.pipeline.slices.failed_partitions import FailedPartitions
@@ -48,6 +56,8 @@ _AGAIN = 0.1
 _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
 """What a report may take; connections are opened for it."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_MOST_CAUSES = 1_000
+"""Why partitions are not copied: texts in one report, far below what a broker takes."""
 
 
 async def copy_slice(work: Slice, *, retried: bool = False, tally: Tally | None = None) -> str:
@@ -242,6 +252,7 @@ class _Attempts:
                 return
             for record in layouts:
                 self._lease.note(record)
+            self._failed.recall(read_partitions(layouts, spec, work.layout))
             added = self._lease.added
             work = replace(
                 work,
@@ -271,10 +282,10 @@ class _Attempts:
             )
             await copier.run(self._lease.over, self._settled)
 
-    async def _settled(self, error: str) -> None:
-        """Copying goes well, but for what is wrong with single partitions: an error that was reported counts no
-        longer."""
-        await self._report(self._slice_report(error=error))
+    async def _settled(self, failed: Sequence[PartitionStatus]) -> None:
+        """Copying goes well, but for single partitions: an error that was reported counts no longer."""
+        report = self._slice_report()._replace(partitions=with_fewer_causes(failed, _MOST_CAUSES))
+        await self._report(report)
 
     async def _report_at_last(self, report: SliceReport) -> None:
         """Writes the last report, again and again until it is written, or the lease is over."""
