@@ -21,7 +21,7 @@ from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.damage import Damage
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
-from bridge.model.copying import Copied, Gap
+from bridge.model.copying import Copied
 from bridge.model.partition_states import PartitionStatus, reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
@@ -33,7 +33,7 @@ from bridge.pipeline.slices.gaps import ledger_entry, refusal
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals, left_out
+from bridge.pipeline.slices.refusals import LeftOut, Refusals, left_out
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
@@ -63,6 +63,14 @@ _BEHIND = "mirror-bridge reset moves the position behind what can't be read"
 
 class _Ending(Exception):
     """The slice is to end: what is not sent yet is not copied."""
+
+
+class _CannotCopy(Exception):
+    """Records that can't be copied, and source.record.policy says that their partition fails then."""
+
+    def __init__(self, records: LeftOut) -> None:
+        super().__init__(records.why)
+        self.left_out = records
 
 
 class Copier:
@@ -149,13 +157,11 @@ class Copier:
             while not self._ending() and not self._caught_up():
                 self._pace()
                 await self._join()
-                if due := self._failed.take_due(time.monotonic()):
-                    self._to_open += [tp for tp in due if tp not in self._positions]
-                    self._fetcher.add(self._fetch_positions(tp for tp in due if tp in self._positions))
+                self._to_open += self._failed.take_due(time.monotonic())
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
-                self._note_silent(time.monotonic())
+                await self._note_silent(time.monotonic())
                 if self._bucket is not None and not fetches:
                     self._bucket.idle(time.monotonic())
                 if not reported or self._failed.changed:
@@ -202,9 +208,9 @@ class Copier:
         topics = sorted({each.target_topic for each in self._copies})
         self._largest = await largest_batches(self._target, topics)
         due = self._failed.take_due(time.monotonic())
-        self._fetcher.assign(
-            self._fetch_positions(tp for tp in self._positions if tp in due or not self._failed.holds(tp))
-        )
+        for tp in [tp for tp in self._positions if self._failed.holds(tp) and tp not in due]:
+            del self._positions[tp]
+        self._fetcher.assign(self._fetch_positions(self._positions))
 
     def _set_positions(self, opened: Opened) -> None:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction. Partitions of
@@ -257,8 +263,9 @@ class Copier:
         self._round_trip = None  # the policies of their topics are to be made
         for tp in joined.opened.starts:
             if tp in self._failed:
-                self._failed.heal(tp)
-                self._ends[tp] = joined.opened.ends[tp]
+                self._failed.open(tp)
+                self._refusals.try_again(tp)
+                self._ends.setdefault(tp, joined.opened.ends[tp])
         self._set_positions(joined.opened)
 
     # -- copying ---------------------------------------------------------------------------------------------------
@@ -274,14 +281,20 @@ class Copier:
         try:
             data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
         except DamagedBatch as damaged:
-            self._meet(damaged.damage, copied)
+            await self._meet(damaged.damage, copied)
             return
         self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
-        if transforms is None:
-            await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
-        else:
-            async for step in transforms.steps(copied, data.batches, policy, self._largest, position):
-                await self._follow(tp, step)
+        try:
+            if transforms is None:
+                await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
+            else:
+                steps = transforms.steps(copied, data.batches, policy, self._largest, position)
+                async with contextlib.aclosing(steps):
+                    async for step in steps:
+                        await self._follow(tp, step)
+        except _CannotCopy as cannot:
+            await self._fail(tp, cannot.left_out)
+            return
         if data.next_offset != position:
             self._move_to(tp, data.next_offset)
         elif (fetch.last_stable if self._spec.committed_only else fetch.high_watermark) <= position:
@@ -295,7 +308,7 @@ class Copier:
         self._silent.pop(tp, None)
         self._failed.heal(tp)
 
-    def _note_silent(self, now: float) -> None:
+    async def _note_silent(self, now: float) -> None:
         """Names partitions that can't be fetched, and those whose broker sends nothing although their log goes on: it
         can't read what it has stored there, and does not say so."""
         for tp in self._fetcher.errors:
@@ -306,11 +319,11 @@ class Copier:
                 self._failed.note(tp, str(error), _now_ms())
             elif error is None and now - since > _SILENT_SECONDS:
                 del self._silent[tp]
-                self._fetcher.drop(tp)
                 why = f"its broker sends nothing from offset {self._positions[tp]} on, where its log does not end"
+                await self._hold(tp)
                 self._failed.fail(tp, why, now, _now_ms(), way_out=_BEHIND)
 
-    def _meet(self, damage: Damage, copied: Copied) -> None:
+    async def _meet(self, damage: Damage, copied: Copied) -> None:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
         and it is known what follows it. Else the partition waits, and the others go on."""
         tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
@@ -319,36 +332,68 @@ class Copier:
         )
         self._failed.fail(tp, damage.why, time.monotonic(), _now_ms(), way_out=way_out)
         if end is None or fails or not self._failed.lasts(tp):
-            self._fetcher.drop(tp)
+            await self._hold(tp)
             return
         for copy in copied.copies:
             self._part(copy).leave_out(left_out(damage.offset, end, damage.why, copy, _now_ms()))
         self._move_to(tp, end)
         self._fetcher.done(tp, end, -1)
 
-    async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
+    async def _fail(self, tp: TopicPartition, cannot: LeftOut) -> None:
+        """Copies a partition up to records that can't be copied; the target may take them when it is opened again."""
+        if self._positions[tp] < cannot.gap.upstream_from and not self._copied[tp].also:
+            self._move_to(tp, cannot.gap.upstream_from)
+        await self._hold(tp)
+        now = time.monotonic()
+        self._failed.fail(tp, cannot.why, now, _now_ms(), way_out=cannot.way_out, lasts=True)
+
+    async def _hold(self, tp: TopicPartition) -> None:
+        """Copies nothing more of a partition until it is due; then it is opened anew, by what is committed here."""
+        await self.commit()
+        self._fetcher.drop(tp)
+        del self._positions[tp]
+
+    async def _put(self, copied: Copied, pieces: Iterable[Chunk | LeftOut]) -> None:
         for piece in pieces:
-            if isinstance(piece, Gap):
-                self._part(copied).leave_out(piece)
-            else:
+            if isinstance(piece, Chunk):
                 await self._send(copied, piece)
+            else:
+                self._leave_out(copied, piece)
+
+    def _leave_out(self, copied: Copied, records: LeftOut) -> None:
+        if self._spec.fail_on_refused_record:
+            raise _CannotCopy(records)
+        self._part(copied).leave_out(records.gap)
 
     async def _follow(self, tp: TopicPartition, step: Step) -> None:
         """Sends what transforms have made of a part of a fetch. They may take their time: it is committed when that is
-        due, and what stands before a record that stops the copy in any case. A commit would part a record that is left
-        out from its neighbours, which are one entry of the ledger with it."""
-        if step.gap is not None and self._spec.fail_on_refused_record:
-            await self.commit()
-            raise PolicySaysFail(step.failure)
-        if step.gap is not None:
-            self._part(self._copied[tp]).leave_out(step.gap)
-        for topic, made in step.made.items():
-            pieces = self._refusals.without(tp, made, self._positions[tp], topic)
-            await self._put(self._copies[CopyId(tp, topic)], pieces)
+        due. A commit would part a record that is left out from its neighbours, which are one entry of the ledger with
+        it."""
+        if step.left_out is not None:
+            self._leave_out(self._copied[tp], step.left_out)
+        for copied, pieces in self._pieces(tp, step):
+            await self._put(copied, pieces)
         self._move_to(tp, step.end)
-        late = self._clock.due() if step.gap is None else self._clock.overdue()
+        late = self._clock.due() if step.left_out is None else self._clock.overdue()
         if late:
             await self.commit()
+
+    def _pieces(self, tp: TopicPartition, step: Step) -> Iterable[tuple[Copied, Iterable[Chunk | LeftOut]]]:
+        """Makes what is to be sent to each topic. Where a record goes to several, and one of them can't have it, none
+        has it: the position that they share stands before it."""
+        position, several = self._positions[tp], len(step.made) > 1
+        pieces = [
+            (self._copies[CopyId(tp, topic)], self._refusals.without(tp, made, position, topic))
+            for topic, made in step.made.items()
+        ]
+        if not (several and self._spec.fail_on_refused_record):
+            return pieces
+        whole = [(copied, list(each)) for copied, each in pieces]
+        for copied, each in whole:
+            for piece in each:
+                if not isinstance(piece, Chunk):
+                    self._leave_out(copied, piece)
+        return whole
 
     async def _send(self, copied: Copied, chunk: Chunk) -> None:
         """Sends a batch when the target has room; commits first if this transaction has lasted too long by then. What
@@ -478,7 +523,7 @@ class Copier:
 
     def _reached_end(self, tp: TopicPartition) -> bool:
         """Whether all is copied of a partition that was there at the start."""
-        return tp in self._ends and self._positions[tp] >= self._ends[tp]
+        return tp in self._ends and self._positions.get(tp, -1) >= self._ends[tp]
 
 
 def _now_ms() -> int:

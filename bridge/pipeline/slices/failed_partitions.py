@@ -46,14 +46,17 @@ class FailedPartitions:
         *,
         way_out: str = "",
         heals: bool = False,
+        lasts: bool = False,
     ) -> None:
-        """Notes that the partition can't be copied now. `heals`: time alone may mend that."""
+        """Notes that the partition can't be copied now. `heals`: time alone may mend that; `lasts`: other tries as they
+        are made for what is not certain would show nothing new."""
         known = self._failed.get(tp)
         if known is None or known.status.why != why:
             known = self._begin(tp, why, now_ms, known)
-        known.heals, known.tries, known.due = heals, known.tries + 1, now + known.backoff.next()
-        lasts = known.tries >= _LASTS and not heals
-        state = PartitionState.FAILED if lasts else PartitionState.WAITING
+        known.heals, known.due = heals, now + known.backoff.next()
+        known.tries = _LASTS if lasts else known.tries + 1
+        failed = known.tries >= _LASTS and not heals
+        state = PartitionState.FAILED if failed else PartitionState.WAITING
         self._set(known, known.status._replace(state=state, way_out=way_out))
 
     def note(self, tp: TopicPartition, why: str, now_ms: int) -> None:
@@ -62,6 +65,16 @@ class FailedPartitions:
         if known is None or known.status.why != why:
             known = self._begin(tp, why, now_ms, known)
         known.heals, known.due = True, math.inf
+
+    def release(self, tp: TopicPartition) -> None:
+        """Has the partition tried again at once."""
+        if tp in self._failed:
+            self._failed[tp].due = 0.0
+
+    def open(self, tp: TopicPartition) -> None:
+        """Notes that it is known where the partition begins: all that waited for that is copied."""
+        if tp in self._failed and self._failed[tp].heals:
+            self.heal(tp)
 
     def holds(self, tp: TopicPartition) -> bool:
         """Whether nobody fetches the partition until it is due."""

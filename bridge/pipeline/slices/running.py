@@ -38,7 +38,7 @@ from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals, Refused, gaps
+from bridge.pipeline.slices.refusals import Refusals, Refused
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     LogDiverged,
@@ -185,13 +185,9 @@ class _Attempts:
                 self._seen.target_ends[lost.copy] = lost.base
                 report = self._slice_report(error=str(lost))
             except Refused as refused:
-                found = self._found(refused)
-                if not (found and self._work.spec.fail_on_refused_record):
-                    self._leave_out(found)
-                    retried = True
-                    continue
-                first = min(found, key=lambda each: each.first)
-                report = self._slice_report(failure=first.failure(self._copied(first)))
+                self._leave_out(self._found(refused))
+                retried = True
+                continue
             except PolicySaysFail as failed:
                 report = self._slice_report(failure=str(failed))
             except KafkaFailure as error:
@@ -225,8 +221,9 @@ class _Attempts:
     def _leave_out(self, found: Sequence[Refused]) -> None:
         now_ms = int(time.time() * 1000)
         for each in found:
-            for gap in gaps(each, self._copied(each), now_ms):
-                self._refusals.leave_out(gap)
+            for records in each.left_out(self._copied(each), now_ms):
+                self._refusals.leave_out(records)
+            self._failed.release(each.source)
 
     def _copied(self, refused: Refused) -> Copied:
         return next(
