@@ -22,7 +22,7 @@ from bridge.kafka.record.damage import Damage
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied
-from bridge.model.partition_states import PartitionStatus, reasons
+from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.layouts.slots import Slice
@@ -55,9 +55,8 @@ _LOOK = 0.25
 
 _SOON = 0.01
 """Seconds that a slice sleeps at least where its limit keeps it waiting."""
-_TROUBLED_SECONDS, _SILENT_SECONDS = 2.0, 10.0
-"""For how long a partition can't be fetched, or nothing comes of it, until it is told: leaders change in less, and
-partitions that have much to send take turns in less."""
+_TOLD_SECONDS = 2.0
+"""For how long a partition can't be fetched until it is told: leaders change in less."""
 _BEHIND = "mirror-bridge reset moves the position behind what can't be read"
 
 
@@ -120,8 +119,8 @@ class Copier:
         """Finds where partitions begin that join, while the others are copied."""
         self._to_open: list[TopicPartition] = []
         """Partitions of which it was not known where they begin, and that are to be tried again."""
-        self._silent: dict[TopicPartition, float] = {}
-        """Partitions that nothing comes of, although their logs have more or nobody can tell, and since when."""
+        self._failing: dict[TopicPartition, float] = {}
+        """Partitions whose fetches fail, and since when."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
         self._mid_record = False
@@ -133,12 +132,10 @@ class Copier:
         """By target topic, for a target that is `_round_trip` seconds away."""
         self._round_trip: float | None = None
 
-    async def run(
-        self, ending: Callable[[], bool], settled: Callable[[Sequence[PartitionStatus]], Awaitable[None]]
-    ) -> None:
+    async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
-        commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail,
-        with what is wrong with them. Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
+        commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail.
+        Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
         transaction counts."""
         self._ending = ending
         await self._go_on()
@@ -151,7 +148,7 @@ class Copier:
                 await asyncio.gather(self._opening, return_exceptions=True)
             await self._fetcher.close()
 
-    async def _copy(self, settled: Callable[[Sequence[PartitionStatus]], Awaitable[None]]) -> None:
+    async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
         reported = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
@@ -161,12 +158,12 @@ class Copier:
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
-                await self._note_silent(time.monotonic())
+                self._note_failing(time.monotonic())
                 if self._bucket is not None and not fetches:
                     self._bucket.idle(time.monotonic())
                 if not reported or self._failed.changed:
                     reported = True
-                    await settled(self._failed.take_statuses())
+                    await settled()
                 if self._clock.due():
                     await self.commit()
         await self.commit()
@@ -299,29 +296,18 @@ class Copier:
             self._move_to(tp, data.next_offset)
         elif (fetch.last_stable if self._spec.committed_only else fetch.high_watermark) <= position:
             self._heal(tp)
-        elif not fetch.records:
-            self._silent.setdefault(tp, time.monotonic())
         self._fetcher.done(tp, data.next_offset, data.leader_epoch)
 
     def _heal(self, tp: TopicPartition) -> None:
         """Notes that a partition is copied. A fetch that brings nothing, where something waits, does not show that."""
-        self._silent.pop(tp, None)
+        self._failing.pop(tp, None)
         self._failed.heal(tp)
 
-    async def _note_silent(self, now: float) -> None:
-        """Names partitions that can't be fetched, and those whose broker sends nothing although their log goes on: it
-        can't read what it has stored there, and does not say so."""
-        for tp in self._fetcher.errors:
-            self._silent.setdefault(tp, now)
-        for tp, since in list(self._silent.items()):
-            error = self._fetcher.errors.get(tp)
-            if error is not None and now - since > _TROUBLED_SECONDS:
+    def _note_failing(self, now: float) -> None:
+        """Names partitions that can't be fetched: the fetcher tries again, and says nothing."""
+        for tp, error in self._fetcher.errors.items():
+            if now - self._failing.setdefault(tp, now) > _TOLD_SECONDS:
                 self._failed.note(tp, str(error), _now_ms())
-            elif error is None and now - since > _SILENT_SECONDS:
-                del self._silent[tp]
-                why = f"its broker sends nothing from offset {self._positions[tp]} on, where its log does not end"
-                await self._hold(tp)
-                self._failed.fail(tp, why, now, _now_ms(), way_out=_BEHIND)
 
     async def _meet(self, damage: Damage, copied: Copied) -> None:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so

@@ -21,7 +21,7 @@ from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied
-from bridge.model.partition_states import PartitionStatus, with_fewer_causes
+from bridge.model.partition_states import with_fewer_causes
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.layouts.additions import Addition, additions_key, decode
 from bridge.pipeline.layouts.records import (
@@ -162,11 +162,11 @@ class _Attempts:
     ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
         self._transforms, self._tally = transforms, tally
-        self._reported = self._slice_report()
         self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
         self._failed = FailedPartitions()
         self._window = InFlightWindow()
+        self._reported = self._slice_report()
 
     async def run(self, *, retried: bool) -> str:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
@@ -212,7 +212,8 @@ class _Attempts:
     def _slice_report(
         self, *, error: str = "", failure: str = "", moved: Sequence[TopicPartition] = (), ended: str = ""
     ) -> SliceReport:
-        return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended)
+        partitions = with_fewer_causes(self._failed.take_statuses(), _MOST_CAUSES)
+        return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended, partitions)
 
     def _found(self, refused: Refused) -> list[Refused]:
         """Returns those of which it is known which records are at fault; another try finds the others."""
@@ -279,10 +280,9 @@ class _Attempts:
             )
             await copier.run(self._lease.over, self._settled)
 
-    async def _settled(self, failed: Sequence[PartitionStatus]) -> None:
+    async def _settled(self) -> None:
         """Copying goes well, but for single partitions: an error that was reported counts no longer."""
-        report = self._slice_report()._replace(partitions=with_fewer_causes(failed, _MOST_CAUSES))
-        await self._report(report)
+        await self._report(self._slice_report())
 
     async def _report_at_last(self, report: SliceReport) -> None:
         """Writes the last report, again and again until it is written, or the lease is over."""
