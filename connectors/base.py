@@ -15,6 +15,7 @@ from bridge.errors import ConfigError
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Progress
 from bridge.model.key_rules import KeyRule, Use
+from bridge.model.partition_states import PartitionState, PartitionStates
 from bridge.model.values import Side, TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
@@ -92,6 +93,8 @@ class Summary:
     """`source` and `target`, each once it has answered; or from the beginning, where the connector needs none of it."""
     errors: Sequence[str] = ()
     """Errors that last: present in the last two rounds or more."""
+    partitions: Mapping[str, tuple[PartitionState, int]] = field(default_factory=dict)
+    """Of the errors those that are of single partitions: their state, and since when."""
     gaps: Sequence[str] = ()
     """Records that could not be copied, as health shows them for a day."""
     failure: str | None = None
@@ -128,8 +131,8 @@ class CopiedTopics(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CopyReport:
     """How copying has gone on since the last report. `whole`: it is the first of an instance, and whatever it does not
-    name is gone. `gaps` are the newest of the ledger, oldest first; None: as they were. `samples`: what was copied
-    meanwhile, at most one of each partition."""
+    name is gone. `gaps` are the newest of the ledger, oldest first, None where they are as they were, as `states` is.
+    `samples`: what was copied meanwhile, at most one of each partition."""
 
     totals: CopyTotals
     changed: Sequence[Progress] = ()
@@ -137,6 +140,7 @@ class CopyReport:
     gaps: Sequence[GapReport] | None = None
     whole: bool = False
     samples: Sequence[CopySample] = ()
+    states: PartitionStates | None = None
 
 
 class Missing(NamedTuple):

@@ -115,7 +115,8 @@ def legacy(
     config = validated(made, in_own_words)
     offsets = GroupOffsets(config["name"], offset_commit_interval_ms / 1000)
     with log_to(log_file, "text"), reported(in_own_words):
-        code = asyncio.run(copying_until_stopped(config, view_of(), offsets, in_own_words))
+        abort = config["source.record.policy"] == "fail"
+        code = asyncio.run(copying_until_stopped(config, view_of(), offsets, in_own_words, abort=abort))
     raise typer.Exit(code)
 
 

@@ -30,6 +30,7 @@ from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
+from bridge.model.partition_states import PartitionState
 
 if TYPE_CHECKING:
     import asyncio
@@ -177,15 +178,26 @@ def log_to(path: Path | None, style: str) -> Iterator[None]:
 
 
 async def copying_until_stopped(
-    props: dict[str, str], view: View, copying: LocalPublisher, word: Callable[[str], str] = str
+    props: dict[str, str],
+    view: View,
+    copying: LocalPublisher,
+    word: Callable[[str], str] = str,
+    *,
+    abort: bool,
 ) -> int:
-    """Copies until a signal or a permanent error; returns the exit status. Raises KafkaFailure where `copying` can't
-    begin. `word` as in reported()."""
-    return await _replicate(props, once=False, view=view, copying=copying, word=word)
+    """Copies until a signal or a permanent error, with `abort` also until a partition fails; returns the exit status.
+    Raises KafkaFailure where `copying` can't begin. `word` as in reported()."""
+    return await _replicate(props, once=False, view=view, copying=copying, word=word, abort=abort)
 
 
 async def _replicate(
-    props: dict[str, str], once: bool, view: View, copying: LocalPublisher, word: Callable[[str], str] = str
+    props: dict[str, str],
+    once: bool,
+    view: View,
+    copying: LocalPublisher,
+    word: Callable[[str], str] = str,
+    *,
+    abort: bool = False,
 ) -> int:
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     import asyncio
@@ -204,7 +216,7 @@ async def _replicate(
         running = asyncio.create_task(instance.run(), name="rounds")
         beside = asyncio.create_task(copying.run(), name="beside")
         try:
-            while not (done := _done(copying, once)) and not stop.is_set() and not running.done():
+            while not (done := _done(copying, once, abort)) and not stop.is_set() and not running.done():
                 view.show(copying)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), REFRESH_SECONDS)
@@ -236,15 +248,21 @@ def _stop_signal() -> asyncio.Event:
     return stop
 
 
-def _done(copying: LocalPublisher, once: bool) -> bool:
-    """Whether it has failed for good, or, with `once`, has copied all there was."""
+def _done(copying: LocalPublisher, once: bool, abort: bool) -> bool:
+    """Whether it has failed for good, with `abort` also a partition, or, with `once`, has copied all there was."""
     summary, totals = copying.latest, copying.totals
-    if summary.failure is not None:
+    if summary.failure is not None or (abort and _failed(copying)):
         return True
     if not once or totals is None:
         return False
     nothing_to_copy = summary.rounds > 0 and totals.partitions == 0 and not summary.errors
     return nothing_to_copy or totals.state == PipelineState.CAUGHT_UP
+
+
+def _failed(copying: LocalPublisher) -> list[str]:
+    """Returns what is the matter with the partitions that have failed."""
+    partitions = copying.latest.partitions.items()
+    return [text for text, (state, _) in partitions if state is PartitionState.FAILED]
 
 
 def _status(
@@ -259,6 +277,9 @@ def _status(
         return CANNOT_START
     if copying.latest.failure is not None:
         note(word(copying.latest.failure))
+        return CANNOT_START
+    if done and not once:
+        note(word("; ".join(_failed(copying))))
         return CANNOT_START
     if not once:
         return 0

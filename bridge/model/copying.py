@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from bridge.model.partition_states import PartitionState, PartitionStates, PartitionStatus
 from bridge.model.values import CopyId, Side, TopicPartition
 
 TAKE_OVER_FROM = "bridge.take.over.from"
@@ -149,6 +150,10 @@ class Progress(NamedTuple):
         return max(0, self.source_end - self.position) if self.source_end >= 0 else -1
 
 
+GAPS_SHOWN_MS = 24 * 3600 * 1000
+"""A gap is shown for a day as what is the matter with its partition; the ledger, the API and the metrics keep it."""
+
+
 class PipelineState(StrEnum):
     STARTING = "starting"
     COPYING = "copying"
@@ -186,8 +191,23 @@ class PipelineStatus:
     """The clusters that do not answer the driver as a whole."""
     slices_running: bool = False
     """Whether the slices of a layout run, and how far they are is known: an error of one topic does not end that."""
+    partitions: Sequence[PartitionStatus] = ()
+    """Partitions that are not copied, and those whose records were left out; `errors` has the former too."""
     claimed: Sequence[str] = ()
     """Source topics that the connector owns, and that it is not asked to copy now."""
+
+    @property
+    def partition_states(self) -> PartitionStates:
+        """The states of all partitions."""
+        usual = {
+            PipelineState.CAUGHT_UP: PartitionState.DONE,
+            PipelineState.STOPPED: PartitionState.STOPPED,
+            PipelineState.FAILED: PartitionState.FAILED,
+            PipelineState.COPYING: PartitionState.COPYING,
+        }.get(self.state, PartitionState.COPYING if self.slices_running else PartitionState.WAITING)
+        if usual is PartitionState.STOPPED:
+            return PartitionStates(usual)  # what was the matter before nobody watches now
+        return PartitionStates(usual, self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

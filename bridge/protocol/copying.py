@@ -12,7 +12,8 @@ class CopyTotals(Message):
     distributed again. `lag`: offsets yet to be copied, null while it is not known of any partition. Counters since the
     connector was started here, rates per second over the last 15 to 30 s. Age and latency in ms, the greatest of
     partitions that copied in that time; null where none did. `gaps`: entries of the gap ledger by kind. `spark_ui`: the
-    address of Spark's UI, null where there is none."""
+    address of Spark's UI, null where there is none. `states`: how many partitions are in each state of
+    PartitionProgress."""
 
     source: str
     target: str
@@ -28,6 +29,7 @@ class CopyTotals(Message):
     record_age_ms: int | None = None
     replication_latency_ms: int | None = None
     gaps: dict[str, int] = {}
+    states: dict[str, int] = {}
     spark_ui: str | None = None
 
 
@@ -35,12 +37,16 @@ class PartitionProgress(Message):
     """One partition, from what is committed on the target. `position`: the next offset of the source to be copied;
     `source_end`: where the source's log ended when last asked. Of the last committed records, in ms from their
     timestamp: `record_age_ms` until they were fetched, `replication_latency_ms` until they were committed. Null for
-    what is not known yet."""
+    what is not known yet.
+
+    `state`: copying; gap, copying, and records were left out or lost within a day; waiting, not copied and tried again;
+    failed, not copied, and `way_out` says what can be done; done, all is copied that was asked for; stopped. `why` and
+    `since_ms` are of a state that is of this partition alone."""
 
     topic: str
     partition: int
     target_topic: str
-    position: int
+    position: int | None
     source_end: int | None = None
     lag: int | None = None
     records: int = 0
@@ -49,6 +55,10 @@ class PartitionProgress(Message):
     byte_rate: float = 0.0
     record_age_ms: int | None = None
     replication_latency_ms: int | None = None
+    state: str
+    since_ms: int | None = None
+    why: str = ""
+    way_out: str = ""
 
 
 class MeasuredLatencies(Message):

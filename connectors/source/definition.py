@@ -270,8 +270,8 @@ _OURS = (
         RECORD_POLICY,
         "fail",
         "What happens with a record that the target's broker refuses, that a transform fails with, or that nobody can "
-        "decode where that is needed. "
-        "fail: the task fails, naming it. report: it is left out, written to the gap ledger and shown in health.",
+        "decode where that is needed. fail: its partition fails, naming it, and the others are copied. report: it is "
+        "left out, written to the gap ledger and shown in health.",
     ),
     batch_limit(_PIPELINE),
     Key(

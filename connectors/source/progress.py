@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, Gap, PipelineState, PipelineStatus, Progress
+from bridge.model.partition_states import PartitionState, PartitionStates
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport
 from connectors.base import CopyReport
@@ -58,6 +59,7 @@ class Reporter:
         self._gaps: Sequence[Gap] = ()
         self._gap_counts: dict[str, int] = {}
         self._totals: CopyTotals | None = None
+        self._states: PartitionStates | None = None
         self._unconfirmed: set[TopicPartition] = set()
         """Partitions whose row no driver that runs now has reported yet."""
 
@@ -92,12 +94,15 @@ class Reporter:
             self._bytes += self._rows[tp].bytes
             del self._rows[tp], self._counters[tp]
         gaps = self._new_gaps(status)
+        states = status.partition_states
+        new_states, self._states = (None if states == self._states else states), states
         totals = self._sums(status, len(partitions))
         copied_now = [sample for sample in samples if sample.source in self._rows]
-        if not changed and not gone and gaps is None and totals == self._totals and not copied_now:
+        news = changed or gone or copied_now or gaps is not None or new_states is not None
+        if not news and totals == self._totals:
             return None
         whole, self._totals = self._totals is None, totals
-        return CopyReport(totals, changed, sorted(gone), gaps, whole, copied_now)
+        return CopyReport(totals, changed, sorted(gone), gaps, whole, copied_now, new_states)
 
     def _row(self, copied: Copied, progress: Progress | None, now: float) -> Progress | None:
         """Returns a partition's row; where a new driver has no progress yet the last one, with rates of 0 and no end of
@@ -143,6 +148,7 @@ class Reporter:
             record_age_ms=_greatest(row.record_age_ms for row in busy),
             replication_latency_ms=_greatest(row.replication_latency_ms for row in busy),
             gaps=dict(self._gap_counts),
+            states=_counts(status.partition_states, partitions),
             spark_ui=status.spark_ui or None,
         )
 
@@ -158,6 +164,15 @@ def gap_report(gap: Gap) -> GapReport:
         seen_at_ms=gap.seen_at_ms,
         detail=gap.detail,
     )
+
+
+def _counts(states: PartitionStates, partitions: int) -> dict[str, int]:
+    """Counts the partitions by state, all states named."""
+    counts = dict.fromkeys((state.value for state in PartitionState), 0)
+    for each in states.apart:
+        counts[each.state.value] += 1
+    counts[states.usual.value] += max(0, partitions - len(states.apart))
+    return counts
 
 
 def _or_none(value: int) -> int | None:

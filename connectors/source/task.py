@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from bridge.errors import AWAY, KafkaFailure, KafkaFault
 from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Gap, PipelineState, PipelineStatus
+from bridge.model.copying import GAPS_SHOWN_MS, Gap, PipelineState, PipelineStatus
+from bridge.model.partition_states import PartitionState, reasons
 from bridge.model.values import Side
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.cluster_away import ClusterAway
@@ -39,8 +40,6 @@ AWAY_SECONDS = 2.0
 ready."""
 _GAPS = 10
 """The newest gaps are named one by one."""
-_GAPS_SHOWN_MS = 24 * 3600 * 1000
-"""Health shows a gap for a day; the ledger, the API and the metrics keep it."""
 _SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
 _WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
 _OVER = (PipelineState.FAILED, PipelineState.CAUGHT_UP, PipelineState.STOPPED)
@@ -304,11 +303,13 @@ class SourceInstance:
         now_ms = int(time.time() * 1000)
         gaps: Sequence[str] = ()
         unreadable: Mapping[str, int] = {}
+        partitions: Mapping[str, tuple[PartitionState, int]] = {}
         if status is not None:
             unreadable = status.unreadable
             if status.failure is not None:
                 failures.insert(0, (status.failure, status.failure_code))
-            gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < _GAPS_SHOWN_MS])
+            partitions = {each.sentence: (each.state, each.since_ms) for each in reasons(status.partitions)}
+            gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < GAPS_SHOWN_MS])
         if self._loaded.is_set() and (status is None or status.state in _WELL or status.slices_running):
             self._copying = now_ms, int(time.monotonic() * 1000)
             if not errors:
@@ -324,6 +325,7 @@ class SourceInstance:
             group_connectors=self._group_connectors.known if self._group_connectors.looked else None,
             groups_unread=self._group_connectors.remark or "",
             errors=errors,
+            partitions={text: partitions[text] for text in errors if text in partitions},
             gaps=gaps,
             away_since_ms=self._away_since_ms(now_ms, status),
             failure=failures[0][0] if failures else None,

@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from bridge.local import Broker, LocalStack
+from bridge.model.copying import PipelineState
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import Side, TopicPartition
 from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import CopyFlow
@@ -61,15 +63,20 @@ def test_partitions_without_a_leader_wait_alone(own: LocalStack, side: Side) -> 
     second.stop()
     with flow.pipeline(slots=1, partitions=partitions) as running:
         running.wait_position({places[0]: 10})
-        eventually(
-            lambda: any(gone in each for each in running.status.errors), WAIT, what="what waits is named"
-        )
+
+        def waiting() -> PartitionStatus:
+            (status,) = running.status.partitions
+            return status
+
+        named = eventually(waiting, WAIT, what="what waits is named")
+        assert (named.source, named.state) == (places[1], PartitionState.WAITING)
+        assert running.status.state is PipelineState.COPYING, "the others are copied"
         produce(own.source.bootstrap, well, numbered(10, start=10))
         running.wait_position({places[0]: 20})
         assert running.status.slices_running
         second.start()
         running.wait_position({places[1]: 10})
-        eventually(lambda: not running.status.errors, WAIT, what="nothing waits any more")
+        eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")
         if side is Side.SOURCE:
             second.stop()
             produce(own.source.bootstrap, well, numbered(10, start=20))

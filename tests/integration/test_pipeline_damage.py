@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from bridge.kafka.record.batch import parse
 from bridge.local import Broker, LocalStack
 from bridge.model.copying import PipelineState
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
 from tests.conftest import chosen_clusters
-from tests.integration.copy_flow import CopyFlow, gaps_of
+from tests.integration.copy_flow import CopyFlow, InProcess, gaps_of
 from tests.support import eventually, numbered, produce
 from tests.support.brokers import MORTAL
 from tests.support.forms import mostly_long
@@ -43,6 +45,12 @@ def flow_with(own: LocalStack, policy: str) -> tuple[CopyFlow, str, str]:
     return flow, bad, well
 
 
+def failed(running: InProcess) -> PartitionStatus:
+    (status,) = running.status.partitions
+    assert status.state is PartitionState.FAILED
+    return status
+
+
 def damage(broker: Broker, topic: str) -> None:
     """Flips a bit among the records of the batch that begins at EACH, while the broker is stopped, in good order."""
     broker.stop()
@@ -68,15 +76,12 @@ def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: s
             running.wait_position({TopicPartition(bad, 0): 3 * EACH})
             assert gaps_of(running.status) == [("record_refused", EACH, 2 * EACH)]
         else:
-
-            def named() -> None:
-                (error,) = running.status.errors
-                assert error.startswith(f"{bad}-0: ")
-                assert f"offset {EACH}" in error
-                assert "source.record.policy" in error
-
-            eventually(named, WAIT, what="the damage is named")
-            assert running.status.slices_running
+            status = eventually(partial(failed, running), WAIT, what="the damage is named")
+            assert status.source == TopicPartition(bad, 0)
+            assert f"offset {EACH}" in status.why
+            assert "source.record.policy" in status.way_out
+            assert running.status.state is PipelineState.COPYING
+            assert [error.startswith(f"{bad}-0: ") for error in running.status.errors] == [True]
             running.wait_position({TopicPartition(bad, 0): EACH})
     values = [each.value for each in flow.copies(bad)]
     rest = numbered(EACH, start=2 * EACH) if passed else []
@@ -85,7 +90,10 @@ def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: s
     ended = flow.copy(slots=1)
     if passed:
         assert ended.state is PipelineState.CAUGHT_UP
+        assert [each.state for each in ended.partitions] == [PartitionState.GAP]
     else:
+        (again,) = ended.partitions
+        assert (again.state, again.since_ms) == (PartitionState.FAILED, status.since_ms), "it is the same"
         assert ended.state is PipelineState.FAILED
         assert ended.failure is not None
         assert f"{bad}-0" in ended.failure

@@ -11,6 +11,7 @@ import pytest
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.holes import decoded
 from bridge.translation.runs.runs import OffsetRun
@@ -21,12 +22,15 @@ from tests.support import (
     bounds,
     compact,
     delete_records,
+    eventually,
     numbered,
     produce,
     produce_transaction,
 )
 from tests.support.forms import mostly_long
 from tests.support.records import FLUSH_SECONDS, open_transaction, varied
+from tests.support.topics import set_topic_config
+from tests.support.waits import WAIT
 
 LARGE = {"max.message.bytes": str(12 * 1024 * 1024)}
 OLD, NOW = 1_000_000_000_000, int(time.time() * 1000)
@@ -97,18 +101,20 @@ def run_offsets(run: OffsetRun) -> list[int]:
 
 
 def refused(flow: CopyFlow, policy: str, topic: str, poison: Sequence[int], *named: str) -> None:
-    """Exactly the poison records of partition 0 are left out, or the first one stops the pipeline, by name. One slot:
-    whatever its other partitions have to do with it."""
+    """Exactly the poison records of partition 0 are left out, or it is copied up to the first one, which is named. One
+    slot: whatever its other partitions have to do with it, they are copied."""
     flow.settings = {**flow.settings, "fail_on_refused_record": policy == "fail"}
     status = flow.copy(slots=1)
     here, there = flow.original(topic), flow.copies(topic)
+    for number in bounds(flow.source.bootstrap, topic):
+        if number:
+            assert contents(flow.copies(topic, number)) == contents(flow.original(topic, number))
     if policy == "fail":
         assert status.state is PipelineState.FAILED
         assert status.failure is not None
         for words in (topic, f"{topic}-0 at offset {poison[0]}", "source.record.policy", *named):
             assert words in status.failure
-        left = [each for each in here if each.offset < poison[0]]
-        assert contents(there) == contents(left)[: len(there)]
+        assert contents(there) == contents([each for each in here if each.offset < poison[0]])
         assert gaps_of(status) == []
         return
     assert status.state is PipelineState.CAUGHT_UP
@@ -120,9 +126,6 @@ def refused(flow: CopyFlow, policy: str, topic: str, poison: Sequence[int], *nam
             ranges[ranges.index(one)] = (one[0], other[1])
             ranges.remove(other)
     assert gaps_of(status) == [("record_refused", *each) for each in ranges]
-    for number in bounds(flow.source.bootstrap, topic):
-        if number:
-            assert contents(flow.copies(topic, number)) == contents(flow.original(topic, number))
     runs = flow.runs()[TopicPartition(topic, 0)]
     copied = [at for run in runs.runs for at in run_offsets(run)]
     assert copied == [each.offset for each in here if each.offset not in poison]
@@ -143,6 +146,34 @@ def test_records_without_a_key_for_a_compacted_topic(flow: CopyFlow, policy: str
         records[at] = Record(b"poison", None, NOW)
     produce(flow.source.bootstrap, topic, records, linger_ms=200, compression="lz4")
     refused(flow, policy, topic, [10, 11, 30], "cleanup.policy")
+
+
+def test_a_record_that_is_refused_holds_up_its_partition_until_the_target_takes_it(flow: CopyFlow) -> None:
+    bad, well = flow.topic(remote={"cleanup.policy": "compact"}), flow.topic()
+    good, place = numbered(10), TopicPartition(bad, 0)
+    keyed = [Record(each.value, b"key", NOW) for each in good]
+    produce(flow.source.bootstrap, bad, [*keyed, Record(b"poison", None, NOW), *keyed], linger_ms=50)
+    produce(flow.source.bootstrap, well, good)
+    with flow.pipeline(slots=1) as running:
+
+        def failed() -> PartitionStatus:
+            (status,) = running.status.partitions
+            assert status.state is PartitionState.FAILED
+            return status
+
+        status = eventually(failed, WAIT, what="the record is named")
+        assert status.source == place
+        assert f"{bad}-0 at offset 10" in status.why
+        assert "cleanup.policy" in status.way_out
+        assert "source.record.policy" in status.way_out
+        running.wait_position({place: 10, TopicPartition(well, 0): 10})
+        produce(flow.source.bootstrap, well, good)
+        running.wait_position({TopicPartition(well, 0): 20})
+        set_topic_config(flow.target.bootstrap, flow.remote(bad), {"cleanup.policy": "delete"})
+        running.wait_position({place: 21})
+        eventually(lambda: not running.status.partitions, WAIT, what="nothing has failed any more")
+    flow.assert_copied()
+    flow.assert_runs_true()
 
 
 @pytest.mark.parametrize("count", mostly_long([1_000, 60, 20_000]))

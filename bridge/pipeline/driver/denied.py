@@ -60,6 +60,10 @@ class Rights:
             *([self._no_syncs] if self._no_syncs else []),
         ]
 
+    def why_denied(self, copied: Copied) -> str:
+        """Returns which right a partition lacks; "" for none."""
+        return next((_message(*each) for each in sorted(_topics(copied) & self.denied)), "")
+
     async def allowed(self, partitions: Sequence[Copied]) -> list[Copied]:
         """Those of `partitions` that may be copied now. Raises KafkaFailure."""
         self._partitions = partitions

@@ -34,6 +34,7 @@ from bridge.model.copying import (
     Progress,
     Transform,
 )
+from bridge.model.partition_states import pack, unpack
 from bridge.model.values import Side, TopicPartition
 
 LONGEST = 64 * 1024 * 1024
@@ -96,6 +97,7 @@ def pack_status(status: PipelineStatus) -> bytes:
         **{field.name: getattr(status, field.name) for field in dataclasses.fields(status)},
         "progress": _packed_progress(status.progress.values()),
         "gaps": [[*gap.source, *(getattr(gap, name) for name in _GAP)] for gap in status.gaps],
+        "partitions": pack(status.partitions),
     }
     return _line({"status": fields})
 
@@ -178,6 +180,7 @@ def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
             "gaps": gaps,
             "away": tuple(map(Side, packed["away"])),
             "claimed": tuple(packed["claimed"]),
+            "partitions": unpack(packed["partitions"]),
         }
     )
 

@@ -9,15 +9,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 
-from bridge.errors import AWAY, KafkaFailure, KafkaFault
+from bridge.errors import AWAY, KafkaFailure
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol.errors import failure
 from bridge.logs.changes import Changes
 from bridge.model.cluster_names import cluster_name
 from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Copied, Gap, PipelineSpec, Progress
+from bridge.model.copying import GAPS_SHOWN_MS, Copied, Gap, PipelineSpec, Progress
+from bridge.model.partition_states import PartitionState, PartitionStatus, with_since
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.unreadable import UnreadableRecords
 from bridge.model.values import Bounds, CopyId, LogRecord, Side, TopicPartition
@@ -55,6 +55,8 @@ class Watcher:
         self._asked = 0.0
         self._layout = 0
         self._partitions: Sequence[Copied] = ()
+        self._slots: list[list[TopicPartition]] = []
+        """The partitions of each slice."""
         self._ids: Set[CopyId] = frozenset()
         self._slice_reports: dict[int, SliceReport] = {}
         self._own_errors: dict[str, str] = {}
@@ -62,8 +64,11 @@ class Watcher:
         """Looks that failed because a cluster as a whole did not answer."""
         self._asking: tuple[Side, float] | None = None
         """The cluster whose answer a look waits for, and since when (monotonic seconds)."""
-        self._of_partition: KafkaFailure | None = None
-        """Why the end of one partition is not known, or no end that its position can have: the others answer."""
+        self._without_end: dict[TopicPartition, str] = {}
+        """Why it is not known where a partition ends, or no end that its position can have: the others answer."""
+        self._newest_gaps: dict[TopicPartition, Gap] = {}
+        self.partitions: Sequence[PartitionStatus] = ()
+        """Those of the layout that are not copied, and those whose records were left out."""
         self.rights = Rights(spec, source)
         self._copies = ProgressTable(int(time.time() * 1000))
         self.progress: dict[TopicPartition, Progress] = {}
@@ -76,15 +81,20 @@ class Watcher:
         """Records that were left out, by state topic."""
         return self._unreadable.counts
 
-    def new_layout(self, layout: int, partitions: Sequence[Copied], others: Set[CopyId]) -> None:
-        """Follows a new layout. `others`: what else the runs topic tells of."""
+    def new_layout(self, layout: int, slices: Sequence[Sequence[Copied]], others: Set[CopyId]) -> None:
+        """Follows a new layout. `slices`: the partitions of each; `others`: what else the runs topic tells of."""
+        partitions = [each for share in slices for each in share]
         self._layout, self._partitions, self._slice_reports = layout, partitions, {}
+        self._slots = [[each.source for each in share] for share in slices]
         self._ids = {each.id for each in partitions}
         self._copies.keep(self._ids | others)
         self.progress = {each.source: known for each in partitions if (known := self._copies.of(each.id))}
 
-    def join(self, partitions: Sequence[Copied]) -> None:
-        """Follows these too, which have joined the layout."""
+    def join(self, shares: Sequence[Sequence[Copied]]) -> None:
+        """Follows these too, which have joined the slices of the layout."""
+        for slot, share in zip(self._slots, shares, strict=True):
+            slot += [each.source for each in share]
+        partitions = [each for share in shares for each in share]
         self._partitions = [*self._partitions, *partitions]
         self._ids |= {each.id for each in partitions}
         self.progress |= {each.source: known for each in partitions if (known := self._copies.of(each.id))}
@@ -105,7 +115,7 @@ class Watcher:
     @property
     def blind(self) -> bool:
         """Whether it is not known how far the copy is; one partition that can't be asked is no reason."""
-        return any(what != "ends" or self._of_partition is None for what in self._own_errors)
+        return bool(self._own_errors)
 
     @property
     def away(self) -> list[Side]:
@@ -179,7 +189,9 @@ class Watcher:
             if ends or time.monotonic() - self._asked > ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
-            await self.rights.check(after_errors=bool(self.errors))
+            self._find_partitions()
+            not_copied = any(each.state is not PartitionState.GAP for each in self.partitions)
+            await self.rights.check(after_errors=bool(self.errors) or not_copied)
             for line in self._unreadable.drain_lines():
                 log.warning("%s", line)
 
@@ -190,7 +202,7 @@ class Watcher:
             await doing
         except KafkaFailure as error:
             self._own_errors[what] = str(error)
-            if error.fault in AWAY and error is not self._of_partition:
+            if error.fault in AWAY:
                 self._unanswered.add(what)
                 _AWAY.failed(cluster, str(error), what)
             else:
@@ -216,12 +228,14 @@ class Watcher:
     def _no_gaps(self) -> None:
         self.gaps.clear()
         self.gap_counts.clear()
+        self._newest_gaps.clear()
 
     def _gap(self, record: LogRecord) -> None:
         gap = read_ledger(record.key, record.value)
         if gap is not None and gap.connector in ("", self._spec.name):
             self.gaps.append(gap)
             self.gap_counts[gap.kind.value] += 1
+            self._newest_gaps[gap.source] = gap
 
     async def _read_reports(self) -> None:
         await self._read(self._reports, self._report)
@@ -259,7 +273,6 @@ class Watcher:
                 return
 
     async def _ask_ends(self) -> None:
-        self._of_partition = None
         # A new layout may come while the cluster is asked; its partitions are asked for at the next look.
         partitions = self._partitions
         tps = [each.source for each in partitions]
@@ -267,24 +280,45 @@ class Watcher:
             return
         await self._source.metadata(sorted({tp.topic for tp in tps}))
         logs = await bounds(self._source, tps, committed_only=self._spec.committed_only)
+        failures = {tp: each for tp, each in logs.items() if isinstance(each, KafkaFailure)}
         for copied in partitions:
             each = logs[copied.source]
             if copied.id not in self._ids or not isinstance(each, Bounds):
                 continue
             if (now := self._copies.end(copied.id, each.end)) is not None:
                 self.progress[copied.source] = now
-        failures = [each for each in logs.values() if isinstance(each, KafkaFailure)]
-        if failures:
-            self._of_partition = failures[0] if len(failures) < len(logs) else None
-            raise failures[0]  # a partition that can't be asked can't be copied either, and only this tells
+        self._without_end = {}
+        if len(failures) == len(logs):
+            raise next(iter(failures.values()))
+        # A partition that can't be asked can't be copied either, and only this tells.
+        self._without_end = {tp: str(each) for tp, each in failures.items()}
         for tp, now in self.progress.items():
             if now.position > now.source_end >= 0:
                 # Read before the end was asked for: the log was cut back and its slice is about to see that, or
                 # somebody else has written a run.
-                copied_to = f"offset runs say that {tp.topic}-{tp.partition} is copied up to {now.position}"
-                self._of_partition = failure(
-                    KafkaFault.OUT_OF_RANGE,
-                    "compare positions with the ends of the source's logs",
-                    f"{copied_to}, and its log ends at {now.source_end}",
+                self._without_end[tp] = (
+                    f"offset runs say that it is copied up to {now.position}, and its log ends at {now.source_end}"
                 )
-                raise self._of_partition
+
+    def _find_partitions(self) -> None:
+        """Finds the partitions that are not copied: of a whole slice, those that can't be asked, and those that a slice
+        leaves out while it copies the others, which knows best. And those with a gap of the last day."""
+        now_ms = int(time.time() * 1000)
+        found: dict[TopicPartition, PartitionStatus] = {}
+        for report in self._slice_reports.values():
+            if report.error and report.slot < len(self._slots):
+                found |= _waiting(dict.fromkeys(self._slots[report.slot], report.error), now_ms)
+        found |= _waiting(self._without_end, now_ms)
+        for report in self._slice_reports.values():
+            found |= {each.source: each for each in report.partitions}
+        gaps = {
+            tp: PartitionStatus(*tp, PartitionState.GAP, gap.seen_at_ms, gap.sentence)
+            for tp, gap in self._newest_gaps.items()
+            if now_ms - gap.seen_at_ms < GAPS_SHOWN_MS and tp in self.progress
+        }
+        before = {each.source: each for each in self.partitions}
+        self.partitions = sorted(with_since((gaps | found).values(), before))
+
+
+def _waiting(why: Mapping[TopicPartition, str], now_ms: int) -> dict[TopicPartition, PartitionStatus]:
+    return {tp: PartitionStatus(*tp, PartitionState.WAITING, now_ms, text) for tp, text in why.items()}

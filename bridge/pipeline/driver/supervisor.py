@@ -20,6 +20,7 @@ from bridge.kafka.state_topics import read_committed
 from bridge.model.copy_owners import TopicPair
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.partition_states import PartitionState, PartitionStatus, reasons, with_since
 from bridge.model.values import Side
 from bridge.pipeline.driver.progress_watcher import Watcher
 from bridge.pipeline.driver.sharing import REDISTRIBUTE_SECONDS, Sharing
@@ -61,6 +62,8 @@ class Supervisor:
         """How many slots may have something open; None while only the layout topic can tell."""
         self._taken: list[str] = []
         """What is not copied, because other connectors own it."""
+        self._left_out: Sequence[PartitionStatus] = ()
+        """The partitions that are assigned, and that the layout leaves out."""
         self._claimed: set[TopicPair] = set()
         """What the connector owns, and the layout does not copy. Slices of older layouts are fenced: nobody does."""
         self._released: frozenset[str] = frozenset()
@@ -95,6 +98,7 @@ class Supervisor:
     def status(self) -> PipelineStatus:
         watched = self._watcher
         errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
+        apart = watched.partitions if watched else ()
         copying = self._state is PipelineState.COPYING and errors
         return PipelineStatus(
             state=PipelineState.RETRYING if copying else self._state,
@@ -103,7 +107,12 @@ class Supervisor:
             gaps=tuple(watched.gaps) if watched else (),
             gap_counts=dict(watched.gap_counts) if watched else {},
             unreadable=watched.unreadable if watched else {},
-            errors=(*errors, *(watched.rights.errors if watched else ())),
+            errors=(
+                *errors,
+                *(watched.rights.errors if watched else ()),
+                *(each.sentence for each in reasons(apart)),
+            ),
+            partitions=[*self._left_out, *apart],
             failure=self._failure,
             failure_code=self._code,
             restarts=self._restarts,
@@ -268,6 +277,7 @@ class Supervisor:
         topic = await layout_topic(target, spec)
         allowed = await watcher.rights.allowed(assigned)
         copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        self._note_left_out(assigned, copied)
         new = joining(self._copied, copied)
         if new is None or watcher.rights.denied or topic.newest.layout != self._layout.layout:
             return None
@@ -275,7 +285,8 @@ class Supervisor:
         lost = lost_runs(topic, runs.by_copy, spec.name)
         held = [[*work.partitions, *(each.copied for each in self._added[work.slot])] for work in slices]
         records: list[tuple[bytes, bytes | None]] = []
-        for work, share in zip(slices, spread(held, new, watcher.weights()), strict=True):
+        shares = spread(held, new, watcher.weights())
+        for work, share in zip(slices, shares, strict=True):
             self._added[work.slot] += [
                 Addition(replace(each, copied_before=each.id.topics in lost), runs.by_copy[each.id])
                 for each in share
@@ -286,7 +297,7 @@ class Supervisor:
         if any(len(value or b"") > MOST_BYTES for _, value in records):
             return None
         await self._leading.write(spec.layout_topic, records)
-        watcher.join(new)
+        watcher.join(shares)
         self._copied = copied
         self._claimed -= {copy.id.topics for each in copied for copy in each.copies}
         log.info("layout %d: %d partitions added", self._layout.layout, len(new))
@@ -304,6 +315,20 @@ class Supervisor:
         await self._leading.write(self._spec.layout_topic, withdrawn(pairs, self._spec.name))
         self._claimed.difference_update(pairs)
         log.info("released %d topic(s) that topics leaves out: another connector may copy them", len(pairs))
+
+    def _note_left_out(self, assigned: Sequence[Copied], copied: Sequence[Copied]) -> None:
+        """Notes which partitions are not copied, because their topics are denied, or other connectors own them."""
+        assert self._watcher is not None
+        kept = {each.source for each in copied}
+        now_ms, taken = int(time.time() * 1000), "; ".join(self._taken)
+        left_out = [
+            PartitionStatus(
+                *each.source, PartitionState.FAILED, now_ms, self._watcher.rights.why_denied(each) or taken
+            )
+            for each in assigned
+            if each.source not in kept
+        ]
+        self._left_out = with_since(left_out, {each.source: each for each in self._left_out})
 
     async def assign_current_ids(self, watcher: Watcher) -> None:
         """Raises KafkaFailure."""
@@ -332,6 +357,7 @@ class Supervisor:
         self._layout = self._layout if self._layout.layout else before  # what ends where we are refused
         allowed = await watcher.rights.allowed(partitions)
         copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        self._note_left_out(partitions, copied)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
         older = before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None
@@ -353,7 +379,7 @@ class Supervisor:
         self._claimed = {
             pair for pair in topic.claims if topic.owner(pair) == spec.name and pair not in pairs
         } - {each.topics for each in gone}
-        watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
+        watcher.new_layout(self._layout.layout, shares, runs.others.keys() - gone)
         secret = secrets.token_bytes(32)
         return [
             Slice(

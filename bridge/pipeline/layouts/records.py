@@ -16,10 +16,11 @@ here is passed over, and never ends a pipeline.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from bridge.model.copying import PipelineSpec
+from bridge.model.partition_states import PartitionStatus, pack, unpack
 from bridge.model.state_records.claims import Claim, json_key, json_object
 from bridge.model.values import LAST_PARTITION, LogRecord, TopicPartition
 
@@ -71,7 +72,8 @@ class SliceReport(NamedTuple):
 
     `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose topics are
     not those that they were. `ended`: why it has ended although its layout is the newest. After either the layout has
-    to be made anew.
+    to be made anew. `partitions`: those that are not copied now while the others are; the slices of later layouts read
+    since when.
     """
 
     layout: int
@@ -80,9 +82,11 @@ class SliceReport(NamedTuple):
     failure: str = ""
     moved: Sequence[TopicPartition] = ()
     ended: str = ""
+    partitions: Sequence[PartitionStatus] = ()
 
     def value(self) -> bytes:
-        return json.dumps({"version": VERSION, **self._asdict()}).encode()
+        fields = {"version": VERSION, **self._asdict(), "partitions": pack(self.partitions)}
+        return json.dumps(fields).encode()
 
     @classmethod
     def decode(cls, value: bytes | None) -> SliceReport | None:
@@ -96,8 +100,12 @@ class SliceReport(NamedTuple):
             return None
         if not all(map(_text, texts)):
             return None
+        try:
+            partitions = unpack(fields.get("partitions", []))
+        except (TypeError, ValueError):
+            return None
         error, failure, ended = texts
-        return cls(layout, slot, error, failure, [TopicPartition(*each) for each in moved], ended)
+        return cls(layout, slot, error, failure, [TopicPartition(*each) for each in moved], ended, partitions)
 
 
 def layout_key(spec: PipelineSpec) -> bytes:
@@ -159,6 +167,17 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
         elif each.key == old_key:
             unversioned = LayoutRecord.decode(each.value)
     return LayoutTopic(newest, unversioned, read_claims(records))
+
+
+def read_partitions(
+    records: Iterable[LogRecord], spec: PipelineSpec, layout: int
+) -> Iterator[PartitionStatus]:
+    """Yields what the connector's slices of this layout, and of the one before, have reported last of partitions that
+    they do not copy. `records`: as for `read_layouts`."""
+    newest = {each.key: SliceReport.decode(each.value) for each in records}
+    for key, report in newest.items():
+        if report is not None and report.layout >= layout - 1 and key == report_key(spec, report.slot):
+            yield from report.partitions
 
 
 def read_claims(records: Iterable[LogRecord]) -> dict[tuple[str, str], list[Claim]]:

@@ -21,7 +21,8 @@ from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.damage import Damage
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
-from bridge.model.copying import Copied, Gap
+from bridge.model.copying import Copied
+from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.layouts.slots import Slice
@@ -32,7 +33,7 @@ from bridge.pipeline.slices.gaps import ledger_entry, refusal
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals, left_out
+from bridge.pipeline.slices.refusals import LeftOut, Refusals, left_out
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
@@ -54,10 +55,21 @@ _LOOK = 0.25
 
 _SOON = 0.01
 """Seconds that a slice sleeps at least where its limit keeps it waiting."""
+_TOLD_SECONDS = 2.0
+"""For how long a partition can't be fetched until it is told: leaders change in less."""
+_BEHIND = "mirror-bridge reset moves the position behind what can't be read"
 
 
 class _Ending(Exception):
     """The slice is to end: what is not sent yet is not copied."""
+
+
+class _CannotCopy(Exception):
+    """Records that can't be copied, and source.record.policy says that their partition fails then."""
+
+    def __init__(self, records: LeftOut) -> None:
+        super().__init__(records.why)
+        self.left_out = records
 
 
 class Copier:
@@ -107,6 +119,8 @@ class Copier:
         """Finds where partitions begin that join, while the others are copied."""
         self._to_open: list[TopicPartition] = []
         """Partitions of which it was not known where they begin, and that are to be tried again."""
+        self._failing: dict[TopicPartition, float] = {}
+        """Partitions whose fetches fail, and since when."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
         self._mid_record = False
@@ -118,10 +132,10 @@ class Copier:
         """By target topic, for a target that is `_round_trip` seconds away."""
         self._round_trip: float | None = None
 
-    async def run(self, ending: Callable[[], bool], settled: Callable[[str], Awaitable[None]]) -> None:
+    async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
-        commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail,
-        with what is wrong with them. Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
+        commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail.
+        Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
         transaction counts."""
         self._ending = ending
         await self._go_on()
@@ -134,28 +148,29 @@ class Copier:
                 await asyncio.gather(self._opening, return_exceptions=True)
             await self._fetcher.close()
 
-    async def _copy(self, settled: Callable[[str], Awaitable[None]]) -> None:
+    async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
         reported = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
                 self._pace()
                 await self._join()
-                if due := self._failed.take_due(time.monotonic()):
-                    self._to_open += [tp for tp in due if tp not in self._positions]
-                    self._fetcher.add(self._fetch_positions(tp for tp in due if tp in self._positions))
+                self._to_open += self._failed.take_due(time.monotonic())
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
+                self._note_failing(time.monotonic())
                 if self._bucket is not None and not fetches:
                     self._bucket.idle(time.monotonic())
                 if not reported or self._failed.changed:
                     reported = True
-                    await settled(self._failed.tell())
+                    await settled()
                 if self._clock.due():
                     await self.commit()
         await self.commit()
-        if self._spec.until_caught_up and self._failed and not self._ending():
-            raise PolicySaysFail(self._failed.tell())
+        if self._spec.until_caught_up and not self._ending():
+            failed = [each for each in self._failed.take_statuses() if not self._reached_end(each.source)]
+            if failed:
+                raise PolicySaysFail("; ".join(each.sentence for each in reasons(failed)))
 
     def _pace(self) -> None:
         """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
@@ -190,15 +205,15 @@ class Copier:
         topics = sorted({each.target_topic for each in self._copies})
         self._largest = await largest_batches(self._target, topics)
         due = self._failed.take_due(time.monotonic())
-        self._fetcher.assign(
-            self._fetch_positions(tp for tp in self._positions if tp in due or tp not in self._failed)
-        )
+        for tp in [tp for tp in self._positions if self._failed.holds(tp) and tp not in due]:
+            del self._positions[tp]
+        self._fetcher.assign(self._fetch_positions(self._positions))
 
     def _set_positions(self, opened: Opened) -> None:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction. Partitions of
         which nobody can tell where they begin wait."""
         for tp, failure in opened.failed.items():
-            self._failed.fail(tp, str(failure), time.monotonic(), heals=True)
+            self._failed.fail(tp, str(failure), time.monotonic(), _now_ms(), heals=True)
         for tp, start in opened.starts.items():
             self._positions[tp] = start.offset
             if start.gaps and self._spec.fail_on_gap:
@@ -245,8 +260,9 @@ class Copier:
         self._round_trip = None  # the policies of their topics are to be made
         for tp in joined.opened.starts:
             if tp in self._failed:
-                self._failed.heal(tp)
-                self._ends[tp] = joined.opened.ends[tp]
+                self._failed.open(tp)
+                self._refusals.try_again(tp)
+                self._ends.setdefault(tp, joined.opened.ends[tp])
         self._set_positions(joined.opened)
 
     # -- copying ---------------------------------------------------------------------------------------------------
@@ -262,59 +278,108 @@ class Copier:
         try:
             data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
         except DamagedBatch as damaged:
-            self._meet(damaged.damage, copied)
+            await self._meet(damaged.damage, copied)
             return
         self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
-        if transforms is None:
-            await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
-        else:
-            async for step in transforms.steps(copied, data.batches, policy, self._largest, position):
-                await self._follow(tp, step)
+        try:
+            if transforms is None:
+                await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
+            else:
+                steps = transforms.steps(copied, data.batches, policy, self._largest, position)
+                async with contextlib.aclosing(steps):
+                    async for step in steps:
+                        await self._follow(tp, step)
+        except _CannotCopy as cannot:
+            await self._fail(tp, cannot.left_out)
+            return
         if data.next_offset != position:
             self._move_to(tp, data.next_offset)
+        elif (fetch.last_stable if self._spec.committed_only else fetch.high_watermark) <= position:
+            self._heal(tp)
         self._fetcher.done(tp, data.next_offset, data.leader_epoch)
 
-    def _meet(self, damage: Damage, copied: Copied) -> None:
+    def _heal(self, tp: TopicPartition) -> None:
+        """Notes that a partition is copied. A fetch that brings nothing, where something waits, does not show that."""
+        self._failing.pop(tp, None)
+        self._failed.heal(tp)
+
+    def _note_failing(self, now: float) -> None:
+        """Names partitions that can't be fetched: the fetcher tries again, and says nothing."""
+        for tp, error in self._fetcher.errors.items():
+            if now - self._failing.setdefault(tp, now) > _TOLD_SECONDS:
+                self._failed.note(tp, str(error), _now_ms())
+
+    async def _meet(self, damage: Damage, copied: Copied) -> None:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
         and it is known what follows it. Else the partition waits, and the others go on."""
         tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
         way_out = (
-            "set source.record.policy to report to go on behind it"
-            if fails and end is not None
-            else "mirror-bridge reset moves the position behind it"
+            "set source.record.policy to report to go on behind it" if fails and end is not None else _BEHIND
         )
-        self._failed.fail(tp, f"{damage.why}; {way_out}", time.monotonic())
+        self._failed.fail(tp, damage.why, time.monotonic(), _now_ms(), way_out=way_out)
         if end is None or fails or not self._failed.lasts(tp):
-            self._fetcher.drop(tp)
+            await self._hold(tp)
             return
         for copy in copied.copies:
             self._part(copy).leave_out(left_out(damage.offset, end, damage.why, copy, _now_ms()))
         self._move_to(tp, end)
         self._fetcher.done(tp, end, -1)
 
-    async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
+    async def _fail(self, tp: TopicPartition, cannot: LeftOut) -> None:
+        """Copies a partition up to records that can't be copied; the target may take them when it is opened again."""
+        if self._positions[tp] < cannot.gap.upstream_from and not self._copied[tp].also:
+            self._move_to(tp, cannot.gap.upstream_from)
+        await self._hold(tp)
+        now = time.monotonic()
+        self._failed.fail(tp, cannot.why, now, _now_ms(), way_out=cannot.way_out, lasts=True)
+
+    async def _hold(self, tp: TopicPartition) -> None:
+        """Copies nothing more of a partition until it is due; then it is opened anew, by what is committed here."""
+        await self.commit()
+        self._fetcher.drop(tp)
+        del self._positions[tp]
+
+    async def _put(self, copied: Copied, pieces: Iterable[Chunk | LeftOut]) -> None:
         for piece in pieces:
-            if isinstance(piece, Gap):
-                self._part(copied).leave_out(piece)
-            else:
+            if isinstance(piece, Chunk):
                 await self._send(copied, piece)
+            else:
+                self._leave_out(copied, piece)
+
+    def _leave_out(self, copied: Copied, records: LeftOut) -> None:
+        if self._spec.fail_on_refused_record:
+            raise _CannotCopy(records)
+        self._part(copied).leave_out(records.gap)
 
     async def _follow(self, tp: TopicPartition, step: Step) -> None:
         """Sends what transforms have made of a part of a fetch. They may take their time: it is committed when that is
-        due, and what stands before a record that stops the copy in any case. A commit would part a record that is left
-        out from its neighbours, which are one entry of the ledger with it."""
-        if step.gap is not None and self._spec.fail_on_refused_record:
-            await self.commit()
-            raise PolicySaysFail(step.failure)
-        if step.gap is not None:
-            self._part(self._copied[tp]).leave_out(step.gap)
-        for topic, made in step.made.items():
-            pieces = self._refusals.without(tp, made, self._positions[tp], topic)
-            await self._put(self._copies[CopyId(tp, topic)], pieces)
+        due. A commit would part a record that is left out from its neighbours, which are one entry of the ledger with
+        it."""
+        if step.left_out is not None:
+            self._leave_out(self._copied[tp], step.left_out)
+        for copied, pieces in self._pieces(tp, step):
+            await self._put(copied, pieces)
         self._move_to(tp, step.end)
-        late = self._clock.due() if step.gap is None else self._clock.overdue()
+        late = self._clock.due() if step.left_out is None else self._clock.overdue()
         if late:
             await self.commit()
+
+    def _pieces(self, tp: TopicPartition, step: Step) -> Iterable[tuple[Copied, Iterable[Chunk | LeftOut]]]:
+        """Makes what is to be sent to each topic. Where a record goes to several, and one of them can't have it, none
+        has it: the position that they share stands before it."""
+        position, several = self._positions[tp], len(step.made) > 1
+        pieces = [
+            (self._copies[CopyId(tp, topic)], self._refusals.without(tp, made, position, topic))
+            for topic, made in step.made.items()
+        ]
+        if not (several and self._spec.fail_on_refused_record):
+            return pieces
+        whole = [(copied, list(each)) for copied, each in pieces]
+        for copied, each in whole:
+            for piece in each:
+                if not isinstance(piece, Chunk):
+                    self._leave_out(copied, piece)
+        return whole
 
     async def _send(self, copied: Copied, chunk: Chunk) -> None:
         """Sends a batch when the target has room; commits first if this transaction has lasted too long by then. What
@@ -380,9 +445,7 @@ class Copier:
         for copied in self._copied[tp].copies:
             self._part(copied)
         self._positions[tp] = offset
-        self._failed.heal(
-            tp
-        )  # not with a fetch that brings nothing: it doesn't show that what failed is mended
+        self._heal(tp)
         self._mid_record = False
 
     # -- committing ------------------------------------------------------------------------------------------------
@@ -440,11 +503,13 @@ class Copier:
 
     def _caught_up(self) -> bool:
         """Whether nothing is left to copy, but for partitions that have failed for long enough."""
-        return (
-            self._spec.until_caught_up
-            and self._failed.all_last
-            and all(self._positions[tp] >= end or tp in self._failed for tp, end in self._ends.items())
+        return self._spec.until_caught_up and all(
+            self._reached_end(tp) or self._failed.lasts(tp) for tp in self._copied
         )
+
+    def _reached_end(self, tp: TopicPartition) -> bool:
+        """Whether all is copied of a partition that was there at the start."""
+        return tp in self._ends and self._positions.get(tp, -1) >= self._ends[tp]
 
 
 def _now_ms() -> int:

@@ -1,44 +1,101 @@
 """Keeps the partitions that a slice does not copy now, while it copies the others: since when, why, and when each is
-tried again. Outlives the transactions, not the slice. Pure but for the time that it is told."""
+tried again. Outlives the transactions, and by its reports the slice. Pure but for the times that it is told."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from bridge.backoff import Backoff
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _LASTS = 3
 """Tries in a row that fail alike, until it counts as a state that lasts."""
-_NAMED = 3
-"""Partitions that a report names."""
 
 
 @dataclass(slots=True)
 class _Failed:
-    why: str
+    status: PartitionStatus
     heals: bool
-    tries: int
-    due: float
+    tries: int = 0
+    due: float = 0.0
     """When it is tried again (monotonic seconds)."""
-    backoff: Backoff
+    backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE, _LONGEST_PAUSE))
 
 
 class FailedPartitions:
     def __init__(self) -> None:
         self._failed: dict[TopicPartition, _Failed] = {}
+        self._before: dict[TopicPartition, PartitionStatus] = {}
         self.changed = False
-        """Whether `text` has changed since the last `tell`."""
+        """Whether the statuses have changed since they were last asked for."""
 
-    def fail(self, tp: TopicPartition, why: str, now: float, *, heals: bool = False) -> None:
-        """Notes that the partition can't be copied now. `heals`: time alone may mend that."""
+    def recall(self, statuses: Iterable[PartitionStatus]) -> None:
+        """Takes what an earlier slice has reported: what fails in the same way again has failed since then."""
+        self._before |= {each.source: each for each in statuses}
+
+    def fail(
+        self,
+        tp: TopicPartition,
+        why: str,
+        now: float,
+        now_ms: int,
+        *,
+        way_out: str = "",
+        heals: bool = False,
+        lasts: bool = False,
+    ) -> None:
+        """Notes that the partition can't be copied now. `heals`: time alone may mend that; `lasts`: other tries as they
+        are made for what is not certain would show nothing new."""
         known = self._failed.get(tp)
-        backoff = known.backoff if known is not None else Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        tries = known.tries + 1 if known is not None and known.why == why else 1
-        self.changed = self.changed or known is None or known.why != why
-        self._failed[tp] = _Failed(why, heals, tries, now + backoff.next(), backoff)
+        if known is None or known.status.why != why:
+            known = self._begin(tp, why, now_ms, known)
+        known.heals, known.due = heals, now + known.backoff.next()
+        known.tries = _LASTS if lasts else known.tries + 1
+        failed = known.tries >= _LASTS and not heals
+        state = PartitionState.FAILED if failed else PartitionState.WAITING
+        self._set(known, known.status._replace(state=state, way_out=way_out))
+
+    def note(self, tp: TopicPartition, why: str, now_ms: int) -> None:
+        """Notes that the partition can't be copied now, and that whoever fetches it tries again: it is never due."""
+        known = self._failed.get(tp)
+        if known is None or known.status.why != why:
+            known = self._begin(tp, why, now_ms, known)
+        known.heals, known.due = True, math.inf
+
+    def release(self, tp: TopicPartition) -> None:
+        """Has the partition tried again at once."""
+        if tp in self._failed:
+            self._failed[tp].due = 0.0
+
+    def open(self, tp: TopicPartition) -> None:
+        """Notes that it is known where the partition begins: all that waited for that is copied."""
+        if tp in self._failed and self._failed[tp].heals:
+            self.heal(tp)
+
+    def holds(self, tp: TopicPartition) -> bool:
+        """Whether nobody fetches the partition until it is due."""
+        known = self._failed.get(tp)
+        return known is not None and known.tries > 0
+
+    def _begin(self, tp: TopicPartition, why: str, now_ms: int, known: _Failed | None) -> _Failed:
+        before = self._before.pop(tp, None)
+        alike = before is not None and before.why == why
+        since_ms = before.since_ms if before is not None and alike else now_ms
+        begun = _Failed(PartitionStatus(*tp, PartitionState.WAITING, since_ms, why), heals=False)
+        if before is not None and alike and before.state is PartitionState.FAILED:
+            begun.tries = _LASTS
+        if known is not None:
+            begun.backoff = known.backoff
+        self._failed[tp], self.changed = begun, True
+        return begun
+
+    def _set(self, known: _Failed, status: PartitionStatus) -> None:
+        self.changed = self.changed or status != known.status
+        known.status = status
 
     def heal(self, tp: TopicPartition) -> None:
         """Notes that the partition is copied again."""
@@ -48,11 +105,7 @@ class FailedPartitions:
     def lasts(self, tp: TopicPartition) -> bool:
         """Whether tries have failed alike for long enough to count as a state that lasts; nothing does that heals."""
         known = self._failed.get(tp)
-        return known is not None and known.tries >= _LASTS and not known.heals
-
-    @property
-    def all_last(self) -> bool:
-        return all(map(self.lasts, self._failed))
+        return known is not None and known.status.state is PartitionState.FAILED
 
     def take_due(self, now: float) -> list[TopicPartition]:
         """Returns the partitions that are to be tried again now. Each is due once, until it fails again."""
@@ -64,13 +117,7 @@ class FailedPartitions:
     def __contains__(self, tp: object) -> bool:
         return tp in self._failed
 
-    def __bool__(self) -> bool:
-        return bool(self._failed)
-
-    def tell(self) -> str:
-        """Returns what is wrong with which partitions, for a report; "" for nothing."""
+    def take_statuses(self) -> list[PartitionStatus]:
+        """Returns the statuses for a report."""
         self.changed = False
-        failed = sorted(self._failed.items())
-        texts = [f"{topic}-{number}: {each.why}" for (topic, number), each in failed[:_NAMED]]
-        more = len(failed) - len(texts)
-        return "; ".join([*texts, *([f"and {more} partition(s) more"] if more else [])])
+        return sorted(each.status for each in self._failed.values())

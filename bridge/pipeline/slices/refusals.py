@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.record.batch import Chunk, RawBatch
@@ -26,6 +27,18 @@ REFUSALS = {
     KafkaFault.RECORD_REFUSED: "message.timestamp.before.max.ms, message.timestamp.after.max.ms or cleanup.policy",
 }
 """What a broker says of a batch that it will never take, and what would have to change."""
+
+
+GO_ON_WITHOUT = "set source.record.policy to report to go on without them"
+
+
+class LeftOut(NamedTuple):
+    """Records that can't be copied. `gap`: for the ledger, where source.record.policy is report; `why` and `way_out`:
+    of their partition, where it is fail."""
+
+    gap: Gap
+    why: str
+    way_out: str
 
 
 class Refused(Exception):
@@ -51,21 +64,25 @@ class Refused(Exception):
         self.named = named
         self.others: Sequence[Refused] = ()
 
-    def failure(self, copied: Copied) -> str:
-        """The text for what can't be copied, once it is found; names the partition and offset, and what to change."""
-        where = f"{self.source.topic}-{self.source.partition}"
-        if self.cause.fault not in REFUSALS:
-            last = self.end - 1
-            return (
-                f"the records of {where} at offsets {self.first} to {last} can't be copied to {copied.target_topic}: "
-                f"{self.cause}; set source.record.policy to report to go on without them"
-            )
-        at = min(self.named, default=self.first)
-        cause = self.named.get(at, self.cause)
-        return (
-            f"the target rejects the record of {where} at offset {at} for {copied.target_topic}: {cause}; "
-            f"change {REFUSALS[self.cause.fault]}, or set source.record.policy to report"
-        )
+    def left_out(self, copied: Copied, now_ms: int) -> Iterator[LeftOut]:
+        """Yields what can't be copied, once it is found: the records that are named, or all."""
+        where, cause = f"{self.source.topic}-{self.source.partition}", self.cause.fault
+        for first, (end, why) in self._ranges().items():
+            gap = left_out(first, end, why, copied, now_ms)
+            if cause in REFUSALS:
+                text = f"the target rejects the record of {where} at offset {first} for {copied.target_topic}: {why}"
+                yield LeftOut(gap, text, f"change {REFUSALS[cause]}, or set source.record.policy to report")
+            else:
+                offsets = f"the records of {where} at offsets {first} to {end - 1}"
+                yield LeftOut(
+                    gap, f"{offsets} can't be copied to {copied.target_topic}: {why}", GO_ON_WITHOUT
+                )
+
+    def _ranges(self) -> Mapping[int, tuple[int, str]]:
+        """Returns the offsets of what can't be copied, [first, end), and why, by first."""
+        if self.named:
+            return {offset: (offset + 1, why) for offset, why in self.named.items()}
+        return {self.first: (self.end, str(self.cause))}
 
 
 class Refusals:
@@ -74,8 +91,7 @@ class Refusals:
     def __init__(self, decompressed: int = MOST_BYTES) -> None:
         self._decompressed = decompressed
         self._careful: dict[TopicPartition, int] = {}
-        self._left_out: dict[TopicPartition, dict[int, Gap]] = {}
-        self._newest_left_out: dict[TopicPartition, int] = {}
+        self._left_out: dict[TopicPartition, dict[int, LeftOut]] = {}
 
     def learn(self, refused_: Refused) -> bool:
         """Narrows the search; returns whether what can't be copied is found."""
@@ -85,36 +101,39 @@ class Refusals:
         self._careful[refused_.source] = max(end, refused_.end)
         return False
 
-    def leave_out(self, gap: Gap) -> None:
-        """Leaves records out from now on; `gap` is for the ledger."""
-        self._left_out.setdefault(gap.source, {})[gap.upstream_from] = gap
-        newest = self._newest_left_out.get(gap.source, 0)
-        self._newest_left_out[gap.source] = max(newest, gap.upstream_from)
+    def leave_out(self, found: LeftOut) -> None:
+        """Sends these records no more."""
+        self._left_out.setdefault(found.gap.source, {})[found.gap.upstream_from] = found
+
+    def try_again(self, source: TopicPartition) -> None:
+        """Sends all records of a partition again: the target may take them by now."""
+        self._left_out.pop(source, None)
+        self._careful.pop(source, None)
 
     def chunks(
         self, source: TopicPartition, batches: Sequence[RawBatch], policy: BatchPolicy, position: int
-    ) -> Iterator[Chunk | Gap]:
-        """Makes what is to be sent, in order, and the gaps of what is left out. Raises Refused for what can't be put
+    ) -> Iterator[Chunk | LeftOut]:
+        """Makes what is to be sent, in order, and what is left out. Raises Refused for what can't be put
         into a batch of the target's limits, and for bytes that nobody can decode."""
         return self.without(source, lambda at: chunks(batches, policy, at), position)
 
     def without(
         self, source: TopicPartition, made: Callable[[int], Iterator[Chunk]], position: int, target: str = ""
-    ) -> Iterator[Chunk | Gap]:
+    ) -> Iterator[Chunk | LeftOut]:
         """Does the same with chunks that are `made` anew from an offset on; `target` as in Refused."""
         careful, left_out = self._careful.get(source, 0), self._left_out.get(source, {})
         if position >= careful:
             careful = 0
-        if position > self._newest_left_out.get(source, 0):
-            left_out = {}
+        for passed in [first for first in left_out if first < position]:
+            del left_out[passed]
         at = position
         while True:
             try:
                 for chunk in made(at):
                     whole = chunk.segments[0][0] >= careful and not (left_out and _among(left_out, chunk))
                     for part in (chunk,) if whole else self._apart(chunk, careful, left_out):
-                        gap = left_out.get(part.segments[0][0]) if part.count == 1 else None
-                        yield part if gap is None else gap
+                        found = left_out.get(part.segments[0][0]) if part.count == 1 else None
+                        yield part if found is None else found
                         last, count = part.segments[-1]
                         at = last + count
                 return
@@ -125,13 +144,13 @@ class Refusals:
                 cause = KafkaFailure(KafkaFault.OTHER, str(unreadable), retriable=False)
                 first = max(at, unreadable.offset)
                 refused_ = Refused(source, first, unreadable.last_offset + 1, cause, whole=True)
-            gap = left_out.get(refused_.first)
-            if gap is None:
+            found = left_out.get(refused_.first)
+            if found is None:
                 raise refused_
-            yield gap
-            at = gap.upstream_to
+            yield found
+            at = found.gap.upstream_to
 
-    def _apart(self, chunk: Chunk, careful: int, left_out: Mapping[int, Gap]) -> Iterator[Chunk]:
+    def _apart(self, chunk: Chunk, careful: int, left_out: Mapping[int, LeftOut]) -> Iterator[Chunk]:
         """Cuts a chunk until each record below `careful`, and each that is left out, is in one of its own."""
         if chunk.segments[0][0] >= careful and not _among(left_out, chunk):
             yield chunk
@@ -143,18 +162,11 @@ class Refusals:
             yield from self._apart(half, careful, left_out)
 
 
-def _among(left_out: Mapping[int, Gap], chunk: Chunk) -> bool:
+def _among(left_out: Mapping[int, LeftOut], chunk: Chunk) -> bool:
     """Whether a record of the chunk is left out."""
     return any(
         offset in left_out for first, count in chunk.segments for offset in range(first, first + count)
     )
-
-
-def gaps(refused_: Refused, copied: Copied, now_ms: int) -> Iterator[Gap]:
-    """Yields what is to be left out: the records that are named, or all."""
-    cause = {refused_.first: (refused_.end, str(refused_.cause))}
-    for first, (end, why) in ({at: (at + 1, why) for at, why in refused_.named.items()} or cause).items():
-        yield left_out(first, end, why, copied, now_ms)
 
 
 def left_out(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:

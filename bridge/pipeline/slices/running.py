@@ -21,16 +21,24 @@ from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied
+from bridge.model.partition_states import with_fewer_causes
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.layouts.additions import Addition, additions_key, decode
-from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
+from bridge.pipeline.layouts.records import (
+    LayoutRecord,
+    SliceReport,
+    layout_key,
+    read_layouts,
+    read_partitions,
+    report_key,
+)
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
 from bridge.pipeline.slices.copier import Copier
 from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import Refusals, Refused, gaps
+from bridge.pipeline.slices.refusals import Refusals, Refused
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     LogDiverged,
@@ -48,6 +56,8 @@ _AGAIN = 0.1
 _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
 """What a report may take; connections are opened for it."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_MOST_CAUSES = 1_000
+"""Why partitions are not copied: texts in one report, far below what a broker takes."""
 
 
 async def copy_slice(work: Slice, *, retried: bool = False, tally: Tally | None = None) -> str:
@@ -152,11 +162,11 @@ class _Attempts:
     ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
         self._transforms, self._tally = transforms, tally
-        self._reported = self._slice_report()
         self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
         self._failed = FailedPartitions()
         self._window = InFlightWindow()
+        self._reported = self._slice_report()
 
     async def run(self, *, retried: bool) -> str:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
@@ -175,13 +185,9 @@ class _Attempts:
                 self._seen.target_ends[lost.copy] = lost.base
                 report = self._slice_report(error=str(lost))
             except Refused as refused:
-                found = self._found(refused)
-                if not (found and self._work.spec.fail_on_refused_record):
-                    self._leave_out(found)
-                    retried = True
-                    continue
-                first = min(found, key=lambda each: each.first)
-                report = self._slice_report(failure=first.failure(self._copied(first)))
+                self._leave_out(self._found(refused))
+                retried = True
+                continue
             except PolicySaysFail as failed:
                 report = self._slice_report(failure=str(failed))
             except KafkaFailure as error:
@@ -206,7 +212,8 @@ class _Attempts:
     def _slice_report(
         self, *, error: str = "", failure: str = "", moved: Sequence[TopicPartition] = (), ended: str = ""
     ) -> SliceReport:
-        return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended)
+        partitions = with_fewer_causes(self._failed.take_statuses(), _MOST_CAUSES)
+        return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended, partitions)
 
     def _found(self, refused: Refused) -> list[Refused]:
         """Returns those of which it is known which records are at fault; another try finds the others."""
@@ -215,8 +222,9 @@ class _Attempts:
     def _leave_out(self, found: Sequence[Refused]) -> None:
         now_ms = int(time.time() * 1000)
         for each in found:
-            for gap in gaps(each, self._copied(each), now_ms):
-                self._refusals.leave_out(gap)
+            for records in each.left_out(self._copied(each), now_ms):
+                self._refusals.leave_out(records)
+            self._failed.release(each.source)
 
     def _copied(self, refused: Refused) -> Copied:
         return next(
@@ -242,6 +250,7 @@ class _Attempts:
                 return
             for record in layouts:
                 self._lease.note(record)
+            self._failed.recall(read_partitions(layouts, spec, work.layout))
             added = self._lease.added
             work = replace(
                 work,
@@ -271,10 +280,9 @@ class _Attempts:
             )
             await copier.run(self._lease.over, self._settled)
 
-    async def _settled(self, error: str) -> None:
-        """Copying goes well, but for what is wrong with single partitions: an error that was reported counts no
-        longer."""
-        await self._report(self._slice_report(error=error))
+    async def _settled(self) -> None:
+        """Copying goes well, but for single partitions: an error that was reported counts no longer."""
+        await self._report(self._slice_report())
 
     async def _report_at_last(self, report: SliceReport) -> None:
         """Writes the last report, again and again until it is written, or the lease is over."""

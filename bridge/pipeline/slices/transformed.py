@@ -5,23 +5,22 @@ What does that work takes pyarrow, and is imported only where transforms are con
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from bridge.kafka.record.batch import Chunk, RawBatch
 from bridge.kafka.record.batch_plan import BatchPolicy
-from bridge.model.copying import Copied, Gap
+from bridge.model.copying import Copied
+from bridge.pipeline.slices.refusals import LeftOut
 
 
 class Step(NamedTuple):
     """The result of transforms for the records up to `end`. `made`: by target topic, the batches of those that go on,
-    from an offset on. Or the `gap` that a record leaves which transforms fail with; `failure` then says so to whoever
-    has to mend it."""
+    from an offset on. Or the records that transforms fail with (`left_out`)."""
 
     end: int
     made: Mapping[str, Callable[[int], Iterator[Chunk]]]
-    gap: Gap | None = None
-    failure: str = ""
+    left_out: LeftOut | None = None
 
 
 class Transforms(Protocol):
@@ -35,6 +34,6 @@ class Transforms(Protocol):
         policy: BatchPolicy,
         largest: Mapping[str, int],
         position: int,
-    ) -> AsyncIterator[Step]:
+    ) -> AsyncGenerator[Step, None]:
         """Transforms the records from `position` on. `policy` of the copy's own topic; `largest`: max.message.bytes by
         target topic. Raises PolicySaysFail where transforms can not be called at all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from bridge.model.partition_states import PartitionState
 from bridge.protocol.operators import Condition
 from bridge.service.state.delivery import Traffic
 from bridge.service.state.not_running import (
@@ -17,7 +18,7 @@ from bridge.service.state.not_running import (
 from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
-from connectors.base import COPYING_KINDS
+from connectors.base import COPYING_KINDS, Summary
 
 STARTING = "starting"
 GONE = "gone"
@@ -28,6 +29,7 @@ LONG_MS = 120_000
 """Records that wait longer while the connector is active are an error: its tasks poll without getting them, because
 the ones in flight are not acknowledged."""
 _SIDES = ("source", "target")
+_OF_PARTITIONS = {PartitionState.WAITING: "partition_waiting", PartitionState.FAILED: "partition_failed"}
 
 
 def conditions(
@@ -72,7 +74,9 @@ def conditions(
             )
         )
     reported = {_last_error(snapshot, side) for side in snapshot.summary.away_since_ms}
-    listed += [_condition("trouble", error) for error in snapshot.summary.errors if error not in reported]
+    listed += [
+        _of_error(snapshot.summary, error) for error in snapshot.summary.errors if error not in reported
+    ]
     listed += [_condition("gap", gap) for gap in snapshot.summary.gaps]
     if connector.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
         listed.append(
@@ -135,6 +139,12 @@ def _away(connector: Connector, snapshot: ConnectorSnapshot) -> list[Condition]:
             detail = f"the {side} cluster did not answer the last request, and no running task sends another"
         away.append(_condition(f"{side}_unreachable", detail, since))
     return away
+
+
+def _of_error(summary: Summary, error: str) -> Condition:
+    """An error that lasts: of single partitions by their state, or of the whole."""
+    state, since_ms = summary.partitions.get(error, (None, None))
+    return _condition("trouble" if state is None else _OF_PARTITIONS[state], error, since_ms)
 
 
 def _last_error(snapshot: ConnectorSnapshot, side: str) -> str | None:

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from bridge.model.partition_states import NOT_COPIED, reasons
 from bridge.protocol.base import CountedReason, ReadinessReason
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS, under_causes
@@ -486,6 +487,13 @@ def _stuck(
     since: dict[str, int] = {}
     for (topic, _), since_ms in snapshot.stuck.items():
         since[topic] = min(since_ms, since.get(topic, since_ms))
+    not_copied = {
+        place: status
+        for _, its in copying
+        for place, status in its.copying.apart.items()
+        if status.state in NOT_COPIED and place in snapshot.stuck
+    }
+    of_topics = {status.topic: status for status in not_copied.values()}
     here = not any(connector.elsewhere for connector, _ in copying)
     stuck: dict[str, ReadinessReason] = {}
     for topic, since_ms in since.items():
@@ -498,6 +506,9 @@ def _stuck(
                 f"topics.exclude of connector {running}"
             )
             stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
+        elif (status := of_topics.get(topic)) is not None:
+            (told,) = reasons([status])
+            stuck[topic] = _reason("copying_stopped", told.sentence, since_ms=status.since_ms)
         elif until_ms - since_ms > COPY_SILENT_MS:
             names = [connector.name for connector, its in copying if topic in its.copying.topics()]
             who = f"connector {', '.join(names)}" if names else "the connector that copies it"

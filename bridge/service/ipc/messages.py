@@ -18,6 +18,7 @@ from pydantic.main import IncEx
 
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Progress
+from bridge.model.partition_states import PartitionState, PartitionStates, pack, unpack
 from bridge.model.values import Judgement, Reason, TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport, PartitionReport
 from bridge.service.ipc.desired_state import Desired
@@ -144,6 +145,7 @@ def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
         "clusters_seen": sorted(summary.clusters_seen),
         "failure": None if summary.failure is None else shortened(summary.failure),
         "errors": [shortened(error) for error in summary.errors],
+        "partitions": {shortened(error): state for error, state in summary.partitions.items()},
     }
     return json.dumps([name, generation, fields]).encode()
 
@@ -159,6 +161,9 @@ def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
         fields["group_connectors"] = {
             other: tuple(checked) for other, checked in fields["group_connectors"].items()
         }
+    fields["partitions"] = {
+        text: (PartitionState(state), since_ms) for text, (state, since_ms) in fields["partitions"].items()
+    }
     for key in ("errors", "gaps", "tasks", "target_tasks"):
         fields[key] = tuple(fields[key])
     return name, generation, Summary(**fields)
@@ -179,12 +184,21 @@ def unpack_instance_status(payload: bytes) -> InstanceStatus:
 
 def pack_progress(name: str, generation: int, report: CopyReport) -> bytes:
     gaps = None if report.gaps is None else [gap.model_dump() for gap in report.gaps]
-    fields = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole, report.samples]
+    states = None if report.states is None else [report.states.usual, pack(report.states.apart)]
+    fields = [
+        report.totals.model_dump(),
+        report.changed,
+        report.gone,
+        gaps,
+        report.whole,
+        report.samples,
+        states,
+    ]
     return json.dumps([name, generation, fields]).encode()
 
 
 def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
-    name, generation, (totals, changed, gone, gaps, whole, samples) = json.loads(payload)
+    name, generation, (totals, changed, gone, gaps, whole, samples, states) = json.loads(payload)
     return (
         name,
         generation,
@@ -195,6 +209,7 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
             None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
             whole,
             tuple(CopySample.of(row) for row in samples),
+            None if states is None else PartitionStates(PartitionState(states[0]), unpack(states[1])),
         ),
     )
 

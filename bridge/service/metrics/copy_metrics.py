@@ -69,6 +69,7 @@ class CopyCollector:
         yield from _sums({name: each.totals for name, each in copying.items() if each.totals is not None})
         yield from _lags(copying, self._now_ms())
         yield from _histograms(copying)
+        yield _partition_states(copying)
         rows: _Rows = []
         left_out = family(
             "partitions_without_metrics",
@@ -127,6 +128,21 @@ def _lags(copying: Mapping[str, CopySnapshot], now_ms: int) -> Iterator[Metric]:
     yield from (age, lag, replication)
 
 
+def _partition_states(copying: Mapping[str, CopySnapshot]) -> Metric:
+    states = family(
+        "partition_state",
+        f"1 for a source partition that is not just copied, of the first {MOST_PARTITIONS} of a connector",
+        "connector",
+        "source_topic",
+        "partition",
+        "state",
+    )
+    for name, snapshot in copying.items():
+        for (topic, partition), status in islice(snapshot.apart.items(), MOST_PARTITIONS):
+            states.add_metric([name, topic, str(partition), status.state], 1)
+    return states
+
+
 def _histograms(copying: Mapping[str, CopySnapshot]) -> Iterator[Metric]:
     labels = (*_FLOW, "topic")
     age = HistogramMetricFamily(
@@ -176,12 +192,15 @@ def _sums(copying: Mapping[str, CopyTotals]) -> Iterator[Metric]:
     latency = family(
         "copy_latency_max_ms", "Greatest replication latency of partitions that copy now", "connector"
     )
+    states = family("partitions", "Partitions of a connector in each state", "connector", "state")
     gaps = family("gaps", "Entries of the gap ledger: records that could not be copied", "connector", "kind")
     records = totals("copied_records", "Records copied", "connector")
     copied_bytes = totals("copied_bytes", "Bytes of the batches copied, as they are compressed", "connector")
     restarts = totals("copy_restarts", "Times that copying was restarted after an error", "connector")
     for name, copy_totals in copying.items():
         partitions.add_metric([name], copy_totals.partitions)
+        for state, count in copy_totals.states.items():
+            states.add_metric([name, state], count)
         if copy_totals.lag is not None:
             lag.add_metric([name], copy_totals.lag)
         if copy_totals.replication_latency_ms is not None:
@@ -191,4 +210,4 @@ def _sums(copying: Mapping[str, CopyTotals]) -> Iterator[Metric]:
         records.add_metric([name], copy_totals.records)
         copied_bytes.add_metric([name], copy_totals.bytes)
         restarts.add_metric([name], copy_totals.restarts)
-    yield from (partitions, lag, latency, gaps, records, copied_bytes, restarts)
+    yield from (partitions, states, lag, latency, gaps, records, copied_bytes, restarts)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge.model.copy_samples import join
 from bridge.model.copying import PipelineState, Progress
+from bridge.model.partition_states import PartitionState, PartitionStatus
+from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
 from bridge.service.pages import from_cursor, to_cursor
 from bridge.service.state.copy_positions import CopyPositions
@@ -30,11 +32,12 @@ ProgressTuple = tuple[Any, ...]
 def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
     """Merges two reports, for a reader that is slower than they arrive."""
     gaps = older.gaps if newer.gaps is None else newer.gaps
+    states = older.states if newer.states is None else newer.states
     waiting = {sample.source: sample for sample in older.samples}
     join(waiting, newer.samples)
     samples = list(waiting.values())
     if newer.whole:
-        return replace(newer, gaps=gaps, samples=samples)
+        return replace(newer, gaps=gaps, samples=samples, states=states)
     gone = set(newer.gone)
     rows = {row.source: row for row in older.changed if row.source not in gone}
     rows |= {row.source: row for row in newer.changed}
@@ -45,6 +48,7 @@ def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
         gaps,
         older.whole,
         samples,
+        states,
     )
 
 
@@ -76,6 +80,9 @@ class CopySnapshot:
     rows: dict[tuple[str, int], ProgressTuple] = field(default_factory=dict)
     order: list[tuple[str, int]] = field(default_factory=list)
     gaps: Sequence[GapReport] = ()
+    usual: PartitionState = PartitionState.WAITING
+    apart: Mapping[TopicPartition, PartitionStatus] = field(default_factory=dict)
+    """The partitions that are in another state than the usual one."""
     samples: CopySamples = field(default_factory=CopySamples, compare=False)
     positions: CopyPositions = field(default_factory=CopyPositions, compare=False)
 
@@ -102,6 +109,9 @@ class CopySnapshot:
             self.order = [tp for tp in self.order if tp in self.rows]
         if report.gaps is not None:
             self.gaps = report.gaps
+        if report.states is not None:
+            self.usual = report.states.usual
+            self.apart = {each.source: each for each in report.states.apart}
         if report.totals.state == PipelineState.STOPPED:
             self.positions.clear()
 
@@ -125,24 +135,37 @@ class CopySnapshot:
     def target_topics(self) -> set[str]:
         return {row[_TARGET] for row in self.rows.values()}
 
-    def partitions(self) -> Iterator[Progress]:
-        """Iterates over the partitions in order; may miss those that come or go meanwhile."""
-        for tp in tuple(self.order):
+    def status(self, source: TopicPartition) -> PartitionStatus:
+        """Returns the state of a partition; in the usual one since when and why is that of the connector."""
+        return self.apart.get(source) or PartitionStatus(*source, self.usual, -1, "")
+
+    def partitions(self, *, with_unknown: bool = False) -> Iterator[Progress]:
+        """Iterates over the partitions in order; may miss those that come or go meanwhile. `with_unknown`: also over
+        those of which only a state is known, with a position of -1."""
+        order = tuple(self.order)
+        if with_unknown and (unknown := self.apart.keys() - self.rows.keys()):
+            order = tuple(sorted({*order, *unknown}))
+        for tp in order:
             row = self.rows.get(tp)
             if row is not None:
                 yield Progress._make(row)
+            elif with_unknown and tp in self.apart:
+                yield Progress(*tp, "", -1)
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressFilter:
-    """Filters partitions: of this topic, with at least so much lag."""
+    """Filters partitions: of this topic, with at least so much lag, in this state."""
 
     topic: str | None = None
     min_lag: int | None = None
+    state: PartitionState | None = None
 
-    def matches(self, row: Progress) -> bool:
-        return (self.topic is None or row.topic == self.topic) and (
-            self.min_lag is None or row.lag >= self.min_lag
+    def matches(self, row: Progress, state: PartitionState) -> bool:
+        return (
+            (self.topic is None or row.topic == self.topic)
+            and (self.min_lag is None or row.lag >= self.min_lag)
+            and (self.state is None or state is self.state)
         )
 
 
@@ -154,16 +177,17 @@ async def page(
     listed: list[PartitionProgress] = []
     total = 0
     following: str | None = None
-    for seen, row in enumerate(known.partitions(), 1):
+    for seen, row in enumerate(known.partitions(with_unknown=True), 1):
         if seen % YIELD_EVERY == 0:
             await asyncio.sleep(0)
-        if not chosen.matches(row):
+        status = known.status(row.source)
+        if not chosen.matches(row, status.state):
             continue
         total += 1
         if row.source < start:
             continue
         if len(listed) < limit:
-            listed.append(partition_progress(row))
+            listed.append(partition_progress(row, status))
         elif following is None:
             following = to_cursor(*row.source)
     return CopyProgress(
@@ -177,10 +201,10 @@ def gaps(connector: str, known: CopySnapshot, limit: int) -> Gaps:
     return Gaps(connector=connector, total=sum(kinds.values()), kinds=kinds, gaps=newest)
 
 
-def partition_progress(row: Progress) -> PartitionProgress:
+def partition_progress(row: Progress, status: PartitionStatus) -> PartitionProgress:
     """The message of the contract, in which null is what -1 is here."""
-    fields = row._asdict() | {"lag": row.lag}
-    for name in ("source_end", "lag", "record_age_ms", "replication_latency_ms"):
+    fields = status._asdict() | row._asdict() | {"lag": row.lag}
+    for name in ("position", "source_end", "lag", "record_age_ms", "replication_latency_ms", "since_ms"):
         if fields[name] < 0:
             fields[name] = None
     return PartitionProgress(**fields)

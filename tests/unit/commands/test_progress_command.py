@@ -19,7 +19,13 @@ from tests.unit.mock_http import serve
 TOTALS = CopyTotals(source="A", target="B", state="copying", partitions=3, lag=7)
 PARTITIONS = [
     PartitionProgress(
-        topic="orders", partition=0, target_topic="A.orders", position=1234, source_end=1241, lag=7
+        topic="orders",
+        partition=0,
+        target_topic="A.orders",
+        position=1234,
+        source_end=1241,
+        lag=7,
+        state="copying",
     ),
     # Copied long ago, of records that were a year old.
     PartitionProgress(
@@ -28,6 +34,7 @@ PARTITIONS = [
         target_topic="A.orders",
         position=5,
         replication_latency_ms=31_536_000_000,
+        state="copying",
     ),
     PartitionProgress(
         topic="o\x1b[2J",
@@ -38,6 +45,10 @@ PARTITIONS = [
         lag=0,
         record_rate=2,
         replication_latency_ms=40,
+        state="failed",
+        since_ms=0,
+        why="damaged",
+        way_out="skip it",
     ),
 ]
 
@@ -80,14 +91,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
 
 
 def test_for_people(asked: list[httpx.Request]) -> None:
-    code, out, err = run("a/b", "--topic", "orders", "--min-lag", "0")
+    code, out, err = run("a/b", "--topic", "orders", "--min-lag", "0", "--state", "failed")
     assert (code, err) == (0, "")
     sums, *lines = out.splitlines()
     assert sums.startswith("A -> B copying, 3 partition(s), lag 7,")
-    rows = [line.split() for line in lines if line.strip() and "─" not in line]
+    rows = [line.split() for line in lines if line.strip() and "─" not in line and "since" not in line]
     assert rows[0] == [
         "TOPIC",
         "PARTITION",
+        "STATE",
         "POSITION",
         "SOURCE",
         "END",
@@ -98,13 +110,14 @@ def test_for_people(asked: list[httpx.Request]) -> None:
         "AT",
         "COMMIT",
     ]
-    assert rows[1] == ["orders", "0", "1234", "1241", "7", "0", "0", "B", "-"]
-    assert rows[2] == ["orders", "1", "5", "-", "-", "0", "0", "B", "-"]
+    assert rows[1] == ["orders", "0", "copying", "1234", "1241", "7", "0", "0", "B", "-"]
+    assert rows[2] == ["orders", "1", "copying", "5", "-", "-", "0", "0", "B", "-"]
     # The end of the source is asked for seldom, and the position may be past it by now.
-    assert rows[3] == ["o\\x1b[2J", "0", "5", "5", "0", "2", "0", "B", "40", "ms"]
+    assert rows[3] == ["o\\x1b[2J", "0", "failed", "5", "5", "0", "2", "0", "B", "40", "ms"]
+    assert out.splitlines()[-1].endswith(": damaged; skip it")
     assert [dict(each.url.params) for each in asked] == [
-        {"topic": "orders", "min_lag": "0", "limit": "1000"},
-        {"topic": "orders", "min_lag": "0", "limit": "1000", "next": "more"},
+        {"topic": "orders", "min_lag": "0", "state": "failed", "limit": "1000"},
+        {"topic": "orders", "min_lag": "0", "state": "failed", "limit": "1000", "next": "more"},
     ]
     assert str(asked[0].url).startswith("http://127.0.0.1:8900/v1/connectors/a%2Fb/progress")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +11,7 @@ from bridge.kafka.record.batch import CODEC, RawBatch
 from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.rebuilding import UnreadableBatch, decoded_each, put_together
 from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
+from bridge.pipeline.slices.refusals import GO_ON_WITHOUT, LeftOut
 from bridge.pipeline.slices.resume import PolicySaysFail
 from bridge.pipeline.slices.transformed import Step
 from bridge.pipeline.slices.transforming.calls import Calls, TransformUnusable
@@ -44,7 +45,7 @@ class TransformSteps:
         policy: BatchPolicy,
         largest: Mapping[str, int],
         position: int,
-    ) -> AsyncIterator[Step]:
+    ) -> AsyncGenerator[Step, None]:
         await self.start()
         try:
             async for step in self._steps(copied, batches, policy, largest, position):
@@ -59,7 +60,7 @@ class TransformSteps:
         policy: BatchPolicy,
         largest: Mapping[str, int],
         position: int,
-    ) -> AsyncIterator[Step]:
+    ) -> AsyncGenerator[Step, None]:
         at = position
         for batch, records in decoded_each(batches, position, policy.decompressed):
             if isinstance(records, UnreadableBatch):
@@ -105,8 +106,5 @@ def _left_out(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> 
     offsets = f"record of {topic}-{partition} at offset {first}"
     if end - first > 1:
         offsets = f"records of {topic}-{partition} at offsets {first} to {end - 1}"
-    failure = (
-        f"the {offsets} can't be copied to {copied.target_topic}: {why}; fix the transform if it is at fault, or set "
-        "source.record.policy to report to go on without them"
-    )
-    return Step(end, {}, gap, failure)
+    text = f"the {offsets} can't be copied to {copied.target_topic}: {why}"
+    return Step(end, {}, LeftOut(gap, text, f"fix the transform if it is at fault, or {GO_ON_WITHOUT}"))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
+from bridge.model.partition_states import PartitionState
 from bridge.protocol.messages import (
     Accepted,
     AlteredOffsets,
@@ -102,11 +103,12 @@ async def progress(
     service: TheService,
     topic: Annotated[str | None, Query(description="Partitions of this source topic only.")] = None,
     min_lag: Annotated[int | None, Query(ge=0, description="Partitions with at least so much lag.")] = None,
+    state: Annotated[PartitionState | None, Query(description="Partitions in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Partitions a page.")] = 100,
     next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
 ) -> CopyProgress:
     """The progress of copying: totals of the connector, then a page of partitions in order."""
-    return await page(name, _copying(service, name), ProgressFilter(topic, min_lag), limit, next_)
+    return await page(name, _copying(service, name), ProgressFilter(topic, min_lag, state), limit, next_)
 
 
 @router.get("/{name}/gaps", responses=declares(404))

@@ -45,6 +45,10 @@ class Flow:
         self.by_another: set[int] = set()
         """Offsets on B where another mirror has made the copy."""
         self.another_position = 0
+        self.truncated_to: int | None = None
+        """Where B's log has ended although our copies stood behind that, until ours goes on."""
+        self.aborts_after_loss = False
+        """Whether our copy ran on meanwhile, so that it finds out by a transaction that it aborts then."""
         self.groups: dict[str, int] = {}
         self.make_copy()
         self.begin_service()
@@ -74,7 +78,7 @@ class Flow:
         self.b.topic("A.orders", Log(epoch=1), topic_id=f"copy-{self.made}")
         for offsets in self.b.offsets.values():
             offsets.pop(COPY, None)
-        self.originals, self.by_another = {}, set()
+        self.originals, self.by_another, self.truncated_to = {}, set(), None
 
     def delete_copy(self, *, recopy: bool) -> None:
         """Deletes B's topic; the mirror makes it anew and begins again (`recopy`), or goes on from where it is."""
@@ -96,6 +100,8 @@ class Flow:
         rows = self.origin.rows_from(max(self.position, self.origin.start))[:count]
         if not rows:
             return
+        if self.truncated_to is not None and self.aborts_after_loss:
+            self.copies.end += len(rows) + 1  # with the marker
         begin = self.copies.end
         for row in rows:
             self.originals[self.copies.end] = row.offset
@@ -133,8 +139,9 @@ class Flow:
         self.reached = max(self.reached, self.position)
         if self.ours:
             copied = Copied(ORIGINAL, "id-of-orders", "A.orders", f"copy-{self.made}")
-            for key, value in self.runs.commit(segments, self.position, copied):
+            for key, value in self.runs.commit(segments, self.position, copied, lost_from=self.truncated_to):
                 put(self.b, RUNS, key, value)
+            self.truncated_to = None
 
     def expire(self, log: Log, start: int) -> None:
         log.start = max(log.start, min(start, log.end))
@@ -142,6 +149,8 @@ class Flow:
 
     def truncate(self, log: Log, end: int) -> None:
         """Has a replica lead that lacks what stands from there on (unclean.leader.election.enable=true)."""
+        if log is self.copies and self.ours and end < log.end:
+            self.truncated_to = min(end, self.truncated_to or end)
         log.end = max(log.start, min(end, log.end))
         log.rows = [row for row in log.rows if row.offset < log.end]
         log.epoch += 1

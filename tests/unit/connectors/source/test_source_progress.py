@@ -15,6 +15,7 @@ from bridge.model.copying import (
     PipelineStatus,
     Progress,
 )
+from bridge.model.partition_states import PartitionState, PartitionStates, PartitionStatus
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GapReport
 from connectors.base import CopyReport
@@ -149,6 +150,22 @@ def test_partitions_that_are_not_wanted_any_more_are_gone_and_stay_in_the_sums()
     assert (report.totals.records, report.totals.partitions) == (5, 1)
     # The state topics may tell of partitions that another connector of this source copies.
     assert looking.maybe(status(at(0, 10), at(9, 1, 1)), copied(0)) is None
+
+
+def test_states_are_told_when_they_change_and_counted() -> None:
+    looking, partitions = Looking(), copied(0, 1, 2)
+    well = status(at(0, 1), at(1, 1), at(2, 1))
+    first = looking.look(well, partitions)
+    assert first.states == PartitionStates(PartitionState.COPYING)
+    assert {state: count for state, count in first.totals.states.items() if count} == {"copying": 3}
+    assert set(first.totals.states) == set(PartitionState)
+    damaged = PartitionStatus("orders", 1, PartitionState.FAILED, 5, "damaged")
+    second = looking.look(replace(well, partitions=(damaged,)), partitions)
+    assert second.states == PartitionStates(PartitionState.COPYING, (damaged,))
+    assert (second.totals.states["copying"], second.totals.states["failed"]) == (2, 1)
+    assert looking.maybe(replace(well, partitions=(damaged,)), partitions) is None
+    ended = looking.look(replace(well, state=PipelineState.CAUGHT_UP), partitions)
+    assert ended.states == PartitionStates(PartitionState.DONE)
 
 
 def test_gaps_are_told_when_the_ledger_has_more() -> None:

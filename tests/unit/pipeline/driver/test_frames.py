@@ -14,6 +14,7 @@ from bridge.model.copying import (
     Progress,
     Transform,
 )
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.driver.frames import (
     pack_assignment,
@@ -65,6 +66,7 @@ def test_a_status() -> None:
         None,
         3,
         away=(Side.TARGET,),
+        partitions=(PartitionStatus(*other, PartitionState.FAILED, 5, "damaged", "skip it"),),
     )
     assert unpack_status(read_line(pack_status(status))["status"]) == status
 

@@ -61,13 +61,13 @@ def test_a_layout_that_comes_while_ends_are_asked_for_is_watched(
     ) -> dict[TopicPartition, Bounds]:
         asked.append(tps)
         if len(asked) == 1:
-            watcher.new_layout(2, [copied(0), copied(1)], set())
+            watcher.new_layout(2, [[copied(0)], [copied(1)]], set())
         return {tp: Bounds(0, 10, 0) for tp in tps}
 
     monkeypatch.setattr(progress_watcher, "bounds", bounds)
 
     async def watching() -> None:
-        watcher.new_layout(1, [copied(0)], set())
+        watcher.new_layout(1, [[copied(0)]], set())
         for _ in range(2):
             await watcher.look(ends=True)
 
@@ -116,20 +116,22 @@ def test_a_source_is_away_where_none_of_its_partitions_can_be_asked(
 
     monkeypatch.setattr(progress_watcher, "bounds", bounds)
 
-    async def looked(first: Bounds | KafkaFailure, second: Bounds | KafkaFailure) -> tuple[list[Side], bool]:
+    async def looked(
+        first: Bounds | KafkaFailure, second: Bounds | KafkaFailure
+    ) -> tuple[list[Side], list[int]]:
         answers.update({0: first, 1: second})
         await watcher.look(ends=True)
         assert watcher.blind == bool(watcher.away), "one partition hides no other"
-        return watcher.away, bool(watcher.errors)
+        return watcher.away, [each.partition for each in watcher.partitions]
 
     async def watching() -> None:
-        watcher.new_layout(1, [copied(0), copied(1)], set())
+        watcher.new_layout(1, [[copied(0), copied(1)]], set())
         well = Bounds(0, 10, 0)
-        assert await looked(well, well) == ([], False)
-        assert await looked(GONE, GONE) == ([Side.SOURCE], True)
-        assert await looked(well, GONE) == ([], True)
-        assert await looked(GONE, GONE) == ([Side.SOURCE], True)
-        assert await looked(well, well) == ([], False)
+        assert await looked(well, well) == ([], [])
+        assert await looked(GONE, GONE) == ([Side.SOURCE], [])
+        assert await looked(well, GONE) == ([], [1])
+        assert await looked(GONE, GONE) == ([Side.SOURCE], [])
+        assert await looked(well, well) == ([], [])
 
     asyncio.run(watching())
 
@@ -158,7 +160,7 @@ def test_a_cluster_that_keeps_its_connections_and_answers_nothing_is_away(
         monkeypatch.setattr(EmptyTail, "read", read)
 
     async def watching() -> None:
-        watcher.new_layout(1, [copied(0)], set())
+        watcher.new_layout(1, [[copied(0)]], set())
         looking = asyncio.create_task(watcher.look(ends=True))
         await until(lambda: watcher.away == [side])
         answering.set()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.model.copying import PipelineSpec
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.layouts.records import (
@@ -16,6 +19,7 @@ from bridge.pipeline.layouts.records import (
     SliceReport,
     layout_key,
     read_layouts,
+    read_partitions,
     report_key,
     unreadable,
     unversioned_layout_key,
@@ -39,6 +43,10 @@ def test_records_read_back() -> None:
     assert LayoutRecord.decode(newest.value()) == newest
     report = SliceReport(7, 1, error="away", failure="", moved=[TopicPartition("orders", 3)])
     assert SliceReport.decode(report.value()) == report
+    waiting = PartitionStatus("orders", 3, PartitionState.WAITING, 5, "no leader")
+    with_one = report._replace(partitions=(waiting,))
+    assert SliceReport.decode(with_one.value()) == with_one
+    assert SliceReport.decode(with_one.value().replace(b"waiting", b"dancing")) is None
     made = Claim("t", "A.t", "one")
     assert Claim.decode(made.key()) == made
     assert Claim.decode(made.key(), made.value()) == made
@@ -203,3 +211,25 @@ def test_what_is_written_is_none_of_what_cant_be_read() -> None:
 )
 def test_what_cant_be_read_has_a_reason(key: bytes | None, value: bytes, why: str) -> None:
     assert str(unreadable(key, value)).startswith(why)
+
+
+def test_what_slices_have_reported_of_partitions_is_of_this_layout_and_the_one_before() -> None:
+    def reported(layout: int, slot: int, *partitions: int, to: PipelineSpec = ONE) -> LogRecord:
+        statuses = tuple(
+            PartitionStatus("orders", each, PartitionState.WAITING, layout, "no leader")
+            for each in partitions
+        )
+        report = SliceReport(layout, slot, partitions=statuses)
+        return LogRecord(0, 0, report_key(to, slot), report.value())
+
+    records = [
+        reported(5, 0, 1),
+        reported(7, 1, 2),
+        reported(8, 2, 3, 4),
+        reported(7, 3, 5),
+        reported(8, 3),
+        reported(8, 0, 9, to=replace(ONE, name="another")),
+        LogRecord(0, 0, report_key(ONE, 4), b"nonsense"),
+    ]
+    read = read_partitions(records, ONE, 8)
+    assert [(each.partition, each.since_ms) for each in read] == [(2, 7), (3, 8), (4, 8)]

@@ -12,9 +12,8 @@ import pytest
 
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.record.batch import Chunk
-from bridge.model.copying import Gap
 from bridge.model.values import TopicPartition
-from bridge.pipeline.slices.refusals import Refusals
+from bridge.pipeline.slices.refusals import LeftOut, Refusals
 from bridge.pipeline.slices.resume import batches_of
 from bridge.pipeline.slices.throttle import batch_policy
 from tests.unit.kafka.record.raw_batches import GZIP, LZ4, NONE, NOW, ZSTD, Plain, batch_of
@@ -36,7 +35,7 @@ def log(records: int, codec: int) -> bytearray:
     return data
 
 
-def pieces(data: bytearray) -> Iterator[Chunk | Gap]:
+def pieces(data: bytearray) -> Iterator[Chunk | LeftOut]:
     result = batches_of(CompletedFetch(TP, data, 0), 0, POLICY, committed_only=True)
     return Refusals().chunks(TP, result.batches, POLICY, 0)
 

@@ -13,7 +13,7 @@ from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
-from bridge.pipeline.slices.refusals import Refusals, Refused, gaps
+from bridge.pipeline.slices.refusals import LeftOut, Refusals, Refused
 from tests.support.messages import message_pattern
 from tests.unit.kafka.record.raw_batches import GZIP, batch, legacy, sealed
 from tests.unit.pipeline.values import copied
@@ -37,7 +37,8 @@ def pieces(refusals: Refusals, log: bytes, position: int = 0) -> list[tuple[int,
     batches = DataBatches.committed(log, position, ()).batches
     result = refusals.chunks(PLACE, batches, POLICY, position)
     return [
-        each if isinstance(each, Gap) else (each.segments[0][0], sum(each.segments[-1])) for each in result
+        each.gap if isinstance(each, LeftOut) else (each.segments[0][0], sum(each.segments[-1]))
+        for each in result
     ]
 
 
@@ -50,22 +51,18 @@ def refused(refusals: Refusals, log: bytes, position: int = 0) -> Refused:
 def leave_out(refusals: Refusals, log: bytes, position: int = 0) -> Gap:
     result = refused(refusals, log, position)
     assert refusals.learn(result)
-    (gap,) = gaps(result, copied(), 7)
-    refusals.leave_out(gap)
-    return gap
+    (found,) = result.left_out(copied(), 7)
+    refusals.leave_out(found)
+    return found.gap
 
 
 def test_what_nobody_can_decode_is_named_with_its_offsets() -> None:
     result = refused(Refusals(), LOG)
     assert (result.source, result.first, result.end) == (PLACE, 4, 7)
-    message = result.failure(copied())
-    for words in (
-        "orders-0 at offsets 4 to 6",
-        "A.orders",
-        "can't be decoded",
-        "source.record.policy to report",
-    ):
-        assert words in message
+    (found,) = result.left_out(copied(), 7)
+    for words in ("orders-0 at offsets 4 to 6", "A.orders", "can't be decoded"):
+        assert words in found.why
+    assert "source.record.policy to report" in found.way_out
 
 
 def test_each_is_left_out_and_its_neighbours_are_not() -> None:
@@ -105,14 +102,14 @@ def test_records_that_the_broker_names_are_left_out_at_once_and_the_others_stay_
     named = {5: "no key", 6: "no key", 11: "too old"}
     result = Refused(PLACE, 0, 16, cause, named=named)
     assert refusals.learn(result)
-    found = list(gaps(result, copied(), 7))
+    found = [each.gap for each in result.left_out(copied(), 7)]
     assert [(each.upstream_from, each.upstream_to, each.detail) for each in found] == [
         (5, 6, "no key"),
         (6, 7, "no key"),
         (11, 12, "too old"),
     ]
-    for gap in found:
-        refusals.leave_out(gap)
+    for records in result.left_out(copied(), 7):
+        refusals.leave_out(records)
     sent = pieces(refusals, log)
     assert [each for each in sent if isinstance(each, Gap)] == found
     ranges = [(each.upstream_from, each.upstream_to) if isinstance(each, Gap) else each for each in sent]
@@ -122,8 +119,23 @@ def test_records_that_the_broker_names_are_left_out_at_once_and_the_others_stay_
     assert pieces(refusals, log, 12) == [(12, 20)], "nothing is cut behind them"
 
 
-def test_a_failure_names_the_first_record_at_fault() -> None:
+def test_each_record_at_fault_is_named() -> None:
     cause = KafkaFailure(KafkaFault.RECORD_REFUSED, "some are refused")
-    text = Refused(PLACE, 0, 16, cause, named={11: "too old", 5: "no key"}).failure(copied())
-    assert "orders-0 at offset 5 " in text
-    assert "no key" in text
+    found = list(Refused(PLACE, 0, 16, cause, named={5: "no key", 11: "too old"}).left_out(copied(), 7))
+    assert ["orders-0 at offset 5 " in each.why for each in found] == [True, False]
+    assert ["no key" in each.why for each in found] == [True, False]
+    assert "cleanup.policy" in found[0].way_out
+
+
+def test_what_is_tried_again_is_sent_as_if_nothing_had_been_refused() -> None:
+    refusals = Refusals()
+    leave_out(refusals, LOG)
+    refusals.try_again(PLACE)
+    assert refused(refusals, LOG).first == 4
+
+
+def test_what_is_passed_is_forgotten() -> None:
+    refusals = Refusals()
+    leave_out(refusals, LOG)
+    assert pieces(refusals, batch(7, 2, codec=GZIP), 7) == [(7, 9)]
+    assert refused(refusals, LOG).first == 4, "nothing is left of it"

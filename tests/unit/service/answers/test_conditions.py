@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bridge.model.partition_states import PartitionState
 from bridge.service.answers.conditions import STARTING_MS
 from bridge.service.ipc.messages import InstanceStatus
 from bridge.service.state.rounds_state import RoundsState
@@ -265,6 +266,16 @@ def test_what_a_node_of_dedicated_mode_runs_is_not_looked_for_in_connect() -> No
         await one("stopped", "connector c is stopped: its flow goes to another node, or this node ends")
 
     run(test)
+
+
+def test_an_error_of_single_partitions_is_named_by_their_state_and_time() -> None:
+    async def test(at: ServiceHarness) -> None:
+        says(at, errors=["t-0: damaged", "other"], partitions={"t-0: damaged": (PartitionState.FAILED, 7)})
+        assert await health(at) == ("degraded", [("partition_failed", "t-0: damaged"), ("trouble", "other")])
+        (connector,) = (await at.client.get("/health")).json()["connectors"]
+        assert [each["since_ms"] for each in connector["conditions"]] == [7, None]
+
+    working(test)
 
 
 def test_a_node_that_runs_a_connector_refuses_to_forget_it() -> None:

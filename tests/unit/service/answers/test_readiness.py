@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bridge.model.copying import Progress
+from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GroupReport, NotBegunPartition
 from bridge.protocol.readiness import Readiness
@@ -934,6 +935,25 @@ def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_know
         other = TopicPartition("payments", 0)
         made.snapshots.missing("g", 1, {other: Missing(7, -1, now_ms - 60_000)})
         assert await made.answers() == (both("ready"), []), "no group reads it"
+
+    flow(test)
+
+
+def test_a_partition_that_is_not_copied_is_told_at_once_where_records_wait() -> None:
+    async def test(made: Flow) -> None:
+        damaged = PartitionStatus("orders", 0, PartitionState.FAILED, 5, "damaged", "skip it")
+        made.snapshots.connector("s").copying.apart = {damaged.source: damaged}
+        made.round()
+        assert await made.answers() == (both("ready"), []), "nothing waits behind it"
+        now_ms = int(time.time() * 1000)
+        made.snapshots.missing("g", 1, {damaged.source: Missing(7, -1, now_ms)})
+        readiness, reasons = await made.answers()
+        assert (readiness, reasons) == (
+            both("not_ready"),
+            [("copying_stopped", "orders-0: damaged; skip it")],
+        )
+        made.snapshots.missing("g", 1, {damaged.source: Missing(7)})
+        assert await made.answers() == (both("ready"), []), "another mirror copies it"
 
     flow(test)
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from bridge.model.partition_states import PartitionState, PartitionStates, PartitionStatus
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyProgress, GapReport, Gaps
 from bridge.service.http.app import create_app
@@ -47,6 +48,24 @@ def test_a_report_crosses_the_pipe() -> None:
     assert unpack_progress(pack_progress("c", 7, REPORT)) == ("c", 7, REPORT)
     small = CopyReport(totals())
     assert unpack_progress(pack_progress("c", 7, small)) == ("c", 7, CopyReport(totals(), [], []))
+
+
+DAMAGED = PartitionStatus("orders", 1, PartitionState.FAILED, 5, "damaged", "skip it")
+LEADERLESS = PartitionStatus("orders", 3, PartitionState.WAITING, 6, "no leader")
+STATES = PartitionStates(PartitionState.COPYING, (DAMAGED, LEADERLESS))
+
+
+def test_states_of_partitions_cross_the_pipe_and_stay_until_there_are_others() -> None:
+    report = CopyReport(totals(), [row(0)], states=STATES)
+    _, _, read = unpack_progress(pack_progress("c", 7, report))
+    assert read.states == STATES
+    known = snapshot(CopyReport(totals(), [row(0), row(1)], states=STATES, whole=True), CopyReport(totals()))
+    assert known.status(DAMAGED.source) == DAMAGED
+    assert known.status(TopicPartition("orders", 0)).state is PartitionState.COPYING
+    known.update(
+        joined(CopyReport(totals(), states=PartitionStates(PartitionState.DONE)), CopyReport(totals()))
+    )
+    assert known.status(DAMAGED.source).state is PartitionState.DONE
 
 
 def snapshot(*reports: CopyReport) -> CopySnapshot:
@@ -149,10 +168,43 @@ def test_progress_comes_in_pages_after_the_sums() -> None:
             **rows[11]._asdict(),
             "lag": 5,
             "replication_latency_ms": None,
+            "state": "waiting",
+            "since_ms": None,
+            "why": "",
+            "way_out": "",
         }
         assert (await ask(topic="b/ö")).total == 11
         assert (await ask(min_lag=6)).total == 0
         assert (await ask(min_lag=5)).total == 22
+
+    run(test)
+
+
+def test_pages_show_states_also_of_partitions_whose_position_nobody_knows() -> None:
+    async def test(at: ServiceHarness) -> None:
+        counts = {"copying": 2, "failed": 1, "waiting": 1}
+        sums = totals().model_copy(update={"states": counts})
+        await publish(at, CopyReport(sums, [row(0), row(1), row(2)], states=STATES, whole=True))
+
+        async def ask(**query: str) -> list[tuple[object, ...]]:
+            page = (await at.client.get("/v1/connectors/c/progress", params=query)).json()
+            assert page["totals"]["states"] == counts
+            names = ("partition", "position", "state", "since_ms", "why", "way_out")
+            return [tuple(each[name] for name in names) for each in page["partitions"]]
+
+        copying = [(0, 10, "copying", None, "", ""), (2, 10, "copying", None, "", "")]
+        failed, waiting = (1, 10, "failed", 5, "damaged", "skip it"), (3, None, "waiting", 6, "no leader", "")
+        assert await ask() == [copying[0], failed, copying[1], waiting]
+        assert await ask(state="failed") == [failed]
+        assert await ask(state="waiting") == [waiting]
+        error(await at.client.get("/v1/connectors/c/progress?state=odd"), 422, "body_rejected")
+        text = (await at.client.get("/metrics")).text
+        for line in (
+            'partitions{connector="c",state="failed"} 1.0',
+            'partitions{connector="c",state="copying"} 2.0',
+            'partition_state{connector="c",partition="1",source_topic="orders",state="failed"} 1.0',
+        ):
+            assert f"mirror_bridge_{line}" in text, text
 
     run(test)
 
