@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
-from bridge.mm2.filters import JAVA_WHITESPACE, split_list
+from bridge.model.java_values import split_list
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.key_effects import OVERRIDE
 from connectors.config.validators import invalid
@@ -22,7 +22,7 @@ def client_property(there: Mapping[str, str], name: str, *prefixes: str) -> tupl
     effective = (f"{prefixes[0]}{name}", "")
     for key in (f"{prefix}{name}" for prefix in prefixes):
         if key in there:
-            effective = key, there[key].strip(JAVA_WHITESPACE)
+            effective = key, there[key]
     return effective
 
 
