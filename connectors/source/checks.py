@@ -15,7 +15,7 @@ from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.connect_address import REMOTE as _REMOTE
 from bridge.model.connect_address import TOKEN as _TOKEN
 from bridge.model.connect_address import problem, shown
-from bridge.model.java_values import boolean
+from bridge.model.java_values import boolean, integer
 from bridge.model.values import Side
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SYNCS_LOCATION, mirror_errors
@@ -37,9 +37,10 @@ from connectors.source.writing import client_property, writing_errors
 Props = Mapping[str, str | None]
 
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
+_PARALLELISM = "spark.default.parallelism"
 _FOR_A_SERVER = (
     *(_REMOTE, "spark.master", _TOKEN),
-    *("spark.default.parallelism", "spark.archives", "spark.speculation"),
+    *(_PARALLELISM, "spark.archives", "spark.speculation"),
 )
 """Keys that mean something with a Spark Connect server, or have an error of their own."""
 
@@ -89,6 +90,7 @@ def check(
         *mirror_errors(there, config),
         *_across(there, config),
         *_reading(there),
+        *_slices(there),
         *_other_machines(there),
         *writing_errors(there, config),
         *clients.check(there),
@@ -110,6 +112,14 @@ def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Confi
     set_up = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in there)
     if config.good(EMIT_SYNCS) and not config.flag(EMIT_SYNCS) and set_up:
         yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
+
+
+def _slices(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    text = there.get(_PARALLELISM, "1")
+    number = integer(text, 32)
+    if number is None or number < 1:
+        why = "Not a number of type INT" if number is None else "Value must be at least 1"
+        yield ConfigError(_PARALLELISM, invalid(_PARALLELISM, text, why))
 
 
 def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
