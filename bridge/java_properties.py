@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_SKIPPED = re.compile(r"(?:[ \t\f\r\n]|[#!][^\r\n]*|\\\r\n|\\[\r\n](?!\Z))*")
+_SKIPPED = re.compile(r"(?:[ \t\f\r\n]+|[#!][^\r\n]*|\\\r\n|\\[\r\n](?!\Z))*")
 """Between logical lines: blanks, empty lines and comments. What goes on before anything has begun is nothing, but for a
 backslash on the file's last line: Java makes an empty key of that."""
-_LOGICAL = re.compile(r"(?:\\(?:\r\n|.|\Z)|[^\\\r\n])+", re.DOTALL)
+_LOGICAL = re.compile(r"(?:\\(?:\r\n|.|\Z)|[^\\\r\n]+)+", re.DOTALL)
 _CONTINUED = re.compile(r"\\(?:\r\n|[\r\n])[ \t\f]*|\\\Z|(\\.)", re.DOTALL)
 _NATURAL_END = re.compile(r"\r\n|\r|\n")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
@@ -34,13 +34,15 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
     """The properties of a text; of a key that is given twice the last value counts. `where`: the file, for errors.
     Raises PropertiesProblem."""
     properties: dict[str, str] = {}
-    at = _end(_SKIPPED, text, 0)
-    while at < len(text):
-        end = _end(_LOGICAL, text, at)
-        line = _CONTINUED.sub(lambda match: match[1] or "", text[at:end])
-        key, value = _pair(line, f"{where}, line {len(_NATURAL_END.findall(text, 0, at)) + 1}")
+    begin, number, end = _end(_SKIPPED, text, 0), 1, 0
+    while begin < len(text):
+        number += len(_NATURAL_END.findall(text, end, begin))
+        end = _end(_LOGICAL, text, begin)
+        line = _CONTINUED.sub(lambda match: match[1] or "", text[begin:end])
+        key, value = _pair(line, f"{where}, line {number}")
         properties[key] = value
-        at = _end(_SKIPPED, text, end)
+        number += len(_NATURAL_END.findall(text, begin, end))
+        begin = _end(_SKIPPED, text, end)
     return properties
 
 

@@ -30,7 +30,7 @@ from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
-from bridge.model.java_values import boolean, trimmed
+from bridge.model.java_values import boolean, given, trimmed
 
 if TYPE_CHECKING:
     import asyncio
@@ -136,7 +136,7 @@ def _submitted(config: dict[str, str]) -> dict[str, str]:
     with reported():
         if wrong := contradictions(config, submitted):
             raise ConfigRejected(wrong)
-    return merged(config, submitted)
+    return given(merged(config, submitted))
 
 
 def validated(config: dict[str, str], word: Callable[[str], str] = str) -> dict[str, str]:
