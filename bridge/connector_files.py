@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridge.java_properties import PropertiesProblem, load_properties
+from bridge.model.java_values import given
 
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
@@ -16,9 +17,12 @@ def load_connector(path: Path) -> dict[str, str]:
     """The configuration of a .properties file, or of JSON: {"name": …, "config": {…}}, whose name becomes a key as in
     Connect, or the config alone. Raises PropertiesProblem."""
     if path.suffix.lower() != ".json":
-        return load_properties(path)
+        return given(load_properties(path))
     try:
-        document = json.loads(path.read_text("utf-8"))
+        # Connect takes a number as the text that was written.
+        document = json.loads(
+            path.read_text("utf-8"), parse_int=str, parse_float=str, parse_constant=_no_number
+        )
     except OSError as error:
         raise PropertiesProblem(f"can't read {path}: {error.strerror}") from None
     except ValueError as error:
@@ -32,7 +36,7 @@ def load_connector(path: Path) -> dict[str, str]:
     named = (
         {"name": document["name"]} if config is not document and isinstance(document.get("name"), str) else {}
     )
-    return {key: _text(value) for key, value in {**config, **named}.items() if value is not None}
+    return given({key: _text(value) for key, value in {**config, **named}.items()})
 
 
 def unresolved(config: Mapping[str, str]) -> list[str]:
@@ -40,6 +44,10 @@ def unresolved(config: Mapping[str, str]) -> list[str]:
     return sorted(key for key, value in config.items() if _REFERENCE.search(value))
 
 
-def _text(value: object) -> str:
+def _text(value: object) -> str | None:
     """A value as Connect reads it, which takes unquoted numbers and booleans as text."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _no_number(text: str) -> str:
+    raise ValueError(f"{text} is no value")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_BLANK = " \t\f"
+_SKIPPED = re.compile(r"(?:[ \t\f\r\n]+|[#!][^\r\n]*|\\\r\n|\\[\r\n](?!\Z))*")
+"""Between logical lines: blanks, empty lines and comments. What goes on before anything has begun is nothing, but for a
+backslash on the file's last line: Java makes an empty key of that."""
+_LOGICAL = re.compile(r"(?:\\(?:\r\n|.|\Z)|[^\\\r\n]+)+", re.DOTALL)
+_CONTINUED = re.compile(r"\\(?:\r\n|[\r\n])[ \t\f]*|\\\Z|(\\.)", re.DOTALL)
+_NATURAL_END = re.compile(r"\r\n|\r|\n")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KEY = re.compile(r"((?:\\.|[^\\ \t\f=:])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
@@ -28,26 +33,23 @@ def load_properties(path: Path) -> dict[str, str]:
 def parse_properties(text: str, where: str) -> dict[str, str]:
     """The properties of a text; of a key that is given twice the last value counts. `where`: the file, for errors.
     Raises PropertiesProblem."""
-    return dict(_pair(line, f"{where}, line {number}") for number, line in _logical_lines(text))
+    properties: dict[str, str] = {}
+    begin, number, end = _end(_SKIPPED, text, 0), 1, 0
+    while begin < len(text):
+        number += len(_NATURAL_END.findall(text, end, begin))
+        end = _end(_LOGICAL, text, begin)
+        line = _CONTINUED.sub(lambda match: match[1] or "", text[begin:end])
+        key, value = _pair(line, f"{where}, line {number}")
+        properties[key] = value
+        number += len(_NATURAL_END.findall(text, begin, end))
+        begin = _end(_SKIPPED, text, end)
+    return properties
 
 
-def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines without comments and blanks, continued ones joined, each with the number of its first line."""
-    logical: list[tuple[int, str]] = []
-    begun: tuple[int, str] | None = None
-    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
-        line = natural.lstrip(_BLANK)
-        if begun is None or not begun[1]:
-            begun = None
-            if not line or line[0] in "#!":
-                continue
-            begun = (number, "")
-        continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        begun = (begun[0], begun[1] + (line[:-1] if continued else line))
-        if not continued:
-            logical.append(begun)
-            begun = None
-    return [*logical, begun] if begun is not None and begun[1] else logical
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    assert match is not None
+    return match.end()
 
 
 def _pair(line: str, where: str) -> tuple[str, str]:

@@ -27,6 +27,9 @@ Stock names, types and defaults; `bridge.*`, `translation.*`, `sync.group.offset
 stock's own is an error that names the key. A worker has them too: `GET /connector-plugins/<connector.class>/config`.
 `source.consumer.isolation.level=read_committed` says that the mirror copies committed data only.
 
+Values are read as Kafka's ConfigDef reads them, whether Connect, a file or an option has them: what Java's `trim()` takes
+away around one is no part of it. Of a key that is given as null the default counts.
+
 Any Kafka client property may be given under the prefixes that MirrorMaker has: `source.cluster.*` and
 `target.cluster.*` (connection and security), overridden by `admin.*` and `source.admin.*` / `target.admin.*` for
 group and topic look-ups, by `consumer.*` and `source.consumer.*` / `target.consumer.*` for reading records, and by

@@ -9,6 +9,7 @@ from bridge.errors import ConfigRejected
 from bridge.kafka.config.properties import KeyPrefixes
 from bridge.kafka.config.settings import ClientSettings, settings_at
 from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.java_values import given
 from bridge.model.values import Side
 from connectors.config.configdef import REQUIRED, ConfigDef, Importance, Key, Type
 from connectors.config.mirror_options import mirror_keys, separator_errors
@@ -40,6 +41,7 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
 
     Stock drops client properties that are not about connection and security; here they work, or are an error.
     """
+    props = given(props)
     prefixes = KeyPrefixes() if side is None else KeyPrefixes.of(side)
     config = _definition(prefixes).validate(props)
     plugins = Plugins(props, config)

@@ -10,6 +10,7 @@ import typer
 
 from bridge.commands.exit_status import BAD_SETTINGS, end
 from bridge.java_properties import PropertiesProblem, load_properties
+from bridge.model.java_values import given
 
 Bootstrap = Annotated[
     str | None, typer.Option("--bootstrap-server", help="Brokers to begin with, host:port,host:port.")
@@ -29,7 +30,7 @@ def properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
     if config is None and bootstrap is None:
         end("give --bootstrap-server host:port, or --config FILE with bootstrap.servers", BAD_SETTINGS)
     try:
-        props = {} if config is None else load_properties(config)
+        props = {} if config is None else given(load_properties(config))
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
     if bootstrap is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
 from bridge.errors import ConfigError, ConfigRejected, NothingCopied, OperationRefused
+from bridge.model.java_values import integer
 from bridge.translation.runs.source_offsets import PartitionHandBack
 
 if TYPE_CHECKING:
@@ -125,9 +126,9 @@ _OFFSETS_TOPIC = (("offset.storage.partitions", 25), ("offset.storage.replicatio
 
 
 def _number(flow: FlowPlan, key: str, default: int) -> int:
-    text = flow.worker.get(key, "").strip() or str(default)
-    try:
-        return int(text)
-    except ValueError:
+    text = flow.worker.get(key) or str(default)
+    number = integer(text, 32)
+    if number is None:
         why = f"Invalid value {text} for configuration {key}: Not a number of type INT"
-        raise ConfigRejected([ConfigError(key, why)]) from None
+        raise ConfigRejected([ConfigError(key, why)])
+    return number

@@ -81,7 +81,7 @@ def _index(path: Path, interval: float | None) -> Index:
     from connectors.source.options import SourceOptions
 
     props = read_connector(path)
-    props = {**props, "name": props.get("name", "index")}
+    props = {**props, "name": props.get("name") or "index"}
     options = SourceOptions.from_props(props, StaticClientCheck())
     spec = options.spec(props["name"], props)
 

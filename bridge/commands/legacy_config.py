@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from bridge.mm2.filters import JAVA_WHITESPACE
+from bridge.model.java_values import boolean, given, trimmed
 from connectors.config.keys import Type, Unparsable, parse
 from connectors.config.mirror_options import STOCK
 from connectors.config.validators import Range, invalid
@@ -71,11 +71,7 @@ class Clients:
     @classmethod
     def of(cls, consumer: Mapping[str, str], producer: Mapping[str, str]) -> Self:
         """Trims what the files have as Java's ConfigDef does: with its blanks another group would be meant."""
-        files = (
-            {key: value.strip(JAVA_WHITESPACE) for key, value in file.items()}
-            for file in (consumer, producer)
-        )
-        return cls(*files)
+        return cls(given(consumer), given(producer))
 
 
 def problems(options: LegacyOptions, clients: Clients) -> list[str]:
@@ -88,15 +84,15 @@ def _of_options(options: LegacyOptions) -> Iterator[str]:
         yield "--include is missing: a Java regex of the topics to mirror"
     if options.blacklist is not None:
         yield "--blacklist is not supported (removed with the old consumer): give --include, with (?!…) for exclusions"
-    if options.abort_on_send_failure.lower() not in ("true", "false"):
+    if boolean(options.abort_on_send_failure) is None:
         yield f"--abort.on.send.failure is {options.abort_on_send_failure}; it must be true or false"
     if options.num_streams < 1:
         yield f"--num.streams is {options.num_streams}; it must be 1 at least"
-    for name, given in (
+    for name, value in (
         ("--consumer.rebalance.listener", options.rebalance_listener),
         ("--rebalance.listener.args", options.rebalance_listener_args),
     ):
-        if given is not None:
+        if value is not None:
             yield f"{name} is not supported: no consumer group assigns the partitions; remove it"
     handler = options.message_handler
     if handler is not None and not handler.startswith("python:"):
@@ -143,7 +139,7 @@ def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
         yield "producer.type does nothing: records are written in transactions"
     if _REFRESH in clients.producer:
         yield f"{_REFRESH} of --producer.config does nothing: new topics are looked for by that of --consumer.config"
-    if clients.consumer.get("enable.auto.commit", "false").lower() == "true":
+    if boolean(clients.consumer.get("enable.auto.commit", "")):
         yield "enable.auto.commit does nothing: offsets are committed every --offset.commit.interval.ms"
     yield from (
         f"{key} does nothing: records are copied as bytes" for key in _BYTES if _foreign(clients, key)
@@ -176,7 +172,7 @@ def connector_config(
     """Returns the configuration for options without problems. The clusters' ids serve as aliases, which MirrorMaker 1
     does not have: by them two commands that mirror in opposite directions recognise each other."""
     refresh_ms = int(clients.consumer.get(_REFRESH, _REFRESH_MS))
-    abort = options.abort_on_send_failure.lower() == "true"
+    abort = boolean(options.abort_on_send_failure)
     config = {
         "name": clients.consumer["group.id"],
         "connector.class": "BridgeMirrorSourceConnector",
@@ -228,7 +224,7 @@ def in_own_words(text: str) -> str:
 
 def pattern(text: str) -> str:
     """Returns the regex that MirrorMaker 1 makes of --include: commas mean |, blanks nothing, and quotes go."""
-    return text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    return trimmed(text).replace(",", "|").replace(" ", "").strip("\"'")
 
 
 def _properties(clients: Clients) -> dict[str, str]:

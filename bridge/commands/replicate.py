@@ -30,6 +30,7 @@ from bridge.java_properties import PropertiesProblem
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
 from bridge.model.copying import PipelineSpec, PipelineState
+from bridge.model.java_values import boolean, given, trimmed
 from bridge.model.partition_states import PartitionState
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
         end(str(problem), BAD_SETTINGS)
     config = _submitted(config)
     if name is not None:
-        config["name"] = name
+        config["name"] = trimmed(name)
     if not config.get("name"):
         end(f"{path} has no name for the connector: give --name", BAD_SETTINGS)
     copying_kind(config, f"{path}: ")
@@ -121,7 +122,7 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
             BAD_SETTINGS,
         )
     validated(config)
-    if config.get("enabled", "").strip().lower() == "false":
+    if boolean(config.get("enabled", "")) is False:
         end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
     return config
 
@@ -136,7 +137,7 @@ def _submitted(config: dict[str, str]) -> dict[str, str]:
     with reported():
         if wrong := contradictions(config, submitted):
             raise ConfigRejected(wrong)
-    return merged(config, submitted)
+    return given(merged(config, submitted))
 
 
 def validated(config: dict[str, str], word: Callable[[str], str] = str) -> dict[str, str]:

@@ -93,9 +93,9 @@ async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clust
             replications=plan.replications(),
             policy=plan.config.text("replication.policy.class"),
             separator=plan.config.text("replication.policy.separator"),
-            aliases=props.get(ALIASES, "").strip(),
-            topic_map=props.get(TOPIC_MAP, "").strip(),
-            topic_map_file=props.get(TOPIC_MAP_FILE, "").strip(),
+            aliases=props.get(ALIASES, ""),
+            topic_map=props.get(TOPIC_MAP, ""),
+            topic_map_file=props.get(TOPIC_MAP_FILE, ""),
         )
         return await _of_topics(facts, plan, connected)
     finally:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bridge.mm2.java_regex import PatternProblem, compile_java
 from bridge.mm2.replication_policy import ReplicationPolicy, is_cycle
+from bridge.model.java_values import split_list, trimmed
 
 TOPICS, TOPICS_EXCLUDE = "topics", "topics.exclude"
 TOPICS_REGEX = "topics.regex"
@@ -32,11 +33,6 @@ CONFIG_PROPERTIES_EXCLUDE_DEFAULT = ",".join(
 )
 """4.3.1's; the two with `log.` are names of broker configs, so that the topic's own are mirrored (B23)."""
 USE_DEFAULTS_FROM_DEFAULT = "target"
-
-JAVA_WHITESPACE = "".join(map(chr, range(33)))
-"""What Java's `String.trim()` takes away: everything up to the blank."""
-
-_AROUND_COMMAS = " \t\n\r\f\v"
 
 
 class TopicFilter(Protocol):
@@ -117,7 +113,7 @@ class DefaultConfigPropertyFilter:
     def configure(self, props: Mapping[str, str | None]) -> None:
         self._exclude = _patterns(props, CONFIG_PROPERTIES_EXCLUDE, CONFIG_PROPERTIES_EXCLUDE_DEFAULT)
         defaults_from = props.get(USE_DEFAULTS_FROM) or USE_DEFAULTS_FROM_DEFAULT
-        self._source_defaults = defaults_from.strip(JAVA_WHITESPACE) == "source"
+        self._source_defaults = trimmed(defaults_from) == "source"
 
     def should_replicate_config_property(self, name: str) -> bool:
         return not self._exclude.matches(name)
@@ -147,13 +143,6 @@ def should_replicate_topic(
         heartbeats_replication and policy.is_heartbeats_topic(topic)
     )
     return chosen and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target_alias)
-
-
-def split_list(text: str) -> tuple[str, ...]:
-    """Splits a value of type LIST as Kafka does."""
-    trimmed = text.strip(JAVA_WHITESPACE)
-    # Not by its expression \s*,\s*, which holds everybody up for minutes over a megabyte of spaces.
-    return tuple(item.strip(_AROUND_COMMAS) for item in trimmed.split(",")) if trimmed else ()
 
 
 def pattern_list_problem(patterns: Sequence[str]) -> str | None:

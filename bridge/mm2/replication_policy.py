@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from bridge.model.java_values import boolean, split_list
+
 SEPARATOR = "replication.policy.separator"
 INTERNAL_SEPARATOR_ENABLED = "replication.policy.internal.topic.separator.enabled"
 ALIASES = "replication.policy.aliases"
@@ -89,7 +91,7 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         """The longest first."""
 
     def configure(self, props: Mapping[str, str | None]) -> None:
-        aliases = (alias.strip() for alias in (props.get(ALIASES) or "").split(","))
+        aliases = split_list(props.get(ALIASES) or "")
         self.aliases = sorted(filter(None, aliases), key=len, reverse=True)
         # Stock reads the second key only when the first one is given.
         separator = props.get(SEPARATOR)
@@ -98,7 +100,7 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         self.separator = separator
         enabled = props.get(INTERNAL_SEPARATOR_ENABLED)
         if enabled is not None:
-            self.internal_separator_enabled = enabled.strip().lower() == "true"
+            self.internal_separator_enabled = boolean(enabled) is True
 
     @property
     def _internal_separator(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bridge.model.java_values import integer
+
 KEY = "bridge.batch.decompressed.max.bytes"
 MOST_BYTES = 128 * 1024 * 1024
 """Its default."""
@@ -31,5 +33,4 @@ def limit(size: int, most: int) -> int:
 
 def most_bytes(props: Mapping[str, str]) -> int:
     """Returns the limit of a connector's configuration, which was checked before."""
-    text = props.get(KEY, "").strip()
-    return int(text) if text else MOST_BYTES
+    return integer(props.get(KEY, "")) or MOST_BYTES

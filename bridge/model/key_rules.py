@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bridge.model.java_values import trimmed
+
 
 class Effect(StrEnum):
     HONOURED = "honoured"
@@ -29,7 +31,7 @@ class KeyRule:
 
     def on(self, value: str) -> Effect:
         """Returns what becomes of the key with this value; an empty one counts as not given."""
-        text = value.strip()
+        text = trimmed(value)
         if (
             not text
             or text.lower() in (each.lower() for each in self.same)

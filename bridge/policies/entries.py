@@ -9,6 +9,7 @@ from typing import NamedTuple
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.mm2.replication_policy import TOPIC_MAP, TOPIC_MAP_FILE
+from bridge.model.java_values import trimmed
 
 
 class Text(NamedTuple):
@@ -51,7 +52,7 @@ def _middle(name: str, before: str, behind: str) -> str | None:
 
 def read_texts(props: Mapping[str, str | None]) -> tuple[str, list[Text]]:
     """The key that has the map, and its entries. Raises ConfigRejected."""
-    inline, file = ((props.get(key) or "").strip() for key in (TOPIC_MAP, TOPIC_MAP_FILE))
+    inline, file = (trimmed(props.get(key) or "") for key in (TOPIC_MAP, TOPIC_MAP_FILE))
     if bool(inline) == bool(file):
         why = f"the policy takes one of {TOPIC_MAP} and {TOPIC_MAP_FILE}: " + (
             "both are given" if file else "none is"

@@ -71,7 +71,7 @@ def _flow(connector: Connector, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
 def _value(connector: Connector, key: str, kinds: Mapping[str, Kind]) -> str:
     given = connector.config.get(key)
     if given is not None:
-        return given.strip()
+        return given
     kind = kinds.get(connector.kind)
     default = kind.definition.keys[key].default_text if kind is not None else None
     return default or ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from bridge.model.java_values import trimmed
 from bridge.spark.options import is_option
 from bridge.spark.rejected import SourceRejected
 
@@ -22,7 +23,7 @@ def config_path(given: Mapping[str, str]) -> str | None:
             raise SourceRejected(
                 f"{names} can't be given beside {CONFIG}, whose file says all that is needed"
             )
-        return options[CONFIG]
+        return trimmed(options[CONFIG])
     for name in options:
         if not is_option(name) and get_close_matches(name, [CONFIG], 1, 0.75):
             raise SourceRejected(f"there is no option {name}; did you mean {CONFIG}?")

@@ -16,8 +16,9 @@ from bridge.kafka.config.client_roles import is_of
 from bridge.kafka.config.properties import KeyPrefixes
 from bridge.kafka.config.property_names import KNOWN
 from bridge.kafka.config.settings import RawSettings, settings_at
-from bridge.mm2.filters import split_list
 from bridge.mm2.java_regex import compile_java
+from bridge.model import java_values
+from bridge.model.java_values import boolean, integer, split_list, trimmed
 from bridge.patterns import PatternProblem
 from bridge.spark.offsets import AtTime, Each, LogEdge, Where, read_assignment, read_offsets
 from bridge.spark.rejected import SourceRejected
@@ -97,7 +98,7 @@ class RecordsOptions:
 def read_options(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """Reads options of `mirror-records`, or, with a pattern of topics that are read by default, of an internal topic.
     Raises SourceRejected with all that is wrong of the names, or the first that is wrong of the values."""
-    options = {name.lower(): value for name, value in given.items() if name.lower() != "path"}
+    options = {name.lower(): trimmed(value) for name, value in given.items() if name.lower() != "path"}
     wrong = [problem for name in sorted(options) if (problem := _unknown(name)) is not None]
     if wrong:
         raise SourceRejected("; ".join(wrong))
@@ -196,7 +197,7 @@ def _kafka(values: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str
         return dict(given)
     path = Path(values["commandConfig"])
     try:
-        properties = load_properties(path)
+        properties = java_values.given(load_properties(path))
     except PropertiesProblem as problem:
         raise SourceRejected(f"option commandConfig: {problem}") from None
     strange = [name for name in properties if not is_of("consumer", name)]
@@ -236,9 +237,10 @@ def _where(values: Mapping[str, str], names: tuple[str, ...], *edges: LogEdge) -
     text = values[name]
     if name.endswith("Offsets"):
         return read_offsets(name, text, edges=edges)
-    if not text.strip().isdecimal():
+    time = integer(text)
+    if time is None or time < 0:
         raise SourceRejected(f"option {name} is {text!r}; it must be a time in milliseconds since 1970")
-    return AtTime(int(text))
+    return AtTime(time)
 
 
 def _committed_only(values: Mapping[str, str], kafka: Mapping[str, str]) -> bool:
@@ -253,19 +255,19 @@ def _committed_only(values: Mapping[str, str], kafka: Mapping[str, str]) -> bool
 
 
 def _flag(values: Mapping[str, str], name: str, default: bool) -> bool:
-    text = values.get(name, str(default)).strip().lower()
-    if text not in ("true", "false"):
+    flag = boolean(values.get(name, str(default)))
+    if flag is None:
         raise SourceRejected(f"option {name} is {values[name]!r}; it must be true or false")
-    return text == "true"
+    return flag
 
 
 def _number(values: Mapping[str, str], name: str, default: int) -> int:
     if name not in values:
         return default
-    text = values[name].strip()
-    if not text.isdecimal() or not int(text):
+    number = integer(values[name])
+    if number is None or number < 1:
         raise SourceRejected(f"option {name} is {values[name]!r}; it must be a number above 0")
-    return int(text)
+    return number
 
 
 def _named(key: str, message: str) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.mm2.filters import split_list
 from bridge.mm2.java_regex import compile_java
+from bridge.model.java_values import split_list
 from bridge.transforms import json_paths
 from bridge.transforms.contract import SCHEMA
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.errors import ConfigError
-from bridge.mm2.filters import JAVA_WHITESPACE
 from bridge.mm2.replication_policy import TOPIC_MAP_FILE
 from bridge.model.aws import region_of
+from bridge.model.java_values import boolean, given, trimmed
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
 from bridge.policy import (
@@ -85,6 +85,7 @@ def allowed(clients: ClientCheck, policy: Policy) -> ClientCheck:
 
 def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
     """Returns all errors at once, in the order of the keys."""
+    props = given(props)
     signed = _signed_sides(props)
     return [
         ConfigError(key, invalid(key, "[hidden]" if looks_secret(key) else value, why))
@@ -108,7 +109,7 @@ def _why(key: str, value: str, policy: Policy) -> Iterator[str]:
     if key == "bootstrap.servers" or key.endswith(".bootstrap.servers"):
         yield from _servers(value, policy)
     if key == TOPIC_MAP_FILE:
-        yield from _file(value.strip(JAVA_WHITESPACE), policy)
+        yield from _file(value, policy)
     if key == _OAUTH_URL or key.endswith(f".{_OAUTH_URL}"):
         yield from _token_endpoint(value, policy)
     for name in _python(key, value):
@@ -128,17 +129,16 @@ def _spark(key: str, value: str, policy: Policy) -> Iterator[str]:
         )
     elif _CONTROL.search(value):
         yield "it must hold no line breaks and no other control characters"
-    elif key in _PROTECTING and value.strip().lower() != "true" and not fits(key, policy.spark_keys):
+    elif key in _PROTECTING and boolean(value) is not True and not fits(key, policy.spark_keys):
         yield f"it must be true; anything else needs {SPARK_KEYS}={key}{_now(policy.spark_keys)}"
     elif key == _MASTER:
-        master = value.strip(JAVA_WHITESPACE)
-        if LOCAL_MASTER.fullmatch(master) is None and not fits(master, policy.spark_masters):
+        if LOCAL_MASTER.fullmatch(value) is None and not fits(value, policy.spark_masters):
             yield (
                 "the service starts Spark on its own machine (local, local[2], local[*]); any other master, which gets "
-                f"the configuration's passwords, needs {SPARK_MASTERS}={master}{_now(policy.spark_masters)}"
+                f"the configuration's passwords, needs {SPARK_MASTERS}={value}{_now(policy.spark_masters)}"
             )
     elif key == _REMOTE:
-        server = value.strip(JAVA_WHITESPACE).partition("/;")[0].rstrip("/")
+        server = value.partition("/;")[0].rstrip("/")
         if not fits(server, policy.spark_masters):
             yield (
                 "a Spark Connect server gets the configuration's passwords, and its answers are unpickled: it needs "
@@ -150,7 +150,7 @@ def _servers(value: str, policy: Policy) -> Iterator[str]:
     if not policy.bootstrap:
         return
     for server in value.split(","):
-        address = server.strip(JAVA_WHITESPACE).rpartition("//")[2].lower()
+        address = trimmed(server).rpartition("//")[2].lower()
         if address and not fits(address, policy.bootstrap):
             yield f"{address} is none of the servers that the service may connect to{_now(policy.bootstrap, BOOTSTRAP)}"
 
@@ -160,8 +160,8 @@ def _signed_sides(props: Mapping[str, str]) -> frozenset[str]:
     keys = [
         key
         for key, value in props.items()
-        if (key.endswith(_MECHANISM) and value.strip(JAVA_WHITESPACE) == _IAM)
-        or (key.endswith(_CALLBACKS) and value.strip(JAVA_WHITESPACE).startswith(_IAM_CLASSES))
+        if (key.endswith(_MECHANISM) and value == _IAM)
+        or (key.endswith(_CALLBACKS) and value.startswith(_IAM_CLASSES))
     ]
     sides = {str(side) for side in Side}
     return frozenset(side for key in keys for side in ({key.partition(".")[0]} & sides or sides))
@@ -176,10 +176,10 @@ def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> It
     ):
         return
     for server in value.split(","):
-        if server.strip(JAVA_WHITESPACE) and region_of(server) is None:
+        if trimmed(server) and region_of(server) is None:
             yield (
                 f"logins by IAM are those of the service, and it sends them to brokers of MSK only "
-                f"(*.kafka.REGION.amazonaws.com); {server.strip(JAVA_WHITESPACE)} needs {BOOTSTRAP}, which is empty now"
+                f"(*.kafka.REGION.amazonaws.com); {trimmed(server)} needs {BOOTSTRAP}, which is empty now"
             )
 
 
@@ -192,8 +192,7 @@ def _file(location: str, policy: Policy) -> Iterator[str]:
 
 
 def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
-    url = value.strip(JAVA_WHITESPACE)
-    if url.lower().startswith("file:"):
+    if value.lower().startswith("file:"):
         # That it lies below one of them is checked where it is read, as of all files.
         if not policy.folders:
             yield (
@@ -201,9 +200,9 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
                 f"the folders of {FOLDERS}, which is empty now"
             )
         return
-    if not policy.token_endpoints or not url:
+    if not policy.token_endpoints or not value:
         return
-    match = _ENDPOINT.fullmatch(url)
+    match = _ENDPOINT.fullmatch(value)
     if match is not None:
         usual = _PORTS[match["scheme"].lower()]
         address = f"{match['host'].lower()}:{int(match['port'] or usual)}"
@@ -225,7 +224,7 @@ def _python(key: str, value: str) -> Iterator[str]:
     if PYTHON not in value:  # a list of topics may have a megabyte
         return
     for item in value.split(","):
-        name = item.strip(JAVA_WHITESPACE)
+        name = trimmed(item)
         if name.startswith(PYTHON):
             yield name.removeprefix(PYTHON)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from bridge.model.java_values import boolean
 from connectors.config.configdef import REQUIRED, Importance, Key, Type, Width
 from connectors.config.validators import In, ListOf, Range, Url
 
@@ -148,7 +149,7 @@ def cluster_keys(side: str, group: str) -> list[Key]:
 
 
 def allows_same_cluster(props: Mapping[str, str | None]) -> bool:
-    return (props.get(SAME_CLUSTER) or "").strip().lower() == "true"
+    return boolean(props.get(SAME_CLUSTER) or "") is True
 
 
 def bridge_keys(group: str) -> list[Key]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import ConfigError
+from bridge.model.java_values import given
 from connectors.config.keys import REQUIRED, Importance, Key, Password, Type, Width, parse
 from connectors.config.validated import ValidatedConfig, parse_value
 from connectors.config.validators import Json
@@ -27,11 +28,6 @@ __all__ = [
     "given",
     "parse",
 ]
-
-
-def given(props: Mapping[str, str | None]) -> dict[str, str]:
-    """Returns the keys that were given: one given as null counts as not given."""
-    return {key: value for key, value in props.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class KeyRules:
 
     def ignored(self, given: Mapping[str, str]) -> Iterator[IgnoredSetting]:
         """Settings that do nothing, in the order of their keys."""
-        own_code = any(value.strip().startswith("python:") for value in given.values())
+        own_code = any(value.startswith("python:") for value in given.values())
         for key in sorted(given):
             rule = self.rule(key)
             if rule is NOBODYS and own_code:

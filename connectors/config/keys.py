@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from bridge.mm2.filters import JAVA_WHITESPACE, split_list
+from bridge.model.java_values import boolean, double, integer, split_list, trimmed
 from bridge.model.key_rules import KeyRule
 from connectors.config.validators import Json, Range, Validator, Value
 
@@ -120,35 +119,29 @@ class Unparsable(ValueError):
     """Raised for a text that is not of the key's type; the message is the end of Kafka's sentence."""
 
 
-_INTEGER = re.compile(r"[+-]?\d+")
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
 
 def parse(kind: Type, text: str) -> Value:
     """Parses a value as Kafka's `ConfigDef.parseType` does. Lists come as tuples, a CLASS stays a name: the JVM loads
     those."""
-    trimmed = text.strip(JAVA_WHITESPACE)
+    value: object
     if kind is Type.LIST:
-        return split_list(text)
-    if kind is Type.PASSWORD:
-        return Password(trimmed)
-    if kind is Type.BOOLEAN:
-        if trimmed.lower() not in ("true", "false"):
-            raise Unparsable("Expected value to be either true or false")
-        return trimmed.lower() == "true"
-    if kind is Type.DOUBLE:
-        if _DOUBLE.fullmatch(trimmed) is None:
-            raise Unparsable(f"Not a number of type {kind}")
-        return float(trimmed.rstrip("fFdD"))
-    if kind in _BITS:
-        # Twenty digits are more than a LONG has; int() refuses thousands of them in words of its own.
-        limit = 1 << (_BITS[kind] - 1)
-        number = int(trimmed) if _INTEGER.fullmatch(trimmed) and len(trimmed.lstrip("+-0")) < 21 else limit
-        if not -limit <= number < limit:
-            raise Unparsable(f"Not a number of type {kind}")
-        return number
-    return trimmed
+        value = split_list(text)
+    elif kind is Type.PASSWORD:
+        value = Password(trimmed(text))
+    elif kind is Type.BOOLEAN:
+        value = boolean(text)
+    elif kind is Type.DOUBLE:
+        value = double(text)
+    elif kind in _BITS:
+        value = integer(text, _BITS[kind])
+    else:
+        value = trimmed(text)
+    if value is None:
+        true_or_false = "Expected value to be either true or false"
+        raise Unparsable(true_or_false if kind is Type.BOOLEAN else f"Not a number of type {kind}")
+    return value
 
 
 def undefined(name: str) -> Key:

@@ -253,7 +253,7 @@ def _map_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[C
     if chosen.startswith("python:"):
         return
     for key in (TOPIC_MAP, TOPIC_MAP_FILE):
-        if given.get(key, "").strip():
+        if given.get(key):
             why = f"{chosen.removeprefix(STOCK)} does not read it; give {POLICY_CLASS}={MAP_POLICY}"
             yield ConfigError(key, f"Invalid configuration {key}: {why}")
 

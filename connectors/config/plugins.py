@@ -15,7 +15,6 @@ from typing import Generic, TypeVar, cast
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
-    JAVA_WHITESPACE,
     TOPICS,
     TOPICS_REGEX,
     USE_DEFAULTS_FROM,
@@ -132,7 +131,7 @@ class Plugins:
     def _as_plugins_see_it(self) -> Props:
         """Returns the configuration as plugins get it: filters know `groups` only, and values as ConfigDef reads
         them. The names that a sink connector subscribes to are a pattern for them."""
-        seen = {key: value.strip(JAVA_WHITESPACE) for key, value in self.given.items()}
+        seen = dict(self.given)
         if "group" in seen:
             seen["groups"] = seen["group"]
         if TOPICS_REGEX in self._defined:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bridge.errors import ConfigError
-from bridge.mm2.filters import JAVA_WHITESPACE
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.plugins import load_function
 
@@ -17,12 +16,11 @@ _PYTHON = "python:"
 
 def token_functions(props: Mapping[str, str]) -> Mapping[str, str]:
     """Returns the functions, with `python:`, by the keys of clients that name them."""
-    named = {
-        key: value.strip(JAVA_WHITESPACE)
+    return {
+        key: value
         for key, value in props.items()
-        if key.endswith(f".{LOGIN_CALLBACKS}")
+        if key.endswith(f".{LOGIN_CALLBACKS}") and value.startswith(_PYTHON)
     }
-    return {key: value for key, value in named.items() if value.startswith(_PYTHON)}
 
 
 def token_function_errors(there: Mapping[str, str], config: ValidatedConfig) -> list[ConfigError]:

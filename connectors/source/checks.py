@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from bridge.errors import ConfigError
 from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
-    JAVA_WHITESPACE,
     ConfigPropertyFilter,
     TopicFilter,
 )
@@ -16,6 +15,7 @@ from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.connect_address import REMOTE as _REMOTE
 from bridge.model.connect_address import TOKEN as _TOKEN
 from bridge.model.connect_address import problem, shown
+from bridge.model.java_values import boolean, integer
 from bridge.model.values import Side
 from connectors.config.configdef import ConfigDef, ValidatedConfig, given
 from connectors.config.mirror_options import SYNCS_LOCATION, mirror_errors
@@ -37,9 +37,10 @@ from connectors.source.writing import client_property, writing_errors
 Props = Mapping[str, str | None]
 
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
+_PARALLELISM = "spark.default.parallelism"
 _FOR_A_SERVER = (
     *(_REMOTE, "spark.master", _TOKEN),
-    *("spark.default.parallelism", "spark.archives", "spark.speculation"),
+    *(_PARALLELISM, "spark.archives", "spark.speculation"),
 )
 """Keys that mean something with a Spark Connect server, or have an error of their own."""
 
@@ -89,6 +90,7 @@ def check(
         *mirror_errors(there, config),
         *_across(there, config),
         *_reading(there),
+        *_slices(there),
         *_other_machines(there),
         *writing_errors(there, config),
         *clients.check(there),
@@ -104,7 +106,7 @@ def check(
 
 def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks stock's two rules across keys. Connect's own key is parsed as Connect does."""
-    required = there.get("exactly.once.support", "").strip(JAVA_WHITESPACE).lower() == "required"
+    required = there.get("exactly.once.support", "").lower() == "required"
     if required and isolation(there) != COMMITTED:
         yield ConfigError("exactly.once.support", NOT_EXACTLY_ONCE)
     set_up = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in there)
@@ -112,15 +114,23 @@ def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Confi
         yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
 
 
+def _slices(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    text = there.get(_PARALLELISM, "1")
+    number = integer(text, 32)
+    if number is None or number < 1:
+        why = "Not a number of type INT" if number is None else "Value must be at least 1"
+        yield ConfigError(_PARALLELISM, invalid(_PARALLELISM, text, why))
+
+
 def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
     """Executors elsewhere get the passwords of both clusters over the network."""
     if _REMOTE in there:
         yield from _connect_server(there)
         return
-    master = there.get("spark.master", "local").strip(JAVA_WHITESPACE)
+    master = there.get("spark.master", "local")
     if LOCAL_MASTER.fullmatch(master) is not None:
         return
-    if there.get(SHARED, "").strip(JAVA_WHITESPACE).lower() == "true":
+    if boolean(there.get(SHARED, "")):
         why = (
             "connectors share a Spark of a local master only; on a cluster they share a Spark Connect server "
             "(spark.remote), or each has an application"
@@ -133,7 +143,7 @@ def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
             "encrypts, or false where nobody else can listen or connect"
         )
         yield ConfigError(_AUTHENTICATE, f"Missing configuration {_AUTHENTICATE}: {why}")
-    elif authenticate.strip().lower() == "true" and master.startswith("spark://") and _SECRET not in there:
+    elif boolean(authenticate) and master.startswith("spark://") and _SECRET not in there:
         why = (
             "a standalone master, its workers and this driver need the same one with spark.authenticate=true"
         )
@@ -142,7 +152,7 @@ def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
 
 def _connect_server(there: Mapping[str, str]) -> Iterator[ConfigError]:
     """A Spark Connect server has its own master and settings, and gets the passwords in one message."""
-    address = there[_REMOTE].strip(JAVA_WHITESPACE)
+    address = there[_REMOTE]
     if (why := problem(address)) is not None:
         # Whoever has put a token there need not read it again in the log.
         yield ConfigError(_REMOTE, invalid(_REMOTE, shown(address), why))

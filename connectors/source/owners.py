@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from bridge.errors import ConfigError
 from bridge.model.copy_owners import opposite_refusals, refusals
 from connectors.base import CheckedOnOpen, CopiedTopics
-from connectors.config.configdef import ConfigDef
+from connectors.config.configdef import ConfigDef, given
 from connectors.config.mirror_options import POLICY_CLASS, SOURCE_ALIAS, TARGET_ALIAS
 from connectors.source.definition import DEFINITION
 from connectors.source.options import SourceOptions
@@ -24,6 +24,7 @@ def taken(
 ) -> list[ConfigError]:
     """Returns errors for a configuration that has no others."""
     name = props.get("name") or ""
+    props = given(props)
     options = SourceOptions.from_props(props, CheckedOnOpen(), definition)
     owners = {
         (topic, target): other.name

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from bridge.errors import ConfigError
 from bridge.mm2.filters import (
-    JAVA_WHITESPACE,
     PatternList,
     pattern_list_problem,
-    split_list,
 )
 from bridge.model.copying import Transform
+from bridge.model.java_values import split_list
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.plugins import load_function
 from connectors.config.validators import invalid, list_problem
@@ -41,9 +40,7 @@ def transforms(
     if not config.good(TRANSFORMS):
         return [], []
     names = config.items(TRANSFORMS) or ()
-    given = {
-        key: value.strip(JAVA_WHITESPACE) for key, value in there.items() if key.startswith(f"{TRANSFORMS}.")
-    }
+    given = {key: value for key, value in there.items() if key.startswith(f"{TRANSFORMS}.")}
     chosen: list[ChosenTransform] = []
     errors = list(_of_no_transform(names, given))
     wrong = {error.key for error in config.errors}

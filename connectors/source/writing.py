@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
-from bridge.mm2.filters import JAVA_WHITESPACE, split_list
+from bridge.model.java_values import integer, split_list
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.key_effects import OVERRIDE
 from connectors.config.validators import invalid
@@ -22,7 +22,7 @@ def client_property(there: Mapping[str, str], name: str, *prefixes: str) -> tupl
     effective = (f"{prefixes[0]}{name}", "")
     for key in (f"{prefix}{name}" for prefix in prefixes):
         if key in there:
-            effective = key, there[key].strip(JAVA_WHITESPACE)
+            effective = key, there[key]
     return effective
 
 
@@ -42,25 +42,19 @@ def compression_level(there: Mapping[str, str]) -> int | None:
 def writing_errors(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks the properties that copies are written with."""
     key, value = written_with(there, "batch.size")
-    if value and not (value.isascii() and value.isdigit() and int(value) < 1 << 31):
+    size = integer(value or "0", 32)
+    if size is None or size < 0:
         yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
     key, value = written_with(there, "compression.type")
     if value and value not in _CODECS:
         yield ConfigError(key, invalid(key, value, f"String must be one of: {', '.join(_CODECS)}"))
     for codec, levels in _LEVELS.items():
         key, value = written_with(there, f"compression.{codec}.level")
-        if value and not _among(value, levels) and (codec, value) != ("gzip", _GZIP_DEFAULT):
+        if value and integer(value) not in levels and (codec, value) != ("gzip", _GZIP_DEFAULT):
             default = f", or {_GZIP_DEFAULT}" if codec == "gzip" else ""
             why = f"must be a number from {levels.start} to {levels.stop - 1}{default}"
             yield ConfigError(key, invalid(key, value, why))
     yield from _servers(there, config)
-
-
-def _among(text: str, levels: range) -> bool:
-    try:
-        return int(text) in levels
-    except ValueError:
-        return False
 
 
 def _servers(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:

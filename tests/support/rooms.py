@@ -50,7 +50,7 @@ ROOMS = {
     "bridge/commands/reset.py": "e2e/test_copy_again e2e/test_mirror_sink integration/test_reset",
     "bridge/commands/translate.py": "integration/test_translate",
     "bridge/connector_files.py": """integration/test_audit integration/test_replicate integration/test_reset
-        integration/test_translate""",
+        integration/test_translate integration/test_values_of_java""",
     "bridge/dedicated": """e2e/test_dedicated e2e/test_dedicated_samples e2e/test_dedicated_sharing
         e2e/test_dedicated_stock_cases e2e/test_dedicated_take_over e2e/test_rights
         integration/test_clients_come_back""",
@@ -58,7 +58,8 @@ ROOMS = {
         e2e/test_dedicated_take_over integration/test_stock_mirror_maker_config""",
     "bridge/demo": "e2e/test_demo",
     "bridge/doctor": "e2e/test_doctor e2e/test_rights integration/test_doctor",
-    "bridge/java_properties.py": "integration/test_mirror_client integration/test_stock_mirror_maker_config",
+    "bridge/java_properties.py": """integration/test_mirror_client
+        integration/test_stock_mirror_maker_config integration/test_values_of_java""",
     "bridge/kafka": """e2e/test_internal_topics integration/test_internal_topics integration/test_java_failover
         integration/test_kinds_of_offset integration/test_lookups integration/test_markers integration/test_producer
         integration/test_session_ends integration/test_wrong_credentials""",
@@ -99,7 +100,7 @@ ROOMS = {
         integration/test_stock_source integration/test_stock_store""",
     "bridge/model": """integration/test_copying integration/test_driver integration/test_java_failover
         integration/test_keys_of_java integration/test_kinds_of_offset integration/test_lookups
-        integration/test_source_rounds""",
+        integration/test_source_rounds integration/test_values_of_java""",
     "bridge/model/state_records": """e2e/test_readiness_topic e2e/test_runbook integration/test_internal_topics
         integration/test_state_topics""",
     "bridge/parent.py": "e2e/test_source_life integration/test_driver",
@@ -169,7 +170,7 @@ ROOMS = {
         e2e/test_take_over integration/test_known_defects integration/test_known_defects_java
         integration/test_stock_store""",
     "connectors/config": """e2e/test_bad_input e2e/test_keys e2e/test_validate integration/test_keys_of_java
-        integration/test_stock_naming""",
+        integration/test_stock_naming integration/test_values_of_java""",
     "connectors/group_offset": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_failback e2e/test_faults
         e2e/test_group_rules e2e/test_lifecycle e2e/test_plain_rule integration/test_both_ways_home""",
     "connectors/group_translation": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_checkpoints

@@ -71,7 +71,7 @@ class Keys:
             name: KeyRules(kind.kind, kind.definition, kind.clients, clients.rule, clients.properties)
             for name, kind in KINDS.items()
         }
-        self.own_code = any(value.strip().startswith("python:") for value in file.values())
+        self.own_code = any(value.startswith("python:") for value in file.values())
         """Whether classes of the user's own may read keys that nobody else knows."""
 
     def passed_on(self, connector: str, key: str) -> bool:

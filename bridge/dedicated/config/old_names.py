@@ -48,7 +48,7 @@ def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
         else:
             result.file[now] = value
             result.warnings.append(KeyWarning(key, f"{key} is an old name and is read as {now}: write that"))
-        if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value.strip() == "false":
+        if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value == "false":
             why = f"topics are renamed by the replication policy; use {_IDENTITY}"
             result.errors.append(ConfigError(key, invalid(key, value, why)))
     return result

@@ -21,6 +21,7 @@ from bridge.dedicated.config.round_trips import round_trips
 from bridge.dedicated.config.stock import File, Setting, Settings
 from bridge.dedicated.config.worker_settings import worker_errors
 from bridge.errors import ConfigError, ConfigRejected
+from bridge.model.java_values import boolean
 from connectors.config.keys import Type, Unparsable, parse
 from connectors.config.validators import ListOf, Range, invalid
 from connectors.ports import ClientCheck
@@ -118,7 +119,7 @@ class _Planning:
         settings = self._given(source, target, "")
         heartbeats = not _off(settings, names.EMIT_HEARTBEATS, "true")
         own = self._file.get(f"{source}->{target}.{names.ENABLED}", "false")
-        if own.strip().lower() == "false" and not heartbeats:
+        if boolean(own) is False and not heartbeats:
             return None
         copies = not _off(settings, names.ENABLED, "false")
         connectors = [_SOURCE, *self._of_groups(source, target, settings)] if copies else []
@@ -134,7 +135,7 @@ class _Planning:
     def _of_groups(self, source: str, target: str, settings: Settings) -> list[str]:
         """Returns the connector that follows groups, or none. As with stock, checkpoints need offset syncs, unless
         translation.evidence is timestamps."""
-        by_syncs = settings.get(_EVIDENCE, Setting("", "")).value.strip() != "timestamps"
+        by_syncs = settings.get(_EVIDENCE, Setting("", "")).value != "timestamps"
         no_syncs = _off(settings, names.EMIT_SYNCS, "true") and by_syncs
         if not no_syncs and not _off(settings, names.EMIT_CHECKPOINTS, "true"):
             return ["MirrorCheckpointConnector"]
@@ -182,4 +183,4 @@ class _Planning:
 
 def _off(settings: Settings, key: str, default: str) -> bool:
     """Whether a setting is false. Any other text counts as true, so that its connector says what is wrong with it."""
-    return settings.get(key, Setting(default, "")).value.strip().lower() == "false"
+    return boolean(settings.get(key, Setting(default, "")).value) is False

@@ -13,6 +13,7 @@ from bridge.dedicated.config.providers import NotFound, look_up
 from bridge.dedicated.config.references import Reference, providers, references, replaced
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.java_properties import load_properties
+from bridge.model.java_values import given, trimmed
 from connectors.ports import ClientCheck
 
 
@@ -28,7 +29,7 @@ def plan_of_properties(
     """Returns the plan of the properties of a file. Raises ConfigRejected with every error at once."""
     data, errors = resolved(file, environment)
     try:
-        plan = plan_of(replaced(file, data), clients, frozenset(data.values()))
+        plan = plan_of(given(replaced(file, data)), clients, frozenset(map(trimmed, data.values())))
     except ConfigRejected as rejected:
         # What is said of a value that still has its reference helps nobody.
         left = {key for key, reference in references(file) if reference not in data}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bridge.dedicated.config import names
 from bridge.errors import ConfigError
-from bridge.mm2.filters import split_list
+from bridge.model.java_values import split_list, trimmed
 from connectors.config.validators import invalid
 
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}]*?):(?:(?P<path>[^}]*?):)?(?P<name>[^}]*?)\}")
@@ -45,7 +45,7 @@ def providers(file: Mapping[str, str]) -> tuple[dict[str, Provider], list[Config
             why = f"Missing configuration {key}: {names.PROVIDERS} names {name}; give {', '.join(_CLASSES[:2])} or "
             errors.append(ConfigError(key, why + ENVIRONMENT))
             continue
-        chosen = next((each for each in _CLASSES if text.strip() in (each, each.rpartition(".")[2])), None)
+        chosen = next((each for each in _CLASSES if trimmed(text) in (each, each.rpartition(".")[2])), None)
         if chosen is None:
             why = f"there is no JVM to load it; the providers here are {', '.join(_CLASSES)}"
             errors.append(ConfigError(key, invalid(key, text, why)))

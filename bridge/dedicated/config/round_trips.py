@@ -17,9 +17,9 @@ from bridge.mm2.filters import (
     TOPICS_EXCLUDE,
     TOPICS_EXCLUDE_DEFAULT,
     DefaultTopicFilter,
-    split_list,
 )
 from bridge.model.copy_owners import opposite_refusal
+from bridge.model.java_values import split_list
 from bridge.policies.languages import Languages, TooComplex
 from bridge.policies.patterns import Unprovable, read_pattern
 from connectors.config.validators import invalid

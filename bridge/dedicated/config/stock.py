@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bridge.dedicated.config import names
 from bridge.dedicated.config.plan import ROLES
-from bridge.mm2.filters import split_list
+from bridge.model.java_values import split_list
 
 File = Mapping[str, str]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bridge.dedicated.config.plan import FlowPlan
 from bridge.errors import ConfigError, ConfigRejected
+from bridge.model.java_values import integer
 
 GROUP, CONFIGS, OFFSETS = "group.id", "config.storage.topic", "offset.storage.topic"
 SESSION, HEARTBEAT, REBALANCE = "session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms"
@@ -95,11 +96,10 @@ def worker_errors(flows: Sequence[FlowPlan]) -> Sequence[ConfigError]:
 
 def _number(flow: FlowPlan, name: str, errors: list[ConfigError]) -> int:
     default, least = _NUMBERS[name]
-    text = flow.worker.get(name, "").strip() or str(default)
+    text = flow.worker.get(name) or str(default)
     key = name if name == CONFIGS_FACTOR else f"{flow.target}.{name}"
-    try:
-        number = int(text)
-    except ValueError:
+    number = integer(text, 32)
+    if number is None:
         errors.append(
             ConfigError(key, f"Invalid value {text} for configuration {key}: Not a number of type INT")
         )

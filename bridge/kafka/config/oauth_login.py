@@ -12,6 +12,7 @@ from bridge.kafka.config.oauth import ClientCredentials, Unsecured, endpoint_pro
 from bridge.kafka.config.properties import ClientProps
 from bridge.kafka.config.token_file import TokenFile, is_file_url, path_of
 from bridge.kafka.config.token_function import PYTHON, TokenFunction
+from bridge.model.java_values import split_list
 
 Login = ClientCredentials | Unsecured | TokenFile | TokenFunction | MskIam
 
@@ -101,7 +102,7 @@ def _file(props: ClientProps, url: str, retriever: str, extensions: Mapping[str,
 
 
 def _msk_iam(props: ClientProps, options: Mapping[str, str], extensions: Mapping[str, str]) -> Login | None:
-    region = msk_iam.region_of(props.get("bootstrap.servers").split(","))
+    region = msk_iam.region_of(split_list(props.get("bootstrap.servers")))
     if not msk_iam.installed():
         props.reject("sasl.mechanism", msk_iam.MISSING)
     elif (props.get("security.protocol") or "").upper() != "SASL_SSL":

@@ -16,6 +16,7 @@ from bridge.errors import ConfigError
 from bridge.kafka.config.client_roles import is_of
 from bridge.kafka.config.files import Files
 from bridge.kafka.config.property_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
+from bridge.model.java_values import integer, trimmed
 from bridge.model.key_rules import Effect
 from bridge.model.values import Side
 
@@ -28,7 +29,6 @@ _OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
 
 _USER = re.compile(r"://[^/]*@")
 """A URL with a user in it, and so perhaps a password."""
-_JAVA_WHITESPACE = "".join(map(chr, range(33)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ClientProps:
         self.errors: list[ConfigError] = []
         self._values: dict[str, tuple[str, str]] = {}
         for key, name, value in prefixes.given(role, props):
-            text = value.strip(_JAVA_WHITESPACE)
+            text = trimmed(value)
             connection = prefixes.connection and key.startswith(prefixes.connection)
             if connection and not is_cluster_name(name):
                 self.errors.append(_not_a_cluster_name(key, name, text, prefixes.own))
@@ -111,9 +111,8 @@ class ClientProps:
         if not self.get(name):
             return None
         rule = NUMBERS[name]
-        try:
-            value = int(self.get(name))
-        except ValueError:
+        value = integer(self.get(name), 64 if rule.kind == "LONG" else 32)
+        if value is None:
             self.reject(name, f"Not a number of type {rule.kind}")
             return None
         if not rule.low <= value <= rule.high:

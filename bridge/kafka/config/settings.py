@@ -24,8 +24,8 @@ from bridge.kafka.config.property_names import KNOWN, NUMBERS
 from bridge.kafka.config.sasl import Sasl, Setting, read_sasl
 from bridge.kafka.config.tls import Tls, read_tls
 from bridge.kafka.config.tokens import LibraryTokens
-from bridge.mm2.filters import split_list
 from bridge.model.batch_limits import MOST_BYTES, most_bytes
+from bridge.model.java_values import split_list
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
 

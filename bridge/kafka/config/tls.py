@@ -18,6 +18,7 @@ from bridge.kafka.config.keystores import (
 )
 from bridge.kafka.config.memory_files import memory_file, path_of
 from bridge.kafka.config.properties import ClientProps
+from bridge.model.java_values import split_list
 
 _PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _IDENTIFICATION = "ssl.endpoint.identification.algorithm"
@@ -63,7 +64,7 @@ def read_tls(props: ClientProps) -> Tls | None:
 
 
 def _check_protocols(props: ClientProps) -> None:
-    given = {name.strip() for name in props.get("ssl.enabled.protocols").split(",") if name.strip()}
+    given = set(filter(None, split_list(props.get("ssl.enabled.protocols"))))
     if given and not given >= set(_PROTOCOLS):
         why = "must allow TLSv1.2 and TLSv1.3; librdkafka negotiates the higher one that both sides have"
         props.reject("ssl.enabled.protocols", why)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 NAME = "mirror-bridge"
 """The directory that Spark unpacks the archive to, in an executor's working directory."""
-_SLICE = "bridge.pipeline.slices.tasks"
+_SLICE, _PATTERNS = "bridge.pipeline.slices.tasks", "bridge.patterns"
+"""Patterns are of tables and audits, which find the same archive."""
 _TRANSFORMS = ("bridge.pipeline.slices.transforming.steps", "bridge.pipeline.slices.transforming.child")
 _OURS = Path(__file__).parents[2]
 _STDLIB = Path(sysconfig.get_path("stdlib"))
@@ -46,7 +47,7 @@ def files(functions: Sequence[str] = (), modules: Sequence[str] = ()) -> Iterato
     """Files, and the names that they have in the archive."""
     yield from _tree(_OURS)
     transforms = (*_TRANSFORMS, *(each.rpartition(".")[0] for each in functions)) if functions else ()
-    plain, imported = _imported([_SLICE], [*transforms, *modules])
+    plain, imported = _imported([_SLICE, _PATTERNS], [*transforms, *modules])
     for name in imported.keys() - plain.keys() - sys.stdlib_module_names:
         yield from _own_files(imported[name])
     owners = packages_distributions()

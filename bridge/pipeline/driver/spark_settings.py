@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from bridge.kafka.config.oauth import HTTP_HOSTS
+from bridge.model.java_values import boolean
 from bridge.pipeline.slices.workers import MODULE
 
 MASTER = "spark.master"
@@ -62,7 +63,7 @@ def spark_settings(name: str, props: Mapping[str, str]) -> dict[str, str]:
     if master == "local" or master.startswith("local["):
         # Spark makes a secret of its own for each driver, and nobody else is told it.
         settings.setdefault(_AUTHENTICATE, "true")
-    if settings.get(_AUTHENTICATE, "").strip().lower() == "true":
+    if boolean(settings.get(_AUTHENTICATE, "")):
         settings.setdefault("spark.network.crypto.enabled", "true")
     if (hosts := os.environ.get(HTTP_HOSTS)) and not master.startswith("local"):
         settings.setdefault(f"spark.executorEnv.{HTTP_HOSTS}", hosts)
@@ -72,7 +73,7 @@ def spark_settings(name: str, props: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_shared(props: Mapping[str, str]) -> bool:
-    return props.get(SHARED, "").strip().lower() == "true"
+    return boolean(props.get(SHARED, "")) is True
 
 
 def for_sharing(props: Mapping[str, str]) -> dict[str, str]:
@@ -86,16 +87,16 @@ def for_sharing(props: Mapping[str, str]) -> dict[str, str]:
 
 def own_slots(props: Mapping[str, str]) -> int:
     """How many slices of a connector a shared Spark runs side by side: as many as a Spark of its own would."""
-    if given := props.get(_PARALLELISM, "").strip():
+    if given := props.get(_PARALLELISM):
         return int(given)
-    local = _LOCAL_CORES.fullmatch(props.get(MASTER, "local[*]").strip())
+    local = _LOCAL_CORES.fullmatch(props.get(MASTER, "local[*]"))
     cores = (local["cores"] if local is not None else None) or "1"
     return (os.cpu_count() or 1) if cores == "*" else int(cores)
 
 
 def shows_ui(settings: Mapping[str, str]) -> bool:
     """Whether Spark has its UI, and jobs are to show there what they copy."""
-    return settings[UI].strip().lower() == "true"
+    return boolean(settings[UI]) is True
 
 
 def sockets(folder: str) -> dict[str, str]:

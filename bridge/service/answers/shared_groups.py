@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
+from bridge.model.java_values import boolean
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS
@@ -38,4 +39,4 @@ def _commits(connector: Connector) -> bool:
 
 
 def _on(connector: Connector, key: str) -> bool:
-    return (connector.config.get(key) or "").strip().lower() == "true"
+    return boolean(connector.config.get(key) or "") is True

@@ -10,7 +10,7 @@ from bridge.protocol.messages import ValidateResponse
 from bridge.protocol.operators import ConfigWarning
 from bridge.service.ipc.desired_state import Config
 from connectors.base import Kind
-from connectors.config.configdef import Type, ValidatedConfig
+from connectors.config.configdef import Type, ValidatedConfig, given
 from connectors.config.secret_names import looks_secret
 
 LEAST_SECRET = 4
@@ -64,8 +64,8 @@ def secrets_of(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
     hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
     secrets = {
         value
-        for name, value in config.items()
-        if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
+        for name, value in given(config).items()
+        if len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
     }
     return sorted(secrets, key=len, reverse=True)
 

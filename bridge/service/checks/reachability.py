@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import Overloaded
+from bridge.model.java_values import trimmed
 from bridge.model.values import Side
 from bridge.service.checks.context import Probe
 from bridge.service.ipc.desired_state import Config
@@ -37,7 +38,7 @@ WARN, ERROR, OFF = "warn", "error", "off"
 
 
 def mode_of(config: Config) -> str:
-    return (config.get(REACHABILITY) or "").strip() or WARN
+    return trimmed(config.get(REACHABILITY) or "") or WARN
 
 
 def servers_key(side: Side) -> str:

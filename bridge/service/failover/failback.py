@@ -140,6 +140,6 @@ def _flow_back(service: Service, name: str) -> list[Connector]:
 
 def _set(config: Mapping[str, str | None], needed: Mapping[str, str]) -> bool:
     def value(key: str) -> str:
-        return (config.get(key) or "").strip().lower()
+        return (config.get(key) or "").lower()
 
     return value("dry.run") != "true" and all(value(key) == expected for key, expected in needed.items())

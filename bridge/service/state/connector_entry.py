@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bridge.model.copying import MERGE_WITH
+from bridge.model.java_values import given, split_list
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.ipc.desired_state import Config, characters
 from bridge.service.state.leases import lease_of
@@ -91,7 +92,7 @@ class Connector:
         self.configure(self.kind, self.config)
 
     def configure(self, kind: str, config: Config) -> None:
-        self.kind, self.config, self.size = kind, dict(config), characters(config)
+        self.kind, self.config, self.size = kind, given(config), characters(config)
 
     @property
     def lease_ms(self) -> int:
@@ -103,9 +104,9 @@ class Connector:
         return self.config.get("source.cluster.alias"), self.config.get("target.cluster.alias") or "target"
 
     @property
-    def merges_with(self) -> list[str]:
+    def merges_with(self) -> Sequence[str]:
         """The connectors whose copies it may put its own beside, in the same topics."""
-        return [name.strip() for name in (self.config.get(MERGE_WITH) or "").split(",")]
+        return split_list(self.config.get(MERGE_WITH) or "")
 
     @property
     def stopped_whole(self) -> bool:

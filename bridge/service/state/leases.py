@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.model.java_values import integer
 from bridge.service.ipc.desired_state import Config
 
 LEASE_KEY = "bridge.task.lease.ms"
@@ -18,8 +19,5 @@ IDLE_SLACK_MS = 500
 
 def lease_of(config: Config) -> int:
     """The lease of a configuration; a value that `validate` would reject counts as the default."""
-    try:
-        lease = int(config.get(LEASE_KEY) or LEASE_MS)
-    except ValueError:
-        return LEASE_MS
+    lease = integer(config.get(LEASE_KEY) or "") or LEASE_MS
     return min(max(lease, LEAST_LEASE_MS), MOST_LEASE_MS)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NameTaken, NotFound, OperationRefused, Overloaded
+from bridge.model.java_values import given
 from bridge.service.ipc.desired_state import Config, Desired
 from bridge.service.state.connector_entry import NOT_KNOWN, ConnectCluster, Connector, Lapsed, Task
 from bridge.service.state.connector_names import taken
@@ -57,8 +58,8 @@ PER_TASK_KEYS = frozenset(
 
 
 def comparable(config: Config) -> dict[str, str]:
-    """The configuration as the operator wrote it, to compare with another one."""
-    return {key: value for key, value in config.items() if value is not None and key not in PER_TASK_KEYS}
+    """What the operator has given, to compare with another configuration."""
+    return {key: value for key, value in given(config).items() if key not in PER_TASK_KEYS}
 
 
 class TaskTable:

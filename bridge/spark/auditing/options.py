@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.config.settings import StaticClientCheck
-from bridge.mm2.filters import split_list
 from bridge.mm2.java_regex import compile_java
+from bridge.model.java_values import split_list
 from bridge.patterns import PatternProblem
 from connectors.source.options import SourceOptions
 

@@ -17,6 +17,8 @@ from bridge.kafka.config.property_names import KNOWN
 from bridge.kafka.config.settings import ClientSettings, RawSettings, producer_settings_at, settings_at
 from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.decompression import NAMES as CODECS
+from bridge.model import java_values
+from bridge.model.java_values import integer, trimmed
 from bridge.spark.rejected import SourceRejected
 
 T = TypeVar("T")
@@ -89,7 +91,9 @@ class SinkOptions:
 
 def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Raises SourceRejected with all that is wrong."""
-    options = {name.lower(): value for name, value in given.items() if name.lower() not in _SPARKS_OWN}
+    options = {
+        name.lower(): trimmed(value) for name, value in given.items() if name.lower() not in _SPARKS_OWN
+    }
     wrong = [text for name in sorted(options) if (text := _unknown(name)) is not None]
     values = {_CANONICAL[name]: value for name, value in options.items() if name in _CANONICAL}
     kafka, problems = _kafka(
@@ -146,7 +150,7 @@ def _kafka(values: Mapping[str, str], given: Mapping[str, str]) -> tuple[dict[st
         return dict(given), []
     path = Path(values["commandConfig"])
     try:
-        properties = load_properties(path)
+        properties = java_values.given(load_properties(path))
     except PropertiesProblem as problem:
         return dict(given), [f"option commandConfig: {problem}"]
     wrong = [text for name in properties if (text := _unknown(KAFKA + name)) is not None]
@@ -166,8 +170,7 @@ def _wrong_values(kafka: Mapping[str, str]) -> list[str]:
         **{f"compression.{codec}.level": limits for codec, limits in _LEVELS.items()},
     }
     for name, (low, high) in limits.items():
-        text = kafka.get(name, "").strip()
-        number = int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else None
+        number = integer(kafka.get(name, ""))
         if name in kafka and (number is None or not low <= number <= high):
             wrong.append(f"option {KAFKA}{name} is {kafka[name]!r}; it must be a number from {low} to {high}")
     return wrong

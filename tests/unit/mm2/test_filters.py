@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import threading
-import time
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bridge.mm2 import filters
 from bridge.mm2.filters import (
@@ -18,7 +14,6 @@ from bridge.mm2.filters import (
     DefaultTopicFilter,
     PatternList,
     pattern_list_problem,
-    split_list,
 )
 from bridge.mm2.java_regex import PatternProblem, Translator, compile_java, exactly
 from bridge.patterns import JavaPattern, PatternTooSlow
@@ -141,21 +136,6 @@ def test_a_regex_with_a_comma_is_joined_again() -> None:
 def test_group_ids_of_any_characters() -> None:
     result = groups(groups=r'\Qa"b|c\E.*, grüße-\d+')
     assert [result.should_replicate_group(g) for g in ('a"b|c1', "grüße-7", "a", "grüße-٣")] == [1, 1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        ("", ()),
-        ("  ", ()),
-        (" a , b ", ("a", "b")),
-        ("a,,b", ("a", "", "b")),
-        (",", ("", "")),
-        ("a b", ("a b",)),
-    ],
-)
-def test_lists_are_split_as_configdef_does(text: str, items: tuple[str, ...]) -> None:
-    assert split_list(text) == items
 
 
 @pytest.mark.parametrize(
@@ -339,16 +319,3 @@ def test_an_item_of_a_list_may_not_be_too_long() -> None:
     assert pattern_list_problem(("a" * 10_000,)) is None
     problem = pattern_list_problem(("fine", "a" * 10_001))
     assert problem == message("config.long_name", beginning="a" * 80, characters=10_001, most=10_000)
-
-
-@given(st.text(st.sampled_from("a, \t\n\v\x1f\u00a0"), max_size=12))
-def test_lists_are_split_as_by_kafkas_expression(text: str) -> None:
-    trimmed = text.strip("".join(map(chr, range(33))))
-    assert split_list(text) == (tuple(re.split(r"[ \t\n\r\f\v]*,[ \t\n\r\f\v]*", trimmed)) if trimmed else ())
-
-
-def test_spaces_in_a_list_take_no_time() -> None:
-    """By Kafka's expression these took a minute, in which nothing else was answered."""
-    began = time.thread_time()
-    assert split_list("a" + " " * 200_000 + "b") == ("a" + " " * 200_000 + "b",)
-    assert time.thread_time() - began < 1

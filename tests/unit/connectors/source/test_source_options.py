@@ -161,6 +161,10 @@ def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
         ("consumer.auto.offset.reset", "none", "must be earliest or latest"),
         ("source.consumer.auto.offset.reset", "by_duration:PT1H", "must be earliest or latest"),
         ("target.producer.batch.size", "big", "Not a number of type INT"),
+        ("target.producer.batch.size", "16_384", "Not a number of type INT"),
+        ("producer.override.compression.zstd.level", "1_0", "must be a number from -131072 to 22"),
+        ("spark.default.parallelism", "four", "Not a number of type INT"),
+        ("spark.default.parallelism", "0", "Value must be at least 1"),
         ("target.producer.no.such", "1", "is not a property of Kafka's producer client"),
         ("source.producer.no.such", "1", "is not a property of Kafka's producer client"),
         ("config.property.filter.class", "x.Y", "Java classes can't be loaded here"),
@@ -424,7 +428,7 @@ def test_what_writes_the_copies_is_tuned_as_stocks_is() -> None:
         "target.producer.compression.zstd.level": "9",
         "producer.compression.gzip.level": "1",
         "target.producer.batch.size": "1",
-        "producer.override.batch.size": "32768",
+        "producer.override.batch.size": "+32768",
     }
     parsed = SourceOptions.from_props(SOURCE | given, CLIENTS)
     assert (parsed.batch_size, parsed.compression, parsed.compression_level) == (32768, "zstd", 9)

@@ -222,7 +222,7 @@ def test_references_to_files_directories_and_the_environment(tmp_path: Path) -> 
     assert (plan.warnings, plan.unused) == ((), ())
     props = config(plan, "A->B")
     assert props["source.cluster.bootstrap.servers"] == "a:1"
-    assert props["target.cluster.bootstrap.servers"] == "b:1\n"
+    assert props["target.cluster.bootstrap.servers"] == "b:1"
     assert props["topics"] == "orders,x-orders"
     assert not any(key.startswith("config.providers") for key in props)
 

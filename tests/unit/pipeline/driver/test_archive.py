@@ -20,7 +20,7 @@ def test_arrow_and_users_modules_are_packed_for_transforms_only(
     (tmp_path / "own_login.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     plain = {name for _, name in files()}
-    assert {"bridge/pipeline/slices/running.py", "numba/__init__.py"} <= plain
+    assert {"bridge/pipeline/slices/running.py", "numba/__init__.py", "regex/__init__.py"} <= plain
     assert not [name for name in plain if name.startswith(("pyarrow", "msgspec", "own_"))]
     more = {name for _, name in files(["own_module.f", "bridge.transforms.mask_fields"], ["own_login"])}
     assert more > plain

@@ -13,7 +13,7 @@ from bridge.errors import ConfigError
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.protocol.messages import ValidateResponse
 from bridge.protocol.operators import ConfigWarning, IgnoredSetting
-from bridge.service.checks.answer import answer_of, as_json
+from bridge.service.checks.answer import answer_of, as_json, scrubbed
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
 from bridge.service.ipc.desired_state import Config
@@ -39,6 +39,12 @@ def test_an_answer_in_pieces_is_that_of_pydantic() -> None:
         ValidatedConfig(()).response("none"),
     ):
         assert json.loads(as_json(answer)) == json.loads(answer.model_dump_json())
+
+
+def test_a_secret_is_hidden_without_the_blanks_around_it_too() -> None:
+    """Errors have values as they are read."""
+    config = {"source.cluster.sasl.jaas.config": " planted-s3cr3t\t", "target.cluster.ssl.key.password": None}
+    assert scrubbed(KINDS["source"], config, "it has planted-s3cr3t") == "it has [hidden]"
 
 
 def test_a_configuration_with_too_many_settings_is_answered_too() -> None:

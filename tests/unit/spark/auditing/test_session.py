@@ -14,12 +14,13 @@ def imported(module: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_a_comparison_imports_nothing_that_a_slice_does_not_but_spark() -> None:
+def test_a_comparison_imports_nothing_that_is_not_packed_but_spark() -> None:
     more = imported("bridge.spark.auditing.workers") - imported("bridge.pipeline.slices.running")
     assert not {"connectors", "pyarrow"} & more
     assert {each for each in more if each not in sys.stdlib_module_names and not each.startswith("_")} <= {
         "pyspark",
         "py4j",
+        "regex",
     }
 
 

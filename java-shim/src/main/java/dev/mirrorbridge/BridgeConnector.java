@@ -31,7 +31,7 @@ final class BridgeConnector {
     /** Does no network calls: a thread of its own registers the connector at the service, for as long as that takes. */
     void start(Map<String, String> given, Object context, Pacer pacer, Consumer<ConnectException> raise) {
         WorkerCluster.learn(WorkerCluster.of(context));
-        props = Map.copyOf(withoutNulls(given));
+        props = Map.copyOf(trimmed(given));
         registration = new Registration(kind, props, settings(props, definition()), pacer, raise);
         registration.start();
     }
@@ -80,6 +80,13 @@ final class BridgeConnector {
             throw new ConnectException(refusal);
         }
         return settings;
+    }
+
+    /** As ConfigDef reads them, whoever reads one by itself. The name stays as Connect has it. */
+    static Map<String, String> trimmed(Map<String, String> given) {
+        Map<String, String> props = withoutNulls(given);
+        props.replaceAll((key, value) -> key.equals("name") ? value : value.trim());
+        return props;
     }
 
     static Map<String, String> withoutNulls(Map<String, String> given) {

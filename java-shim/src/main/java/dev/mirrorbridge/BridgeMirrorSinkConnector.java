@@ -66,9 +66,10 @@ public final class BridgeMirrorSinkConnector extends SinkConnector {
     /** The service alters where copying resumes; Connect then alters the offsets of the group. */
     @Override
     public boolean alterOffsets(Map<String, String> config, Map<TopicPartition, Long> offsets) {
+        String alias = BridgeConnector.trimmed(config).get("source.cluster.alias");
         List<Map<String, Object>> rows = new ArrayList<>();
         offsets.forEach((partition, offset) -> rows.add(CopyOffsets.row(
-            place(config.get("source.cluster.alias"), partition), offset == null ? null : Map.of("offset", offset - 1))));
+            place(alias, partition), offset == null ? null : Map.of("offset", offset - 1))));
         return CopyOffsets.alter(KIND, config, rows, answered -> { });
     }
 

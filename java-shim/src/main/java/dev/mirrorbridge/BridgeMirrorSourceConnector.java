@@ -35,7 +35,7 @@ public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
     /** By stock's rule: when the source is read committed, which here it is unless the configuration says otherwise. */
     @Override
     public ExactlyOnceSupport exactlyOnceSupport(Map<String, String> given) {
-        Map<String, String> props = BridgeConnector.withoutNulls(given);
+        Map<String, String> props = BridgeConnector.trimmed(given);
         String all = props.getOrDefault(ISOLATION, "read_committed");
         boolean committed = props.getOrDefault("source." + ISOLATION, all).equals("read_committed");
         return committed ? ExactlyOnceSupport.SUPPORTED : ExactlyOnceSupport.UNSUPPORTED;
@@ -59,11 +59,12 @@ public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
      * one altered offset among all that was copied could not be told from a PATCH that takes this one away.
      */
     private static void forget(Map<Map<String, ?>, Map<String, ?>> offsets, Map<String, String> config, List<?> altered) {
+        String alias = BridgeConnector.trimmed(config).get("source.cluster.alias");
         Set<List<Object>> copied = new HashSet<>();
         for (Object item : altered) {
             Map<?, ?> row = (Map<?, ?>) item;
             if (!KEPT.contains(row.get("outcome"))) {
-                copied.add(Arrays.asList(config.get("source.cluster.alias"), row.get("topic"), row.get("partition")));
+                copied.add(Arrays.asList(alias, row.get("topic"), row.get("partition")));
             }
         }
         try {

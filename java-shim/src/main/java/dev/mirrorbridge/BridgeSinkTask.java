@@ -42,7 +42,7 @@ public class BridgeSinkTask extends SinkTask {
     /** Does no network calls: Connect can't stop a task that is starting, and fails one that throws here. */
     @Override
     public void start(Map<String, String> given) {
-        Map<String, String> config = new HashMap<>(BridgeConnector.withoutNulls(given));
+        Map<String, String> config = BridgeConnector.trimmed(given);
         String kind = config.remove(BridgeSourceTask.KIND);
         WorkerCluster.learn(config.remove(BridgeSourceTask.CLUSTER));
         address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(BridgeSourceTask.INDEX)),

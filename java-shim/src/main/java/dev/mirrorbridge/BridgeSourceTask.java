@@ -1,6 +1,5 @@
 package dev.mirrorbridge;
 
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -29,7 +28,7 @@ public class BridgeSourceTask extends SourceTask {
     /** Does no network calls: Connect can't stop a task that is starting, and fails one that throws here. */
     @Override
     public void start(Map<String, String> given) {
-        Map<String, String> config = new HashMap<>(BridgeConnector.withoutNulls(given));
+        Map<String, String> config = BridgeConnector.trimmed(given);
         String kind = config.remove(KIND);
         WorkerCluster.learn(config.remove(CLUSTER));
         TaskAddress address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(INDEX)),

@@ -31,7 +31,7 @@ final class CopyOffsets {
     /** {@code altered} gets the rows of the service's answer. */
     static boolean alter(String kind, Map<String, String> config, List<Map<String, Object>> rows,
         Consumer<List<?>> altered) {
-        Map<String, String> props = BridgeConnector.withoutNulls(config);
+        Map<String, String> props = BridgeConnector.trimmed(config);
         Settings settings = BridgeConnector.settings(props, Definition.load(kind));
         try (BridgeClient client = new BridgeClient(settings)) {
             Call call = client.alterOffsets(props.get("name"), kind, props, rows, ALTER_MS);

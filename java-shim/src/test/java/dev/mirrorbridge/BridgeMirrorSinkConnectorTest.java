@@ -86,7 +86,9 @@ class BridgeMirrorSinkConnectorTest {
             Map<TopicPartition, Long> offsets = new HashMap<>();
             offsets.put(new TopicPartition("t", 3), 42L);
             offsets.put(new TopicPartition("t", 4), null);
-            assertTrue(connector.alterOffsets(Tasks.props(service.url()), offsets));
+            Map<String, String> flow = Tasks.props(service.url());
+            flow.put("source.cluster.alias", "A ");
+            assertTrue(connector.alterOffsets(flow, offsets));
             Map<?, ?> body = service.await("POST", "/v1/connectors/c/offsets").body;
             assertEquals("sink", body.get("kind"));
             assertEquals(Set.of(

@@ -59,7 +59,7 @@ class BridgeMirrorSourceConnectorTest {
         "-, -, true", "read_committed, -, true", "-, read_committed, true", "read_uncommitted, read_committed, true",
         "read_committed, read_committed, true", "garbage, read_committed, true", "read_uncommitted, -, false",
         "-, read_uncommitted, false", "read_committed, read_uncommitted, false", "read_committed, garbage, false",
-        "garbage, -, false", "-, garbage, false", "read_uncommitted, read_uncommitted, false",
+        "garbage, -, false", "-, garbage, false", "read_uncommitted, read_uncommitted, false", "' read_committed\t', -, true", "-, 'read_committed ', true",
     })
     void testExactlyOnceSupport(String consumer, String sourceConsumer, boolean supported) {
         props.put("consumer.isolation.level", consumer);
@@ -166,7 +166,7 @@ class BridgeMirrorSourceConnectorTest {
             }
             offsets.put(with(with(PARTITION, "partition", 3), "cluster", "other"), map("offset", 41L));
             Map<String, String> flow = Tasks.props(service.url());
-            flow.put("source.cluster.alias", "A");
+            flow.put("source.cluster.alias", " A\t");
             assertTrue(connector.alterOffsets(flow, offsets));
             for (long partition = 3; partition < 8; partition++) {
                 assertEquals(partition < 5 ? null : map("offset", 41L), offsets.get(with(PARTITION, "partition", partition)));

@@ -55,6 +55,7 @@ class BridgeSourceConnectorTest {
     void theServiceIsToldTheConfigurationAndBothVersions() {
         Map<String, String> props = Tasks.props(service.url());
         props.put("unset", null);
+        props.replace("target.cluster.alias", "\tB  ");
         connector.start(props);
         Request request = service.await("PUT", PATH);
         assertEquals(Tasks.props(service.url()), request.body.get("config"));
