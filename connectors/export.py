@@ -27,14 +27,15 @@ Stock names, types and defaults; `bridge.*`, `translation.*`, `sync.group.offset
 stock's own is an error that names the key. A worker has them too: `GET /connector-plugins/<connector.class>/config`.
 `source.consumer.isolation.level=read_committed` says that the mirror copies committed data only.
 
-Values are read as Kafka's ConfigDef reads them, whether Connect, a file or an option has them: what Java's `trim()` takes
-away around one is no part of it. Of a key that is given as null the default counts.
+Values are read as Kafka's ConfigDef reads them, whether Connect, a file or an option has them: what Java's `trim()`
+takes away around one is no part of it. Of a key that is given as null the default counts.
 
 Any Kafka client property may be given under the prefixes that MirrorMaker has: `source.cluster.*` and
 `target.cluster.*` (connection and security), overridden by `admin.*` and `source.admin.*` / `target.admin.*` for
 group and topic look-ups, by `consumer.*` and `source.consumer.*` / `target.consumer.*` for reading records, and by
 `producer.*`, `target.producer.*` and `producer.override.*` for what the source connector writes. As in MirrorMaker,
-`security.protocol`, `ssl.*` and `sasl.*` without a prefix do not reach the clusters' clients.
+`security.protocol`, `ssl.*` and `sasl.*` without a prefix do not reach the clusters' clients, and behind
+`source.cluster.` and `target.cluster.` nothing else does: `source.cluster.max.poll.records` is named as doing nothing.
 
 What becomes of a key that is not of these tables, of Connect's own and of every property of Kafka's clients, stands
 [at the end](#what-becomes-of-other-keys).
@@ -139,6 +140,6 @@ def _valid(rule: Json) -> str:
             return "http or https URL"
     return (
         "not empty"
-        if rule.get("kind") == "non_empty" or rule.get("allow_empty") is False
+        if rule.get("kind") in ("non_empty", "servers") or rule.get("allow_empty") is False
         else "no duplicates"
     )

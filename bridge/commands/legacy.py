@@ -65,6 +65,7 @@ def legacy(
     rebalance_listener_args: Annotated[
         str | None, typer.Option("--rebalance.listener.args", hidden=True)
     ] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     new_consumer: Annotated[bool, typer.Option("--new.consumer", hidden=True)] = False,
     log_file: Annotated[
         Path | None,
@@ -98,6 +99,7 @@ def legacy(
         rebalance_listener_args,
         new_consumer,
         blacklist,
+        more or (),
     )
     try:
         clients = Clients.of(load_properties(consumer_config), load_properties(producer_config))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -27,9 +27,20 @@ _OLD_PROPERTIES = {
     "compression.codec": "its name is compression.type",
     "request.required.acks": "its name is acks",
 }
+_CHANGE_NOTHING = ("compression.codec", "request.required.acks")
+"""Old names that Java's clients pass over, as here: batches keep their codec, and all replicas acknowledge."""
+_SERVERS = "bootstrap.servers"
 _OLD_RESETS = {"smallest": "earliest", "largest": "latest"}
 _BYTES = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
 _WORDS = {
+    **{
+        f"configuration {key}:": f"{option}:"
+        for key, option in (
+            *(("topics", "--include"), ("name", "group.id of --consumer.config")),
+            *(("bridge.transforms.handler.type", "--message.handler"), ("spark.master", "--num.streams")),
+            ("bridge.transforms.handler.args", "--message.handler.args"),
+        )
+    },
     "source.record.policy to report": "--abort.on.send.failure to false",
     "exclude the topics with topics.exclude, or give both DefaultReplicationPolicy": (
         "leave the topics out of --include"
@@ -59,6 +70,8 @@ class LegacyOptions:
     rebalance_listener_args: str | None
     new_consumer: bool
     blacklist: str | None = None
+    more: Sequence[str] = ()
+    """Words that belong to no option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,10 @@ def _of_options(options: LegacyOptions) -> Iterator[str]:
     if not options.include and not options.whitelist:
         yield "--include is missing: a Java regex of the topics to mirror"
     if options.blacklist is not None:
-        yield "--blacklist is not supported (removed with the old consumer): give --include, with (?!…) for exclusions"
+        yield (
+            "--blacklist is not supported (removed with the old consumer): remove it, and exclude topics in --include, "
+            "as in (?!__).* for all but those that begin with __"
+        )
     if boolean(options.abort_on_send_failure) is None:
         yield f"--abort.on.send.failure is {options.abort_on_send_failure}; it must be true or false"
     if options.num_streams < 1:
@@ -108,16 +124,22 @@ def _of_clients(clients: Clients) -> Iterator[str]:
     if not clients.consumer.get("group.id"):
         yield "--consumer.config has no group.id: positions of kafka-mirror-maker are the group's committed offsets"
     for option, props in (("consumer", clients.consumer), ("producer", clients.producer)):
-        if not props.get("bootstrap.servers"):
-            yield f"--{option}.config has no bootstrap.servers"
+        if not props.get(_SERVERS):
+            yield f"--{option}.config has no {_SERVERS}"
         for key, instead in _OLD_PROPERTIES.items():
-            if key in props:
+            if key in props and not _is_replaced(key, props):
                 yield f"--{option}.config has {key}: {instead}"
     reset = clients.consumer.get("auto.offset.reset", "")
     if reset in _OLD_RESETS:
         yield f"--consumer.config has auto.offset.reset={reset}: it is called {_OLD_RESETS[reset]}"
     if (problem := _refresh_problem(clients.consumer.get(_REFRESH, _REFRESH_MS))) is not None:
         yield f"--consumer.config: {problem}"
+
+
+def _is_replaced(key: str, props: Mapping[str, str]) -> bool:
+    """Whether an old property may be passed over: what takes its place is there, or it changes nothing."""
+    new = _OLD_PROPERTIES[key].removeprefix("its name is ")
+    return bool(props.get(_SERVERS if _SERVERS in new else new)) or key in _CHANGE_NOTHING
 
 
 def _refresh_problem(text: str) -> str | None:
@@ -150,6 +172,13 @@ def remarks(options: LegacyOptions, clients: Clients) -> Iterator[str]:
         for key in props
         if _is_unknown(key)
     )
+    yield from (
+        f"{key} of --{option}.config does nothing: {_OLD_PROPERTIES[key]}"
+        for option, props in (("consumer", clients.consumer), ("producer", clients.producer))
+        for key in props
+        if key in _OLD_PROPERTIES
+    )
+    yield from (f"{word} does nothing: it is no option, and the value of none" for word in options.more)
     if "auto.offset.reset" not in clients.consumer:
         yield "auto.offset.reset is latest, as with kafka-mirror-maker: give earliest to copy what new topics hold"
 
@@ -213,8 +242,8 @@ def connection(clients: Clients) -> dict[str, str]:
 def in_own_words(text: str) -> str:
     """Returns an error or a remark about the connector with the names that the options and the files have."""
     for side, option in (
-        ("source.(?:cluster|consumer)", "consumer"),
-        ("target.(?:cluster|producer)", "producer"),
+        ("source.(?:cluster|consumer|admin|producer)", "consumer"),
+        ("target.(?:cluster|producer|admin|consumer)", "producer"),
     ):
         text = re.sub(rf"\b{side}\.(?!alias\b)([a-z][\w.-]*\w)", rf"\1 of --{option}.config", text)
     for connectors, ours in _WORDS.items():
@@ -237,5 +266,5 @@ def _properties(clients: Clients) -> dict[str, str]:
         f"{side}.{'cluster' if _CONNECTION.fullmatch(key) else role}.{key}": value
         for props, side, role, left_out in sides
         for key, value in props.items()
-        if key not in (*left_out, *_BYTES) and not _is_unknown(key)
+        if key not in (*left_out, *_BYTES, *_OLD_PROPERTIES) and not _is_unknown(key)
     }

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bridge.model.java_values import boolean
 from connectors.config.configdef import REQUIRED, Importance, Key, Type, Width
-from connectors.config.validators import In, ListOf, Range, Url
+from connectors.config.validators import In, Range, Servers, Url
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)
@@ -140,7 +140,7 @@ def cluster_keys(side: str, group: str) -> list[Key]:
         "The service must reach them too.",
         group="",
         width=Width.LONG,
-        validator=ListOf(allow_empty=False),
+        validator=Servers(),
     )
     keys = [replace(key, name=f"{side}.cluster.{key.name}") for key in (servers, *_CLIENT)]
     if side == "source":  # of connectors that connect to both

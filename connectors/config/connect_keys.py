@@ -79,14 +79,15 @@ def _converter(name: str, emitting: KeyRule) -> ConnectKey:
 
 
 _TRANSFORMS = refused(
-    f"{_PAST}'s transforms, and would arrive without them; use {OF_PIPELINE}, or MirrorMaker's own connector"
+    f"{_PAST}'s transforms, and would arrive without them; remove it: to change records use {OF_PIPELINE}, to rename "
+    "topics use replication.policy.class"
 )
 _TRANSFORMED = honoured(
     "by Connect; what it renames or changes is what readers of checkpoints and heartbeats find"
 )
 _TOPICS = refused(
-    "remote topics get the partitions and the configuration of the source's topics; use replication.factor, "
-    "sync.topic.configs.enabled and config.properties.exclude"
+    "remote topics get the partitions and the configuration of the source's topics; remove it: replication.factor, "
+    "sync.topic.configs.enabled and config.properties.exclude say what is other"
 )
 _TOPICS_OF_CONNECTOR = honoured("by Connect, where the topic that the connector has made is gone")
 _INTERVAL = "copies are committed every transaction.interval.ms"
@@ -130,7 +131,8 @@ KEYS: tuple[ConnectKey, ...] = (
     _of_records(
         "errors.tolerance",
         refused(
-            f"{_PAST}, which can skip none; use source.record.policy=report to leave out what the target refuses",
+            f"{_PAST}, which can skip none; remove it, and to leave out what the target refuses use "
+            "source.record.policy=report",
             "none",
         ),
     ),
@@ -153,6 +155,7 @@ KEYS: tuple[ConnectKey, ...] = (
             ),
         },
     ),
+    ConnectKey("topic.creation.enable", dict.fromkeys(ALL, ignored("it is a key of Connect's workers"))),
     _of_records("topic.creation.*", _TOPICS, _TOPICS_OF_CONNECTOR),
     _of_sources(_always("exactly.once.support", "by Connect, by what the connector says of itself")),
     _of_sources(_of_records("transaction.boundary", ignored(_INTERVAL, "poll"))),

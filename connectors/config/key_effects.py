@@ -48,6 +48,9 @@ UNPREFIXED = ignored(
 NOBODYS = ignored("it is no key of this connector, of Connect or of Kafka's clients")
 NOTHING = (NOBODYS, UNPREFIXED, _NO_CLIENT, _NO_SOURCE)
 """Of keys that nobody can have meant."""
+_OF_CONNECTIONS = ("bootstrap.servers", "security.protocol", "ssl.", "sasl.")
+"""How names begin that stock keeps under `X.cluster.`."""
+_DROPPED = "it reaches no client, as in MirrorMaker, which takes connections only from there"
 _PREFIXES = (
     *(f"{side}.{name}" for side in Side for name in ("cluster", *ROLES)),
     *ROLES,
@@ -127,6 +130,8 @@ class KeyRules:
         role, _, name = (rest if prefix in list(Side) else key).partition(".")
         if not name or role not in (*ROLES, "cluster") or (role == "cluster" and len(sides) > 1):
             return None
+        if role == "cluster" and not name.startswith(_OF_CONNECTIONS):
+            return self._dropped(sides[0], name)
         roles = ROLES if role == "cluster" else (role,)
         uses = [self.uses[side, each] for side in sides for each in roles if (side, each) in self.uses]
         rules = [rule for use in uses if (rule := self.client_rule(use, name)) is not None]
@@ -135,6 +140,18 @@ class KeyRules:
             return _NO_SOURCE if away and sides == [Side.SOURCE] else _NO_CLIENT
         by_effect = {rule.effect: rule for rule in reversed(rules)}
         return next((by_effect[effect] for effect in Effect if effect in by_effect), None)
+
+    def _dropped(self, side: Side, name: str) -> KeyRule | None:
+        """Returns the rule of a property that stands where stock drops it, with the keys by which it has an effect."""
+        rules = {role: self.client_rule(use, name) for (at, role), use in self.uses.items() if at == side}
+        if not any(self.client_rule(use, name) for use in Use):
+            return None
+        keys = [
+            f"{side}.{role}.{name}"
+            for role, rule in rules.items()
+            if role != "admin" and rule is not None and rule.effect is Effect.HONOURED
+        ]
+        return ignored(f"{_DROPPED}; give {' or '.join(keys)}" if keys else _DROPPED)
 
     def _override(self, name: str) -> KeyRule | None:
         use = self.uses.get((Side.TARGET, "producer"))

@@ -271,7 +271,10 @@ def separator_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
         yield ConfigError(SEPARATOR, invalid(SEPARATOR, separator, why))
     policy = config.text(POLICY_CLASS).removeprefix(STOCK)
     if not separator and policy not in _KEEPING_NAMES and not policy.startswith("python:"):
-        why = f"String must be non-empty, but with {' and '.join(_KEEPING_NAMES)}"
+        why = (
+            f"String must be non-empty, but with {' and '.join(_KEEPING_NAMES)}; for topics that keep their names give "
+            f"{POLICY_CLASS}={STOCK}{_KEEPING_NAMES[0]}"
+        )
         yield ConfigError(SEPARATOR, invalid(SEPARATOR, separator, why))
 
 

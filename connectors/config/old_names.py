@@ -29,8 +29,8 @@ _NEW_NAMES = {
 }
 _NO_LONGER = {
     "rename.topics": (
-        "topics keep their names with replication.policy.class="
-        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy; without it they are renamed"
+        "remove it: topics are renamed, but with replication.policy.class="
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     ),
     "readahead.queue.capacity": "how much is read ahead follows from how fast the target takes it; leave it out",
     "heartbeat.retention.ms": "the heartbeats topic is compacted, and keeps the newest of each flow; leave it out",

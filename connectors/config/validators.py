@@ -118,6 +118,18 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Servers:
+    """A list of servers; one that stands there twice counts once, as with Java's clients."""
+
+    def check(self, name: str, value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        return ListOf(allow_empty=False).check(name, tuple(dict.fromkeys(value)))
+
+    def json(self) -> Json:
+        return {"kind": "servers"}
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicationFactor:
     """In the words that Connect has for `topic.creation.default.replication.factor`."""
 

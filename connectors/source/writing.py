@@ -63,5 +63,5 @@ def _servers(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Conf
     key = f"{OVERRIDE}bootstrap.servers"
     servers = config.items(_SERVERS)
     if servers and there.get(key) and set(split_list(there[key])) != set(servers):
-        why = f"copies go to the cluster of {_SERVERS}, {','.join(servers)}; give its servers there only"
+        why = f"copies go to the cluster of {_SERVERS}, {','.join(servers)}; remove it: the servers stand there only"
         yield ConfigError(key, invalid(key, there[key], why))

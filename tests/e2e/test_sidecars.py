@@ -118,7 +118,6 @@ def test_a_service_that_only_copies_answers_for_the_groups_that_another_one_foll
 
                 eventually(same, WAIT, what="both services answer alike", watched=here.watched)
 
-
             def ended() -> None:
                 """It is no more known as one that runs."""
                 assert _known(here, name) is None

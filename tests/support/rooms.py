@@ -40,7 +40,8 @@ ROOMS = {
     "bridge/commands/hand_back_flows.py": "e2e/test_dedicated_take_over",
     "bridge/commands/index.py": "e2e/test_rights e2e/test_source_take_over integration/test_translate",
     "bridge/commands/legacy.py": "integration/test_legacy",
-    "bridge/commands/legacy_config.py": "integration/test_legacy",
+    "bridge/commands/legacy_config.py": """contract/test_followed_advice contract/test_wild_configs
+        integration/test_legacy""",
     "bridge/commands/legacy_offsets.py": "integration/test_legacy",
     "bridge/commands/mirror.py": """e2e/test_dedicated e2e/test_dedicated_samples e2e/test_dedicated_sharing
         e2e/test_dedicated_stock_cases e2e/test_dedicated_take_over""",
@@ -54,7 +55,8 @@ ROOMS = {
     "bridge/dedicated": """e2e/test_dedicated e2e/test_dedicated_samples e2e/test_dedicated_sharing
         e2e/test_dedicated_stock_cases e2e/test_dedicated_take_over e2e/test_rights
         integration/test_clients_come_back""",
-    "bridge/dedicated/config": """e2e/test_dedicated e2e/test_dedicated_samples e2e/test_dedicated_stock_cases
+    "bridge/dedicated/config": """contract/test_followed_advice contract/test_wild_configs e2e/test_dedicated
+        e2e/test_dedicated_samples e2e/test_dedicated_stock_cases
         e2e/test_dedicated_take_over integration/test_stock_mirror_maker_config""",
     "bridge/demo": "e2e/test_demo",
     "bridge/doctor": "e2e/test_doctor e2e/test_rights integration/test_doctor",
@@ -67,7 +69,8 @@ ROOMS = {
         integration/test_admin_faults integration/test_clients_come_back integration/test_doctor
         integration/test_internal_topics integration/test_reachability integration/test_source_rounds
         integration/test_wrong_credentials""",
-    "bridge/kafka/config": """e2e/test_bad_input e2e/test_keys e2e/test_planted_secrets integration/test_client_security
+    "bridge/kafka/config": """contract/test_wild_configs e2e/test_bad_input e2e/test_keys e2e/test_planted_secrets
+        integration/test_client_security
         integration/test_kerberos integration/test_keys_of_java integration/test_reachability
         integration/test_stock_naming integration/test_token_logins integration/test_wrong_credentials
         unit/connectors/config/test_key_effects""",
@@ -169,8 +172,9 @@ ROOMS = {
         e2e/test_failback e2e/test_faults e2e/test_internal_topics e2e/test_known_defects e2e/test_stock_cases
         e2e/test_take_over integration/test_known_defects integration/test_known_defects_java
         integration/test_stock_store""",
-    "connectors/config": """e2e/test_bad_input e2e/test_keys e2e/test_validate integration/test_keys_of_java
-        integration/test_stock_naming integration/test_values_of_java""",
+    "connectors/config": """contract/test_followed_advice contract/test_wild_configs
+        integration/test_wild_configs_of_stock e2e/test_bad_input e2e/test_keys e2e/test_validate
+        integration/test_keys_of_java integration/test_stock_naming integration/test_values_of_java""",
     "connectors/group_offset": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_failback e2e/test_faults
         e2e/test_group_rules e2e/test_lifecycle e2e/test_plain_rule integration/test_both_ways_home""",
     "connectors/group_translation": """e2e/test_beside_stock e2e/test_changing_topics e2e/test_checkpoints

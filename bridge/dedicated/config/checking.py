@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from bridge.dedicated.config import names
+from bridge.dedicated.config.plan import ROLES
 from bridge.dedicated.config.stock import File, Settings, values
 from bridge.errors import ConfigError
 from connectors.base import ConnectorKind
@@ -14,9 +15,10 @@ from connectors.ports import ClientCheck
 
 LEAST_SECRET = 4
 """Shorter values are not hidden in error texts: `a` would hide every a."""
-_ON_CLUSTER = re.compile(
-    r"\b(?P<side>source|target)\.(?P<rest>(?:cluster|admin|consumer|producer)(?:\.\w+)+)"
-)
+_KEY = re.compile(r"(?<![\w./>-])[a-z][\w-]*(?:\.\w[\w-]*)+")
+"""What may be a connector's key in a text."""
+_OF_FLOWS = tuple(f"{role}." for role in (*ROLES, *(f"{role}.override" for role in ROLES)))
+"""What stock hands on from a flow alone, and otherwise behind the name of a cluster."""
 
 
 def errors(
@@ -24,9 +26,7 @@ def errors(
 ) -> Iterator[ConfigError]:
     """Yields what is wrong with the settings of a connector of a flow, by the keys of the file."""
     for error in kind.validate(values(settings), clients).errors:
-        key = of_file(error.key, settings, flow)
-        message = _ON_CLUSTER.sub(lambda match: of_file(match[0], settings, flow), error.message)
-        yield ConfigError(key, _renamed(message, error.key, key))
+        yield ConfigError(of_file(error.key, settings, flow), _worded(error, settings, flow))
 
 
 def of_file(key: str, settings: Settings, flow: tuple[str, str]) -> str:
@@ -40,11 +40,20 @@ def of_file(key: str, settings: Settings, flow: tuple[str, str]) -> str:
     return f"{cluster}.{rest.removeprefix('cluster.')}"
 
 
-def _renamed(message: str, key: str, file_key: str) -> str:
-    """Returns the message, worded as Kafka words it, with the file's key in place of the connector's."""
-    for before, after in (("configuration ", ":"), ('configuration "', '"'), ("Configuration '", "'")):
-        message = message.replace(f"{before}{key}{after}", f"{before}{file_key}{after}")
-    return message
+def _worded(error: ConfigError, settings: Settings, flow: tuple[str, str]) -> str:
+    """Returns the message with the file's keys in place of the connector's; the value that it begins with stays."""
+
+    def in_file(match: re.Match[str]) -> str:
+        key = match[0]
+        side, _, rest = key.partition(".")
+        of_cluster = side in names.SIDES and rest.startswith(("cluster.", *_OF_FLOWS))
+        meant = key == error.key or (key in settings and settings[key].key)
+        return of_file(key, settings, flow) if meant or of_cluster or key.startswith(_OF_FLOWS) else key
+
+    value, configuration, rest = error.message.partition(f" for configuration {error.key}:")
+    if not configuration:
+        return _KEY.sub(in_file, error.message)
+    return f"{value} for configuration {of_file(error.key, settings, flow)}:{_KEY.sub(in_file, rest)}"
 
 
 def secrets(file: File, resolved: Collection[str]) -> list[str]:

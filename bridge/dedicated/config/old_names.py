@@ -33,11 +33,20 @@ class Renamed(NamedTuple):
     file: dict[str, str]
     warnings: list[KeyWarning]
     errors: list[ConfigError]
+    written: dict[str, str]
+    """The file's own names, by today's."""
+
+    def as_written(self, error: ConfigError) -> ConfigError:
+        """Returns an error with the name that the file has."""
+        old = self.written.get(error.key)
+        if old is None:
+            return error
+        return ConfigError(old, error.message.replace(f"configuration {error.key}:", f"configuration {old}:"))
 
 
 def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
     """Returns the file with today's names. A setting that is given under both is an error."""
-    result = Renamed({}, [], [])
+    result = Renamed({}, [], [], {})
     for key, value in file.items():
         now = _now(key, clusters)
         if now == key:
@@ -47,9 +56,10 @@ def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
             result.errors.append(ConfigError(key, invalid(key, value, why)))
         else:
             result.file[now] = value
+            result.written[now] = key
             result.warnings.append(KeyWarning(key, f"{key} is an old name and is read as {now}: write that"))
         if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value == "false":
-            why = f"topics are renamed by the replication policy; use {_IDENTITY}"
+            why = f"topics are renamed by the replication policy; remove it, and use {_IDENTITY}"
             result.errors.append(ConfigError(key, invalid(key, value, why)))
     return result
 

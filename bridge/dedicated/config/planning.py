@@ -39,7 +39,9 @@ def plan_of(file: File, clients: ClientCheck, resolved: Collection[str] = ()) ->
     aliases = stock.clusters(file)
     today = renamed(file, aliases)
     keys = Keys(today.file, aliases, clients)
-    planning = _Planning(today.file, aliases, keys, clients)
+    # An alias of the file's own has its error already.
+    planned = {key: value for key, value in today.file.items() if key not in names.ALIASES}
+    planning = _Planning(planned, aliases, keys, clients)
     wrong = [*today.errors, *_of_driver(today.file, aliases)]
     # Without clusters there are no flows to judge.
     flows = [] if any(error.key == names.CLUSTERS for error in wrong) else planning.flows()
@@ -48,7 +50,8 @@ def plan_of(file: File, clients: ClientCheck, resolved: Collection[str] = ()) ->
         wrong = [ConfigError(names.CLUSTERS, f"{NO_FLOWS} Enable one, as in A->B.enabled = true")]
     if wrong:
         hidden = secrets(file, resolved)
-        masked = (replace(each, message=without(hidden, each.message)) for each in wrong)
+        written = (today.as_written(each) for each in wrong)
+        masked = (replace(each, message=without(hidden, each.message)) for each in written)
         raise ConfigRejected(list(dict.fromkeys(masked)))
     return MirrorPlan(
         {alias: _cluster(today.file, alias) for alias in aliases},

@@ -75,11 +75,12 @@ def all_worker_settings(flows: Sequence[FlowPlan]) -> Mapping[str, WorkerSetting
             continue
         other = owners.setdefault((flow.target, settings.group), flow.name)
         if other != flow.name:
+            key = f"{flow.target}.{GROUP}"
             why = (
-                f"Invalid value {settings.group} for configuration {GROUP}: flows {other} and {flow.name} would have "
-                f"one group on {flow.target}; remove it, each flow then has its own, {flow.source}-mm2"
+                f"Invalid value {flow.worker.get(GROUP)} for configuration {key}: flows {other} and {flow.name} would "
+                f"have one group on {flow.target}; remove it, each flow then has its own, {flow.source}-mm2"
             )
-            errors[why] = ConfigError(GROUP, why)
+            errors[why] = ConfigError(key, why)
     if errors:
         raise ConfigRejected(list(errors.values()))
     return by_flow

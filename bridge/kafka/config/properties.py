@@ -74,8 +74,8 @@ class ClientProps:
             text = trimmed(value)
             connection = prefixes.connection and key.startswith(prefixes.connection)
             if connection and not is_cluster_name(name):
-                self.errors.append(_not_a_cluster_name(key, name, text, prefixes.own))
-            elif name not in KNOWN:
+                continue  # stock drops it too, and the status says so
+            if name not in KNOWN:
                 self.errors.append(
                     _invalid(key, name, text, f"{name} is not a property of Kafka's {role} client")
                 )
@@ -121,16 +121,6 @@ class ClientProps:
             )
             return None
         return value
-
-
-def _not_a_cluster_name(key: str, name: str, value: str, own: str) -> ConfigError:
-    why = (
-        "only bootstrap.servers, security.protocol, ssl.* and sasl.* properties of Kafka's clients count here"
-    )
-    if name in KNOWN:
-        roles = (role for role in ("admin", "consumer", "producer") if is_of(role, name))
-        why += f"; use {' and '.join(f'{own}{role}.{name}' for role in roles)}"
-    return _invalid(key, name, value, why)
 
 
 def _invalid(key: str, name: str, value: str, why: str) -> ConfigError:

@@ -165,7 +165,9 @@ exceptions."""
 
 _JVM = "the service has no JVM to load it; remove it"
 _JWT = "org.apache.kafka.common.security.oauthbearer."
-_ASSERTION = "signed assertions are not supported; use client credentials (client id and secret)"
+_ASSERTION = (
+    "signed assertions are not supported; remove it, and use client credentials (client id and secret)"
+)
 MSK_IAM = "software.amazon.msk.auth.iam."
 LOGIN_CALLBACKS = (
     _JWT + "OAuthBearerLoginCallbackHandler",
@@ -208,7 +210,7 @@ REFUSED: dict[str, KeyRule] = {
         "/usr/bin/kinit",
     ),
     "sasl.oauthbearer.jwt.retriever.class": refused(
-        "the service has no JVM to load it, and makes no signed assertions; for tokens of your own give "
+        "the service has no JVM to load it, and makes no signed assertions; remove it, and for tokens of your own give "
         "sasl.login.callback.handler.class=python:module.function",
         *(f"{_JWT}{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File")),
     ),
@@ -232,7 +234,9 @@ REFUSED: dict[str, KeyRule] = {
     },
     "client.dns.lookup": refused("only use_all_dns_ips is supported", "use_all_dns_ips"),
     "metadata.recovery.strategy": refused("only rebootstrap is supported", "rebootstrap"),
-    "bootstrap.controllers": refused("groups and records are kept by brokers; use bootstrap.servers"),
+    "bootstrap.controllers": refused(
+        "groups and records are kept by brokers; remove it, and use bootstrap.servers"
+    ),
     "internal.throw.on.fetch.stable.offset.unsupported": refused("internal to Java's client", "false"),
 }
 

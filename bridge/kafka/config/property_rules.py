@@ -33,6 +33,10 @@ _ONLY_THERE: dict[tuple[Use, str], KeyRule] = {
     (Use.WRITE, "compression.lz4.level"): _LEVEL,
     (Use.WRITE, "compression.zstd.level"): _LEVEL,
 }
+_VERSIONS = ignored(
+    "the higher one of TLSv1.2 and TLSv1.3 is negotiated that both sides have",
+    *("TLSv1.2,TLSv1.3", "TLSv1.2, TLSv1.3", "TLSv1.3,TLSv1.2", "TLSv1.3, TLSv1.2"),
+)
 _ISOLATION = ignored("the target is read as readers of committed data see it", "read_committed")
 
 
@@ -51,6 +55,8 @@ def rule(use: Use, name: str) -> KeyRule | None:
             use is Use.ADMIN and (number.librdkafka or name == "default.api.timeout.ms")
         )
         return _AS_JAVA if there else ignored(number.why)
+    if name == "ssl.enabled.protocols":
+        return _VERSIONS
     if name in SECURITY or name == "client.id":
         return _AS_JAVA
     if name == "isolation.level":

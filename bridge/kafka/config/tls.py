@@ -21,6 +21,7 @@ from bridge.kafka.config.properties import ClientProps
 from bridge.model.java_values import split_list
 
 _PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_OLD_PROTOCOLS = ("SSLv3", "TLSv1", "TLSv1.1")
 _IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 
@@ -64,12 +65,14 @@ def read_tls(props: ClientProps) -> Tls | None:
 
 
 def _check_protocols(props: ClientProps) -> None:
-    given = set(filter(None, split_list(props.get("ssl.enabled.protocols"))))
-    if given and not given >= set(_PROTOCOLS):
-        why = "must allow TLSv1.2 and TLSv1.3; librdkafka negotiates the higher one that both sides have"
+    """Older versions beside TLSv1.2 are never negotiated; nor can TLSv1.3 be turned off, which is no weaker."""
+    given = list(filter(None, split_list(props.get("ssl.enabled.protocols"))))
+    if given and "TLSv1.2" not in given:
+        both = ",".join(_PROTOCOLS)
+        why = f"must allow TLSv1.2, as in {both}; librdkafka negotiates the higher one that both sides have"
         props.reject("ssl.enabled.protocols", why)
-    elif unknown := given - set(_PROTOCOLS):
-        props.reject("ssl.enabled.protocols", f"{', '.join(sorted(unknown))} is not supported; remove it")
+    elif unknown := [name for name in given if name not in (*_PROTOCOLS, *_OLD_PROTOCOLS)]:
+        props.reject("ssl.enabled.protocols", f"{', '.join(unknown)} is not supported; remove it")
 
 
 def _trusted(props: ClientProps) -> str | None:

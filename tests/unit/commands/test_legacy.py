@@ -145,7 +145,7 @@ def test_an_include_is_read_as_mirror_maker_1_reads_it(given: str, made: str) ->
     ("changes", "why"),
     [
         ({"include": None}, "--include is missing"),
-        ({"blacklist": "x"}, "--blacklist is not supported (removed with the old consumer): give --include"),
+        ({"blacklist": "x"}, "--blacklist is not supported (removed with the old consumer): remove it"),
         ({"abort_on_send_failure": "yes"}, "--abort.on.send.failure is yes; it must be true or false"),
         ({"num_streams": 0}, "--num.streams is 0; it must be 1 at least"),
         ({"rebalance_listener": "a.B"}, "--consumer.rebalance.listener is not supported"),
@@ -177,11 +177,7 @@ RENAMED = {
     [
         ("group.id", "", "--consumer.config has no group.id"),
         ("bootstrap.servers", "", "--consumer.config has no bootstrap.servers"),
-        *(
-            (key, "z:2181", f"--consumer.config has {key}: give bootstrap.servers")
-            for key in ("zookeeper.connect", "zk.connect")
-        ),
-        *((key, "x", f"--consumer.config has {key}: its name is {now}") for key, now in RENAMED.items()),
+        ("autooffset.reset", "x", "--consumer.config has autooffset.reset: its name is auto.offset.reset"),
         (
             "auto.offset.reset",
             "smallest",
@@ -205,11 +201,36 @@ def test_a_property_that_is_missing_or_has_another_name_is_said(key: str, value:
 
 
 @pytest.mark.parametrize(
+    ("key", "now", "instead"),
+    [
+        *(
+            (key, "bootstrap.servers", "give bootstrap.servers")
+            for key in ("zookeeper.connect", "zk.connect")
+        ),
+        *((key, now, f"its name is {now}") for key, now in RENAMED.items()),
+    ],
+)
+def test_an_old_property_is_an_error_only_where_nothing_takes_its_place(
+    key: str, now: str, instead: str
+) -> None:
+    """Java's clients pass over what they don't know."""
+    said = f"{key}: {instead}"
+    harmless = key in ("compression.codec", "request.required.acks")
+    assert any(said in each for each in problems(OPTIONS, clients({key: "x", now: ""}))) is not harmless
+    there = clients({now: "a:1", key: "x"})
+    assert not any(said in each for each in problems(OPTIONS, there))
+    assert any(
+        f"{key} of --consumer.config does nothing: {instead}" in each for each in remarks(OPTIONS, there)
+    )
+
+
+@pytest.mark.parametrize(
     ("changes", "consumer", "producer", "remark"),
     [
         ({"new_consumer": True}, {}, {}, "--new.consumer does nothing"),
         ({"whitelist": "x"}, {}, {}, "--whitelist is ignored: --include is given"),
         ({"whitelist": "x", "include": None}, {}, {}, "--whitelist is called --include"),
+        ({"more": ["new.consumer"]}, {}, {}, "new.consumer does nothing: it is no option"),
         ({}, {}, {"producer.type": "sync"}, "producer.type does nothing"),
         (
             {},

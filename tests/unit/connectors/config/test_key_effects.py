@@ -269,22 +269,43 @@ def test_no_property_that_only_librdkafka_knows_passes_in_silence(librdkafka: se
 
 
 @pytest.mark.parametrize(
-    ("name", "keys"),
+    ("key", "keys"),
     [
-        ("compression.type", ["producer"]),
-        ("fetch.min.bytes", ["consumer"]),
-        ("metadata.max.age.ms", ["admin", "consumer", "producer"]),
+        ("target.cluster.compression.type", ["target.producer.compression.type"]),
+        ("source.cluster.client.rack", ["source.consumer.client.rack"]),
+        (
+            "source.cluster.metadata.max.age.ms",
+            ["source.consumer.metadata.max.age.ms", "source.producer.metadata.max.age.ms"],
+        ),
+        ("source.cluster.compression.type", []),
+        ("source.cluster.max.poll.records", []),
     ],
 )
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_property_of_no_connection_is_refused_with_keys_that_are_taken(
-    side: str, name: str, keys: Sequence[str]
+def test_a_property_of_no_connection_is_ignored_and_named_with_keys_that_have_an_effect(
+    key: str, keys: Sequence[str]
 ) -> None:
-    (error,) = KINDS["source"].validate({**SOURCE, f"{side}.cluster.{name}": "1"}, CLIENTS).errors
-    advised = error.message.partition("; use ")[2].split(" and ")
-    assert advised == [f"{side}.{role}.{name}" for role in keys]
-    value = "zstd" if name == "compression.type" else "1"
-    assert KINDS["source"].validate({**SOURCE, **dict.fromkeys(advised, value)}, CLIENTS).errors == ()
+    validated = KINDS["source"].validate({**SOURCE, key: "1"}, CLIENTS)
+    assert validated.errors == ()
+    (ignored,) = validated.ignored
+    assert ignored.key == key
+    assert list(filter(None, ignored.reason.partition("; give ")[2].split(" or "))) == keys
+    value = "zstd" if "compression" in key else "1"
+    assert KINDS["source"].validate({**SOURCE, **dict.fromkeys(keys, value)}, CLIENTS).ignored == ()
+
+
+def test_what_nobody_has_of_a_cluster_is_ignored_and_a_misspelling_is_an_error() -> None:
+    validated = KINDS["source"].validate({**SOURCE, "source.cluster.sasl.username": "u"}, CLIENTS)
+    assert (validated.errors, [each.key for each in validated.ignored]) == (
+        (),
+        ["source.cluster.sasl.username"],
+    )
+    (error,) = KINDS["source"].validate({**SOURCE, "source.cluster.securty.protocol": "SSL"}, CLIENTS).errors
+    assert "did you mean 'source.cluster.security.protocol'?" in error.message
+
+
+def test_a_key_of_workers_is_ignored() -> None:
+    validated = KINDS["source"].validate({**SOURCE, "topic.creation.enable": "false"}, CLIENTS)
+    assert (validated.errors, [each.key for each in validated.ignored]) == ((), ["topic.creation.enable"])
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------

@@ -165,7 +165,6 @@ def test_the_mirror_is_known_to_copy_committed_data_only(props: dict[str, str], 
             "String must be one of (case insensitive): JKS, PKCS12, PEM",
         ),
         ("source.admin.request.timeout.ms", "x", "Not a number of type INT"),
-        ("target.cluster.fetch.max.bytes", "1", "use target.consumer.fetch.max.bytes"),
     ],
 )
 def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str | None, why: str) -> None:

@@ -83,7 +83,9 @@ def test_a_group_that_is_selected_no_more_is_gone_although_its_task_comes_late()
         try:
             await until(lambda: "old" in after.published.reports)
             later.assign(Assignment(2, frozenset({0, 1})))
-            await until(lambda: any("old" in each and each["old"] is None for each in after.published.changes))
+            await until(
+                lambda: any("old" in each and each["old"] is None for each in after.published.changes)
+            )
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -171,6 +171,59 @@ def test_all_errors_come_at_once_by_the_keys_of_the_file() -> None:
     assert len(messages) == 8
 
 
+SCRAM = {"B.security.protocol": "SASL_SSL", "B.sasl.mechanism": "SCRAM-SHA-512"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "named"),
+    [
+        ({"A->B.producer.override.compression.type": "lzo"}, "A->B.producer.override.compression.type", ""),
+        ({"A->B.producer.compression.type": "lzo"}, "A->B.producer.compression.type", ""),
+        ({"B.producer.compression.type": "lzo"}, "B.producer.compression.type", ""),
+        ({"A->B.consumer.auto.offset.reset": "none"}, "A->B.consumer.auto.offset.reset", ""),
+        ({"A->B.source.consumer.isolation.level": "x"}, "A->B.source.consumer.isolation.level", ""),
+        ({"A.admin.request.timeout.ms": "5s"}, "A.admin.request.timeout.ms", ""),
+        ({"security.protocol": "TLS"}, "security.protocol", ""),
+        (SCRAM, "B.sasl.jaas.config", "Missing configuration B.sasl.jaas.config"),
+        (
+            {"A->B.producer.override.bootstrap.servers": "c:1"},
+            "A->B.producer.override.bootstrap.servers",
+            "the cluster of B.bootstrap.servers",
+        ),
+        (
+            {"config.properties.blacklist": "a"},
+            "config.properties.blacklist",
+            "configuration config.properties.blacklist:",
+        ),
+        ({"groups.whitelist": "("}, "groups.whitelist", "configuration groups.whitelist:"),
+        (
+            {"B.replication.policy.separator": "x", "A->B.replication.policy.separator": ":"},
+            "A->B.replication.policy.separator",
+            "",
+        ),
+        (
+            {"A->B.spark.master": "spark://s:1"},
+            "A->B.spark.authenticate",
+            "configuration A->B.spark.authenticate:",
+        ),
+    ],
+)
+def test_errors_speak_in_the_keys_that_the_file_has(changes: dict[str, str], key: str, named: str) -> None:
+    messages = errors({**BOTH, **changes})
+    assert list(messages) == [key]
+    assert (named or f"configuration {key}:") in messages[key]
+    assert not re.search(r"\b(source|target)\.(cluster|admin|producer)\.", messages[key])
+
+
+def test_a_group_that_flows_would_share_is_named_as_the_file_has_it() -> None:
+    more = {"clusters": "A, B, C", "C.bootstrap.servers": "c:1", "C->B.enabled": "true"}
+    messages = errors({**BOTH, **more, "B.group.id": "mine", "emit.heartbeats.enabled": "false"})
+    assert list(messages) == ["B.group.id"]
+    assert re.fullmatch(
+        message_pattern("config.invalid", value="mine", key="B.group.id"), messages["B.group.id"]
+    )
+
+
 def test_servers_that_are_missing_are_named_by_their_cluster() -> None:
     messages = errors({"clusters": "A, B", "A->B.enabled": "true"})
     assert messages == {

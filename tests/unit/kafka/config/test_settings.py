@@ -402,6 +402,15 @@ def test_trust_stores_of_every_format(stores: Stores, name: str, kind: str, pass
     accepted_by_both(parsed)
 
 
+@pytest.mark.parametrize("protocols", ["TLSv1.2", "TLSv1.2,TLSv1.1,TLSv1", "TLSv1.3, TLSv1.2"])
+def test_protocols_are_taken_where_the_one_that_is_negotiated_is_no_weaker(protocols: str) -> None:
+    settings(security__protocol="SSL", ssl__enabled__protocols=protocols)
+
+
+def test_what_stock_drops_of_a_cluster_is_dropped() -> None:
+    assert errors({"source.cluster.max.poll.records": "x", "source.cluster.sasl.username": "u"}) == {}
+
+
 KeyStore = Callable[[Stores], dict[str, str]]
 
 
@@ -470,7 +479,8 @@ def test_key_stores_of_every_format(stores: Stores, given: KeyStore) -> None:
         ({"keystore.key": "x", "keystore.type": "PEM"}, "ssl.keystore.certificate.chain", "come together"),
         ({"truststore.type": "BKS"}, "ssl.truststore.type", "JKS, PKCS12, PEM"),
         ({"endpoint.identification.algorithm": "LDAPS"}, "ssl.endpoint.identification.algorithm", "https"),
-        ({"enabled.protocols": "TLSv1.2"}, "ssl.enabled.protocols", "TLSv1.3"),
+        ({"enabled.protocols": "TLSv1.3"}, "ssl.enabled.protocols", "must allow TLSv1.2"),
+        ({"enabled.protocols": "TLSv1.2,TLSv9"}, "ssl.enabled.protocols", "TLSv9"),
         ({"cipher.suites": "TLS_AES_128_GCM_SHA256"}, "ssl.cipher.suites", "OpenSSL"),
         ({"engine.factory.class": "my.Engine"}, "ssl.engine.factory.class", "JVM"),
     ],
@@ -498,8 +508,6 @@ def test_stores_that_can_not_be_used_are_named(
         ("source.cluster.bootstrap.servers", "nohost", "'nohost' is not of the form host:port"),
         ("source.cluster.bootstrap.servers", "a:99999", "host:port"),
         ("target.cluster.security.protocol", "TLS", "String must be one of (case insensitive): SASL_SSL"),
-        ("source.cluster.request.timeout.ms", "1", "use source.admin.request.timeout.ms"),
-        ("source.cluster.securty.protocol", "SSL", "only bootstrap.servers"),
         ("admin.nonsense", "1", "not a property of Kafka's admin client"),
         ("target.admin.request.timeout.ms", "soon", "Not a number of type INT"),
         ("target.consumer.request.timeout.ms", "1", "must be from 10"),
