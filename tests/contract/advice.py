@@ -168,7 +168,7 @@ _LEGACY: tuple[tuple[str, Change], ...] = (
         lambda given, of: _option("--include", of[2] or ".*", _option(of[1], None, given)),
     ),
     (r"(--\S+) is missing", lambda given, of: _option(of[1], ".*", given)),
-    (r"(--\S+) is \S+; it must be (\w+)", lambda given, of: _option(of[1], of[2], given)),
+    (r"(--\S+) is \S+; it must be (?:from )?(\w+)", lambda given, of: _option(of[1], of[2], given)),
     (r"(--\S+) is \S+ .*it takes python:module", lambda given, of: _option(of[1], _FUNCTIONS[""], given)),
     (
         r"--message\.handler\.args needs (\S+)",

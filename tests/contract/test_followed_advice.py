@@ -249,6 +249,7 @@ ENV = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
         {"replication.policy.separator": ""},
         {"config.properties.blacklist": "segment.bytes"},
         {"A->B.spark.master": "spark://s:7077"},
+        {"clusters": "A, B, x.y", "x.y.bootstrap.servers": "x:1", "x.y->B.enabled": "true"},
     ],
 )
 def test_each_kind_of_advice_of_files(changes: Texts) -> None:
