@@ -43,6 +43,17 @@ def token(properties: Mapping[str, str], options: Mapping[str, str]) -> str:
     return ""
 
 
+_SETTING = re.compile(r"(MIRROR_BRIDGE_\w+)(?:=([^\s,;]+))?")
+_SUBJECT = re.compile(r"does not load ([\w.]+);|[;,] (\S+) needs|: (\S+) is none of")
+
+
+def setting(message: str) -> tuple[str, str] | None:
+    """Returns the setting of the service that an error names, and the value by which it would allow what it refuses."""
+    named = _SETTING.search(message)
+    value = named and (named[2] or _first(_SUBJECT, message))
+    return (named[1], value) if named and value else None
+
+
 class Edit(NamedTuple):
     """Sets a key, or removes it."""
 

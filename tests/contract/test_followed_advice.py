@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from bridge.dedicated.config.reading import plan_of_properties
 from bridge.errors import ConfigRejected
 from bridge.java_properties import parse_properties
+from bridge.settings import load_settings
+from connectors.config.allowed_names import refused
 from connectors.registry import KINDS
-from tests.contract.advice import Edit, command_after, edits, followed
+from tests.contract.advice import Edit, command_after, edits, followed, setting
 from tests.contract.wild_configs import (
     CLIENTS,
     ENVIRONMENT,
@@ -210,6 +213,50 @@ def test_each_kind_of_advice_of_connectors(changes: Texts, key: str) -> None:
         for edit in made
     )
     assert followed_for, of_connector(config)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "others"),
+    [
+        ("spark.jars", "/x.jar", {}),
+        ("spark.network.crypto.enabled", "false", {}),
+        ("spark.master", "yarn", {"spark.authenticate": "true"}),
+        ("spark.remote", "sc://h:15002/;use_ssl=true", {}),
+        ("replication.policy.class", "python:tests.own_policies.Own", {}),
+        ("source.cluster.bootstrap.servers", "c:1", {"MIRROR_BRIDGE_ALLOWED_BOOTSTRAP": "b:1"}),
+        (
+            "source.cluster.sasl.oauthbearer.token.endpoint.url",
+            "https://other.example.com",
+            {**OAUTH, "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS": "login.example.com"},
+        ),
+        (
+            "source.cluster.bootstrap.servers",
+            "c:9098",
+            {
+                "source.cluster.security.protocol": "SASL_SSL",
+                "source.cluster.sasl.mechanism": "AWS_MSK_IAM",
+                "source.cluster.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            },
+        ),
+    ],
+)
+def test_each_setting_that_an_error_names_allows_what_it_refuses(
+    key: str, value: str, others: Texts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in others.items():
+        if name.startswith("MIRROR_BRIDGE_"):
+            monkeypatch.setenv(name, text)
+    config = {**SOURCE, **{each: text for each, text in others.items() if "." in each}, key: value}
+
+    def said() -> list[str]:
+        policy = load_settings().policy()
+        return [each.message for each in refused(config, policy) if each.key == key]
+
+    (before,) = said()
+    named = setting(before)
+    assert named is not None, before
+    monkeypatch.setenv(named[0], ",".join(filter(None, (os.environ.get(named[0]), named[1]))))
+    assert said() == []
 
 
 BOTH = {
