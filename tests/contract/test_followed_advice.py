@@ -25,6 +25,7 @@ from tests.contract.wild_configs import (
     names,
     of_command,
 )
+from tests.support.forms import mostly_long
 
 Texts = Mapping[str, str]
 Said = list[tuple[str, str]]
@@ -74,17 +75,17 @@ def _does_nothing(reason: str) -> bool:
     return not reason.startswith(("Invalid", "Missing", "Unknown", "Configuration"))
 
 
-@pytest.mark.parametrize("name", names("connect"))
+@pytest.mark.parametrize("name", mostly_long(names("connect"), 5))
 def test_advice_for_published_connectors(name: str) -> None:
     list(check(of_connector, connector(name)))
 
 
-@pytest.mark.parametrize("name", names("dedicated"))
+@pytest.mark.parametrize("name", mostly_long(names("dedicated"), 5))
 def test_advice_for_published_files(name: str) -> None:
     list(check(of_file, parse_properties(dedicated(name), name)))
 
 
-@pytest.mark.parametrize("name", names("legacy"))
+@pytest.mark.parametrize("name", mostly_long(names("legacy"), 5))
 def test_advice_for_published_commands(name: str) -> None:
     follow_command(legacy(name))
 
