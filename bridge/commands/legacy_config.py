@@ -14,9 +14,10 @@ from connectors.config.validators import Range, invalid
 
 HANDLER = "handler"
 """The name that the message handler has among transforms."""
-_CONNECTION = re.compile(
-    r"bootstrap\.servers|security\.(protocol|providers)|(ssl|sasl)\..*|client\.dns\.lookup"
-)
+_CONNECTION = re.compile(r"bootstrap\.servers|security\.protocol|(ssl|sasl)\..*")
+"""What stands at `X.cluster.` in a connector."""
+_MOST_STREAMS = 9999
+"""Of a local Spark."""
 _OLD_PROPERTIES = {
     "zookeeper.connect": "give bootstrap.servers: Kafka 2 removed the consumer that used ZooKeeper",
     "zk.connect": "give bootstrap.servers: Kafka 2 removed the consumer that used ZooKeeper",
@@ -102,8 +103,8 @@ def _of_options(options: LegacyOptions) -> Iterator[str]:
         )
     if boolean(options.abort_on_send_failure) is None:
         yield f"--abort.on.send.failure is {options.abort_on_send_failure}; it must be true or false"
-    if options.num_streams < 1:
-        yield f"--num.streams is {options.num_streams}; it must be 1 at least"
+    if not 1 <= options.num_streams <= _MOST_STREAMS:
+        yield f"--num.streams is {options.num_streams}; it must be from 1 to {_MOST_STREAMS}"
     for name, value in (
         ("--consumer.rebalance.listener", options.rebalance_listener),
         ("--rebalance.listener.args", options.rebalance_listener_args),

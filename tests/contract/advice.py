@@ -43,6 +43,17 @@ def token(properties: Mapping[str, str], options: Mapping[str, str]) -> str:
     return ""
 
 
+_SETTING = re.compile(r"(MIRROR_BRIDGE_\w+)(?:=([^\s,;]+))?")
+_SUBJECT = re.compile(r"does not load ([\w.]+);|[;,] (\S+) needs|: (\S+) is none of")
+
+
+def setting(message: str) -> tuple[str, str] | None:
+    """Returns the setting of the service that an error names, and the value by which it would allow what it refuses."""
+    named = _SETTING.search(message)
+    value = named and (named[2] or _first(_SUBJECT, message))
+    return (named[1], value) if named and value else None
+
+
 class Edit(NamedTuple):
     """Sets a key, or removes it."""
 
@@ -168,7 +179,7 @@ _LEGACY: tuple[tuple[str, Change], ...] = (
         lambda given, of: _option("--include", of[2] or ".*", _option(of[1], None, given)),
     ),
     (r"(--\S+) is missing", lambda given, of: _option(of[1], ".*", given)),
-    (r"(--\S+) is \S+; it must be (\w+)", lambda given, of: _option(of[1], of[2], given)),
+    (r"(--\S+) is \S+; it must be (?:from )?(\w+)", lambda given, of: _option(of[1], of[2], given)),
     (r"(--\S+) is \S+ .*it takes python:module", lambda given, of: _option(of[1], _FUNCTIONS[""], given)),
     (
         r"--message\.handler\.args needs (\S+)",

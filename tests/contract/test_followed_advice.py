@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from bridge.dedicated.config.reading import plan_of_properties
 from bridge.errors import ConfigRejected
 from bridge.java_properties import parse_properties
+from bridge.settings import load_settings
+from connectors.config.allowed_names import refused
 from connectors.registry import KINDS
-from tests.contract.advice import Edit, command_after, edits, followed
+from tests.contract.advice import Edit, command_after, edits, followed, setting
 from tests.contract.wild_configs import (
     CLIENTS,
     ENVIRONMENT,
@@ -22,6 +25,7 @@ from tests.contract.wild_configs import (
     names,
     of_command,
 )
+from tests.support.forms import mostly_long
 
 Texts = Mapping[str, str]
 Said = list[tuple[str, str]]
@@ -71,17 +75,17 @@ def _does_nothing(reason: str) -> bool:
     return not reason.startswith(("Invalid", "Missing", "Unknown", "Configuration"))
 
 
-@pytest.mark.parametrize("name", names("connect"))
+@pytest.mark.parametrize("name", mostly_long(names("connect"), 5))
 def test_advice_for_published_connectors(name: str) -> None:
     list(check(of_connector, connector(name)))
 
 
-@pytest.mark.parametrize("name", names("dedicated"))
+@pytest.mark.parametrize("name", mostly_long(names("dedicated"), 5))
 def test_advice_for_published_files(name: str) -> None:
     list(check(of_file, parse_properties(dedicated(name), name)))
 
 
-@pytest.mark.parametrize("name", names("legacy"))
+@pytest.mark.parametrize("name", mostly_long(names("legacy"), 5))
 def test_advice_for_published_commands(name: str) -> None:
     follow_command(legacy(name))
 
@@ -212,6 +216,50 @@ def test_each_kind_of_advice_of_connectors(changes: Texts, key: str) -> None:
     assert followed_for, of_connector(config)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "others"),
+    [
+        ("spark.jars", "/x.jar", {}),
+        ("spark.network.crypto.enabled", "false", {}),
+        ("spark.master", "yarn", {"spark.authenticate": "true"}),
+        ("spark.remote", "sc://h:15002/;use_ssl=true", {}),
+        ("replication.policy.class", "python:tests.own_policies.Own", {}),
+        ("source.cluster.bootstrap.servers", "c:1", {"MIRROR_BRIDGE_ALLOWED_BOOTSTRAP": "b:1"}),
+        (
+            "source.cluster.sasl.oauthbearer.token.endpoint.url",
+            "https://other.example.com",
+            {**OAUTH, "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS": "login.example.com"},
+        ),
+        (
+            "source.cluster.bootstrap.servers",
+            "c:9098",
+            {
+                "source.cluster.security.protocol": "SASL_SSL",
+                "source.cluster.sasl.mechanism": "AWS_MSK_IAM",
+                "source.cluster.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            },
+        ),
+    ],
+)
+def test_each_setting_that_an_error_names_allows_what_it_refuses(
+    key: str, value: str, others: Texts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in others.items():
+        if name.startswith("MIRROR_BRIDGE_"):
+            monkeypatch.setenv(name, text)
+    config = {**SOURCE, **{each: text for each, text in others.items() if "." in each}, key: value}
+
+    def said() -> list[str]:
+        policy = load_settings().policy()
+        return [each.message for each in refused(config, policy) if each.key == key]
+
+    (before,) = said()
+    named = setting(before)
+    assert named is not None, before
+    monkeypatch.setenv(named[0], ",".join(filter(None, (os.environ.get(named[0]), named[1]))))
+    assert said() == []
+
+
 BOTH = {
     "clusters": "A, B",
     "A.bootstrap.servers": "a:1",
@@ -249,6 +297,7 @@ ENV = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
         {"replication.policy.separator": ""},
         {"config.properties.blacklist": "segment.bytes"},
         {"A->B.spark.master": "spark://s:7077"},
+        {"clusters": "A, B, x.y", "x.y.bootstrap.servers": "x:1", "x.y->B.enabled": "true"},
     ],
 )
 def test_each_kind_of_advice_of_files(changes: Texts) -> None:

@@ -33,6 +33,8 @@ def of_file(key: str, settings: Settings, flow: tuple[str, str]) -> str:
     """Returns the key of the file that sets a connector's key; if none does, the one that would."""
     if key in settings and settings[key].key:
         return settings[key].key
+    if key in names.ALIASES:
+        return names.CLUSTERS
     side, _, rest = key.partition(".")
     if side not in names.SIDES:
         return f"{flow[0]}->{flow[1]}.{key}"

@@ -41,7 +41,8 @@ def worker_settings(flow: FlowPlan) -> WorkerSettings:
         errors.append(
             ConfigError(
                 key,
-                f"Invalid value {numbers[HEARTBEAT]} for configuration {key}: it must be lower than {SESSION}, "
+                f"Invalid value {numbers[HEARTBEAT]} for configuration {key}: it must be lower than "
+                f"{flow.target}.{SESSION}, "
                 f"which is {numbers[SESSION]}",
             )
         )

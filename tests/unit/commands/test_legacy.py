@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -147,7 +148,8 @@ def test_an_include_is_read_as_mirror_maker_1_reads_it(given: str, made: str) ->
         ({"include": None}, "--include is missing"),
         ({"blacklist": "x"}, "--blacklist is not supported (removed with the old consumer): remove it"),
         ({"abort_on_send_failure": "yes"}, "--abort.on.send.failure is yes; it must be true or false"),
-        ({"num_streams": 0}, "--num.streams is 0; it must be 1 at least"),
+        ({"num_streams": 0}, "--num.streams is 0; it must be from 1 to 9999"),
+        ({"num_streams": 10_000}, "--num.streams is 10000; it must be from 1 to 9999"),
         ({"rebalance_listener": "a.B"}, "--consumer.rebalance.listener is not supported"),
         ({"rebalance_listener_args": "x"}, "--rebalance.listener.args is not supported"),
         (
@@ -284,6 +286,21 @@ def test_no_property_of_a_file_is_ignored_in_silence() -> None:
         "target.producer.enable.auto.commit",
         "target.producer.retries",
     } <= named
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("use_all_dns_ips", ""), ("default", "only use_all_dns_ips is supported")]
+)
+def test_names_are_looked_up_as_the_files_say(
+    value: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """client.dns.lookup is a property of each client: stock's connections do not have it."""
+    given = clients({"client.dns.lookup": value}, {"client.dns.lookup": value})
+    with pytest.raises(typer.Exit) if said else contextlib.nullcontext():
+        validated(config(given=given), in_own_words)
+    messages = capsys.readouterr().err
+    assert said in messages
+    assert messages.count("client.dns.lookup") == (2 if said else 0)
 
 
 def test_errors_and_remarks_have_the_names_of_the_files(capsys: pytest.CaptureFixture[str]) -> None:

@@ -202,6 +202,16 @@ SCRAM = {"B.security.protocol": "SASL_SSL", "B.sasl.mechanism": "SCRAM-SHA-512"}
             "",
         ),
         (
+            {"clusters": "A, B, x.y", "x.y.bootstrap.servers": "x:1", "x.y->B.enabled": "true"},
+            "clusters",
+            "Invalid value x.y for configuration clusters:",
+        ),
+        (
+            {"B.session.timeout.ms": "5", "B.heartbeat.interval.ms": "9"},
+            "B.heartbeat.interval.ms",
+            "lower than B.session.timeout.ms",
+        ),
+        (
             {"A->B.spark.master": "spark://s:1"},
             "A->B.spark.authenticate",
             "configuration A->B.spark.authenticate:",
