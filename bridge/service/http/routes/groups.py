@@ -1,5 +1,5 @@
 """/v1/groups: for operators. A group id with a slash is written with %2F; `?group=` of the list takes any
-id as well."""
+id as well. The empty id, which Kafka allows, is an empty segment: `/v1/groups/` and `/v1/groups//explain`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,19 @@ async def groups(
 async def report(group: GroupId, service: TheService) -> GroupReports:
     """The group as every connector sees it, partition by partition."""
     return GroupReports(group=group, reports=_reports(service, group))
+
+
+@router.get("/", responses=declares(404), include_in_schema=False)
+async def report_of_empty_id(service: TheService) -> GroupReports:
+    """The group of the empty id, which no path parameter matches."""
+    return GroupReports(group="", reports=_reports(service, ""))
+
+
+@router.get("//explain", responses=declares(404), include_in_schema=False)
+async def explained_of_empty_id(service: TheService) -> Explanation:
+    """The same in sentences."""
+    reports = _reports(service, "")
+    return Explanation(group="", lines=explain(reports), reports=reports)
 
 
 @router.get("/{group}/explain", responses=declares(404))

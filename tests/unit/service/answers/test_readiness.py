@@ -499,6 +499,21 @@ def test_before_its_first_round_nothing_is_known() -> None:
     flow(test)
 
 
+def test_the_group_of_the_empty_id_can_be_asked_for() -> None:
+    """Kafka keeps offsets for it, and so it is synced."""
+
+    async def test(made: Flow) -> None:
+        made.at.reports(report("", "g"), connector="g")
+        client = made.at.client
+        page = (await client.get("/v1/groups?group=")).json()
+        assert [each["group"] for each in page["groups"]] == [""]
+        full, explained = [(await client.get(f"/v1/groups/{path}")).json() for path in ("", "/explain")]
+        assert [(each["group"], len(each["reports"])) for each in (full, explained)] == [("", 1), ("", 1)]
+        assert explained["lines"]
+
+    flow(test)
+
+
 # -- clusters --------------------------------------------------------------------------------------------------------
 
 
