@@ -188,7 +188,8 @@ def _is_unknown(key: str) -> bool:
     """Whether no client of Java has the property: it warns of it, and goes on, as with those of old versions."""
     from bridge.kafka.config.property_names import KNOWN
 
-    return key not in {*KNOWN, *_OLD_PROPERTIES, *_OF_CONSUMER, *_OF_PRODUCER, *_BYTES}
+    ours = (_OLD_PROPERTIES, _OF_CONSUMER, _OF_PRODUCER, _BYTES)
+    return key not in KNOWN and not any(key in names for names in ours)
 
 
 def _foreign(clients: Clients, key: str) -> bool:

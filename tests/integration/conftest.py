@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bridge.local import LocalStack
 from bridge.local.jars import kafka_jars
 from bridge.local.spark_classes import spark_environment
+from tests.conftest import chosen_clusters
 from tests.integration.stock import Stock
+from tests.support.brokers import MORTAL
 from tests.support.java import COMPILER, SHORT_LIVED
 
 if TYPE_CHECKING:
@@ -23,6 +26,18 @@ if TYPE_CHECKING:
 def quick_drivers() -> None:
     """Drivers of Spark start as in the demo, also those that no service of the stack starts."""
     os.environ.update(spark_environment())
+
+
+@pytest.fixture(scope="module")
+def mortal_stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalStack]:
+    """Two clusters of their own for tests that stop brokers or change their files."""
+    if chosen_clusters(request.config):
+        pytest.skip("stops brokers, so it needs brokers from jars")
+    with LocalStack(tmp_path_factory.mktemp("mortal"), broker_heap="384m", broker_properties=MORTAL) as stack:
+        stack.start_clusters()
+        yield stack
 
 
 @pytest.fixture(scope="session")

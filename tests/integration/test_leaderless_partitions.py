@@ -3,8 +3,6 @@ others are copied."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
@@ -12,25 +10,12 @@ from bridge.local import Broker, LocalStack
 from bridge.model.copying import PipelineState
 from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import Side, TopicPartition
-from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import CopyFlow
 from tests.support import admin, create_topic, eventually, numbered, produce, unique
-from tests.support.brokers import MORTAL
 from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 SECOND = 2
-
-
-@pytest.fixture(scope="module")
-def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    if chosen_clusters(request.config):
-        pytest.skip("stops brokers, so it needs brokers from jars")
-    with LocalStack(
-        tmp_path_factory.mktemp("leaderless"), broker_heap="384m", broker_properties=MORTAL
-    ) as stack:
-        stack.start_clusters()
-        yield stack
 
 
 def on_second(bootstrap: str, topic: str) -> None:
@@ -41,24 +26,24 @@ def on_second(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("side", mostly_long([Side.SOURCE, Side.TARGET]))
-def test_partitions_without_a_leader_wait_alone(own: LocalStack, side: Side) -> None:
+def test_partitions_without_a_leader_wait_alone(mortal_stack: LocalStack, side: Side) -> None:
     """From the start on, and the ones that lose it while they are copied."""
-    first = own.source if side is Side.SOURCE else own.target
+    first = mortal_stack.source if side is Side.SOURCE else mortal_stack.target
     assert isinstance(first, Broker)
-    flow = CopyFlow(own.source, own.target)
+    flow = CopyFlow(mortal_stack.source, mortal_stack.target)
     well, gone = flow.topic(), unique("gone")
     # All else is on the first one, which is alone so far.
-    second = own.broker(unique(f"second-{side}"), properties={"node.id": str(SECOND)}, joins=first)
+    second = mortal_stack.broker(unique(f"second-{side}"), properties={"node.id": str(SECOND)}, joins=first)
     if side is Side.SOURCE:
-        on_second(own.source.bootstrap, gone)
-        create_topic(own.target.bootstrap, flow.remote(gone))
+        on_second(mortal_stack.source.bootstrap, gone)
+        create_topic(mortal_stack.target.bootstrap, flow.remote(gone))
     else:
-        create_topic(own.source.bootstrap, gone)
-        on_second(own.target.bootstrap, flow.remote(gone))
+        create_topic(mortal_stack.source.bootstrap, gone)
+        on_second(mortal_stack.target.bootstrap, flow.remote(gone))
     flow.topics.append(gone)
     places = TopicPartition(well, 0), TopicPartition(gone, 0)
-    produce(own.source.bootstrap, well, numbered(10))
-    produce(own.source.bootstrap, gone, numbered(10))
+    produce(mortal_stack.source.bootstrap, well, numbered(10))
+    produce(mortal_stack.source.bootstrap, gone, numbered(10))
     partitions = flow.partitions()
     second.stop()
     with flow.pipeline(slots=1, partitions=partitions) as running:
@@ -71,7 +56,7 @@ def test_partitions_without_a_leader_wait_alone(own: LocalStack, side: Side) -> 
         named = eventually(waiting, WAIT, what="what waits is named")
         assert (named.source, named.state) == (places[1], PartitionState.WAITING)
         assert running.status.state is PipelineState.COPYING, "the others are copied"
-        produce(own.source.bootstrap, well, numbered(10, start=10))
+        produce(mortal_stack.source.bootstrap, well, numbered(10, start=10))
         running.wait_position({places[0]: 20})
         assert running.status.slices_running
         second.start()
@@ -79,10 +64,10 @@ def test_partitions_without_a_leader_wait_alone(own: LocalStack, side: Side) -> 
         eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")
         if side is Side.SOURCE:
             second.stop()
-            produce(own.source.bootstrap, well, numbered(10, start=20))
+            produce(mortal_stack.source.bootstrap, well, numbered(10, start=20))
             running.wait_position({places[0]: 30})
             second.start()
-            produce(own.source.bootstrap, gone, numbered(10, start=10))
+            produce(mortal_stack.source.bootstrap, gone, numbered(10, start=10))
             running.wait_position({places[1]: 20})
     flow.assert_copied()
     flow.assert_runs_true()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -12,10 +11,8 @@ from bridge.local import Broker, LocalStack
 from bridge.model.copying import PipelineState
 from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
-from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import CopyFlow, InProcess, gaps_of
 from tests.support import eventually, numbered, produce
-from tests.support.brokers import MORTAL
 from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
@@ -23,25 +20,15 @@ EACH = 100
 """Records of a batch."""
 
 
-@pytest.fixture(scope="module")
-def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """Brokers whose files these tests may change."""
-    if chosen_clusters(request.config):
-        pytest.skip("changes files of brokers, so it needs brokers from jars")
-    with LocalStack(
-        tmp_path_factory.mktemp("damaged"), broker_heap="384m", broker_properties=MORTAL
-    ) as stack:
-        stack.start_clusters()
-        yield stack
-
-
-def flow_with(own: LocalStack, policy: str) -> tuple[CopyFlow, str, str]:
+def flow_with(mortal_stack: LocalStack, policy: str) -> tuple[CopyFlow, str, str]:
     """A flow of a topic whose second batch of three is going to be damaged, and of one that is well."""
-    flow = CopyFlow(own.source, own.target, settings={"fail_on_refused_record": policy == "fail"})
+    flow = CopyFlow(
+        mortal_stack.source, mortal_stack.target, settings={"fail_on_refused_record": policy == "fail"}
+    )
     bad, well = flow.topic(), flow.topic()
     for start in range(0, 3 * EACH, EACH):
-        produce(own.source.bootstrap, bad, numbered(EACH, start=start), linger_ms=100)
-    produce(own.source.bootstrap, well, numbered(EACH))
+        produce(mortal_stack.source.bootstrap, bad, numbered(EACH, start=start), linger_ms=100)
+    produce(mortal_stack.source.bootstrap, well, numbered(EACH))
     return flow, bad, well
 
 
@@ -63,14 +50,14 @@ def damage(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("policy", mostly_long(["fail", "report"]))
-def test_a_damaged_batch_holds_up_its_partition_alone(own: LocalStack, policy: str) -> None:
-    flow, bad, well = flow_with(own, policy)
-    assert isinstance(own.source, Broker)
-    damage(own.source, bad)
+def test_a_damaged_batch_holds_up_its_partition_alone(mortal_stack: LocalStack, policy: str) -> None:
+    flow, bad, well = flow_with(mortal_stack, policy)
+    assert isinstance(mortal_stack.source, Broker)
+    damage(mortal_stack.source, bad)
     passed = policy == "report"
     with flow.pipeline(slots=1) as running:
         running.wait_position({TopicPartition(well, 0): EACH})
-        produce(own.source.bootstrap, well, numbered(EACH, start=EACH))
+        produce(mortal_stack.source.bootstrap, well, numbered(EACH, start=EACH))
         running.wait_position({TopicPartition(well, 0): 2 * EACH})
         if passed:
             running.wait_position({TopicPartition(bad, 0): 3 * EACH})

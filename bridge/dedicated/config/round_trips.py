@@ -40,9 +40,9 @@ def round_trips(copies: Mapping[tuple[str, str], Properties], clients: ClientChe
     without errors, by source and target."""
     flows = {flow: SourceOptions.from_props(props, clients) for flow, props in copies.items()}
     found: set[frozenset[tuple[str, str]]] = set()
+    if not any(each.may_go_round for each in flows.values()):
+        return
     for flow, options in flows.items():
-        if not any(each.may_go_round for each in flows.values()):
-            return
         back = flow[1], flow[0]
         common = _in_both((copies[flow], options), (copies[back], flows[back])) if back in flows else ()
         named = (name for each in flows.values() for name in each.named_topics)

@@ -110,7 +110,7 @@ class Supervisor:
             errors=(
                 *errors,
                 *(watched.rights.errors if watched else ()),
-                *(each.sentence for each in reasons(apart)),
+                *(each.sentence for each in reasons(apart) if each.why not in errors),
             ),
             partitions=[*self._left_out, *apart],
             failure=self._failure,

@@ -33,7 +33,7 @@ from bridge.pipeline.slices.gaps import ledger_entry, refusal
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import LeftOut, Refusals, left_out
+from bridge.pipeline.slices.refusals import LeftOut, Refusals, refused_gap
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
@@ -278,7 +278,7 @@ class Copier:
         try:
             data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
         except DamagedBatch as damaged:
-            await self._meet(damaged.damage, copied)
+            await self._handle_damage(damaged.damage, copied)
             return
         self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
         try:
@@ -309,7 +309,7 @@ class Copier:
             if now - self._failing.setdefault(tp, now) > _TOLD_SECONDS:
                 self._failed.note(tp, str(error), _now_ms())
 
-    async def _meet(self, damage: Damage, copied: Copied) -> None:
+    async def _handle_damage(self, damage: Damage, copied: Copied) -> None:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
         and it is known what follows it. Else the partition waits, and the others go on."""
         tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
@@ -321,7 +321,7 @@ class Copier:
             await self._hold(tp)
             return
         for copy in copied.copies:
-            self._part(copy).leave_out(left_out(damage.offset, end, damage.why, copy, _now_ms()))
+            self._part(copy).leave_out(refused_gap(damage.offset, end, damage.why, copy, _now_ms()))
         self._move_to(tp, end)
         self._fetcher.done(tp, end, -1)
 

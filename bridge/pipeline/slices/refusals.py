@@ -68,7 +68,7 @@ class Refused(Exception):
         """Yields what can't be copied, once it is found: the records that are named, or all."""
         where, cause = f"{self.source.topic}-{self.source.partition}", self.cause.fault
         for first, (end, why) in self._ranges().items():
-            gap = left_out(first, end, why, copied, now_ms)
+            gap = refused_gap(first, end, why, copied, now_ms)
             if cause in REFUSALS:
                 text = f"the target rejects the record of {where} at offset {first} for {copied.target_topic}: {why}"
                 yield LeftOut(gap, text, f"change {REFUSALS[cause]}, or set source.record.policy to report")
@@ -130,8 +130,10 @@ class Refusals:
         while True:
             try:
                 for chunk in made(at):
-                    whole = chunk.segments[0][0] >= careful and not (left_out and _among(left_out, chunk))
-                    for part in (chunk,) if whole else self._apart(chunk, careful, left_out):
+                    whole = chunk.segments[0][0] >= careful and not (
+                        left_out and _has_left_out(left_out, chunk)
+                    )
+                    for part in (chunk,) if whole else self._split(chunk, careful, left_out):
                         found = left_out.get(part.segments[0][0]) if part.count == 1 else None
                         yield part if found is None else found
                         last, count = part.segments[-1]
@@ -150,26 +152,26 @@ class Refusals:
             yield found
             at = found.gap.upstream_to
 
-    def _apart(self, chunk: Chunk, careful: int, left_out: Mapping[int, LeftOut]) -> Iterator[Chunk]:
+    def _split(self, chunk: Chunk, careful: int, left_out: Mapping[int, LeftOut]) -> Iterator[Chunk]:
         """Cuts a chunk until each record below `careful`, and each that is left out, is in one of its own."""
-        if chunk.segments[0][0] >= careful and not _among(left_out, chunk):
+        if chunk.segments[0][0] >= careful and not _has_left_out(left_out, chunk):
             yield chunk
             return
         halves = refused(chunk, self._decompressed)
         if not halves:
             yield chunk
         for half in halves:
-            yield from self._apart(half, careful, left_out)
+            yield from self._split(half, careful, left_out)
 
 
-def _among(left_out: Mapping[int, LeftOut], chunk: Chunk) -> bool:
+def _has_left_out(left_out: Mapping[int, LeftOut], chunk: Chunk) -> bool:
     """Whether a record of the chunk is left out."""
     return any(
         offset in left_out for first, count in chunk.segments for offset in range(first, first + count)
     )
 
 
-def left_out(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:
+def refused_gap(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:
     """Makes the gap of records that are not copied."""
     place, topic_id = copied.source, copied.source_topic_id
     return Gap(place, GapKind.RECORD_REFUSED, topic_id, first, end, now_ms, why, copied.target_topic)

@@ -162,11 +162,11 @@ async def open_partitions(
     await _same_topics(
         target, {each.target_topic: each.target_topic_id for each in copies}, partitions, "WRITE"
     )
-    here, of_source = _apart(
+    here, of_source = _by_answer(
         await bounds(source, [each.source for each in partitions], committed_only=committed_only)
     )
     # The target's log with what is not committed: our own aborted copies are part of it too.
-    there, of_target = _apart(
+    there, of_target = _by_answer(
         await bounds(target, list({each.remote: None for each in copies}), committed_only=False)
     )
     failed = of_source | {copy.source: of_target[copy.remote] for copy in copies if copy.remote in of_target}
@@ -224,7 +224,7 @@ async def open_partitions(
     return Opened(starts, {tp: here[tp].end for tp in starts}, failed, lost_from)
 
 
-def _apart(
+def _by_answer(
     logs: Mapping[TopicPartition, Bounds | KafkaFailure],
 ) -> tuple[dict[TopicPartition, Bounds], dict[TopicPartition, KafkaFailure]]:
     known = {tp: log for tp, log in logs.items() if isinstance(log, Bounds)}

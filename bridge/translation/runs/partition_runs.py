@@ -103,7 +103,7 @@ class PartitionRuns:
             self._runs = []
         if new:
             self._replace_bare_position(new, changes)
-        lost = lost_from is not None and self._lose(lost_from, changes)
+        lost = lost_from is not None and self._drop_behind(lost_from, changes)
         dropped = self._cut(first, changes) or lost
         if new:
             if self._runs:
@@ -235,7 +235,7 @@ class PartitionRuns:
             break
         return dropped
 
-    def _lose(self, target_end: int, changes: _Changes) -> bool:
+    def _drop_behind(self, target_end: int, changes: _Changes) -> bool:
         """Cuts runs off at an offset of the target; returns whether there was anything to cut."""
         lost = False
         while self._runs:

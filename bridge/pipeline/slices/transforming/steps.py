@@ -65,7 +65,7 @@ class TransformSteps:
         for batch, records in decoded_each(batches, position, policy.decompressed):
             if isinstance(records, UnreadableBatch):
                 first, at = max(at, records.offset), records.last_offset + 1
-                yield _left_out(copied, GapKind.RECORD_REFUSED, first, at, str(records))
+                yield _failed_step(copied, GapKind.RECORD_REFUSED, first, at, str(records))
                 continue
             codec, epoch = batch.attributes & CODEC, batch.leader_epoch
             rest = records.since(position)
@@ -74,7 +74,7 @@ class TransformSteps:
             async for outcome in self._calls.through(copied, rest):
                 at = outcome.end
                 if outcome.failed:
-                    yield _left_out(
+                    yield _failed_step(
                         copied, GapKind.TRANSFORM_FAILED, outcome.first, outcome.end, outcome.failed
                     )
                 else:
@@ -91,7 +91,7 @@ class TransformSteps:
                     yield Step(outcome.end, made)
 
 
-def _left_out(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> Step:
+def _failed_step(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> Step:
     topic, partition = copied.source
     gap = Gap(
         copied.source,
