@@ -28,6 +28,8 @@ ROLES = {
     ("PUT", "/v1/plugins/{kind}/validate"): Role.CHANGE,
     ("GET", "/v1/readiness"): Role.READ,
     ("GET", "/v1/groups"): Role.READ,
+    ("GET", "/v1/groups/"): Role.READ,
+    ("GET", "/v1/groups//explain"): Role.READ,
     ("GET", "/v1/groups/{group}"): Role.READ,
     ("GET", "/v1/groups/{group}/explain"): Role.READ,
     ("GET", "/v1/connectors"): Role.READ,
