@@ -26,6 +26,7 @@ from bridge.commands import (
     refresh,
     replicate,
     reset,
+    skip,
     translate,
 )
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, OF_ANSWERS, OF_MOVES, end
@@ -81,6 +82,7 @@ app.command(epilog=OF_MOVES)(failover.plan)
 app.command()(progress.progress)
 app.command()(hand_back.hand_back)
 app.command()(reset.reset)
+app.command()(skip.skip)
 app.command()(translate.translate)
 app.command()(index.index)
 

@@ -188,6 +188,8 @@ class Operation(StrEnum):
     """Move groups to the target: they are committed no more."""
     GIVE_BACK = "give_back"
     """Commit moved groups again, from where their consumers have left them."""
+    SKIP = "skip"
+    """Leave out offsets of a partition that can't be copied."""
     ROLL_BACK = "roll_back"
     """Set moved groups back to where they were before the move, and commit them again."""
 

@@ -15,6 +15,7 @@ from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineStatus
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.lookups import LookupResult, Need
+from bridge.model.partition_states import Skip
 from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
 from bridge.model.values import (
     Bounds,
@@ -149,6 +150,9 @@ class Pipeline(Protocol):
 
     def release(self, topics: Sequence[str]) -> None:
         """Ends the connector's claims to these source topics, as far as it does not copy them: another one may then."""
+
+    def skip(self, skip: Skip) -> None:
+        """Leaves offsets of a partition out, if it still stands where the request says."""
 
     @property
     def status(self) -> PipelineStatus:

@@ -41,7 +41,8 @@ _REASONS = 20
 
 class PartitionStatus(NamedTuple):
     """The state of one partition of the source. `why` is a sentence without the partition's name; `way_out`: what an
-    operator can do, "" where nothing is to be done but wait."""
+    operator can do, "" where nothing is to be done but wait. `offset`: where it stands, and `end`: what stands there
+    that can't be copied reaches up to there, -1 for not known."""
 
     topic: str
     partition: int
@@ -49,6 +50,21 @@ class PartitionStatus(NamedTuple):
     since_ms: int
     why: str
     way_out: str = ""
+    offset: int = -1
+    end: int = -1
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class Skip(NamedTuple):
+    """A request to leave out the offsets [offset, end) of a partition that stands at `offset`."""
+
+    topic: str
+    partition: int
+    offset: int
+    end: int
 
     @property
     def source(self) -> TopicPartition:
@@ -120,20 +136,21 @@ def with_since(
 def with_fewer_causes(statuses: Sequence[PartitionStatus], most: int) -> list[PartitionStatus]:
     """Returns the statuses with so many different causes, as a record has room for; the others say that they are not
     told."""
-    causes = dict.fromkeys(each[2:] for each in statuses)
+    causes = dict.fromkeys(each[2:6] for each in statuses)
     told = set(list(causes)[:most])
-    since_ms = min((each.since_ms for each in statuses if each[2:] not in told), default=0)
+    since_ms = min((each.since_ms for each in statuses if each[2:6] not in told), default=0)
     return [
-        each if each[2:] in told else each._replace(since_ms=since_ms, why=_NOT_TOLD, way_out="")
+        each if each[2:6] in told else each._replace(since_ms=since_ms, why=_NOT_TOLD, way_out="")
         for each in statuses
     ]
 
 
 def pack(statuses: Iterable[PartitionStatus]) -> list[list[object]]:
     """Packs statuses as JSON: what partitions share is there once."""
-    groups: dict[tuple[object, ...], dict[str, list[int]]] = {}
-    for topic, partition, *shared in statuses:
-        groups.setdefault(tuple(shared), {}).setdefault(topic, []).append(partition)
+    groups: dict[tuple[object, ...], dict[str, list[object]]] = {}
+    for topic, partition, state, since_ms, why, way_out, offset, end in statuses:
+        row = partition if offset < 0 else (partition, offset, end)
+        groups.setdefault((state, since_ms, why, way_out), {}).setdefault(topic, []).append(row)
     return [[*shared, list(topics.items())] for shared, topics in groups.items()]
 
 
@@ -144,10 +161,10 @@ def unpack(packed: Sequence[Sequence[Any]]) -> tuple[PartitionStatus, ...]:
         for state, since_ms, why, way_out, topics in packed
     ]
     statuses = tuple(
-        PartitionStatus(topic, partition, *shared)
+        PartitionStatus(topic, row[0], *shared, *row[1:])
         for topics, *shared in groups
-        for topic, partitions in topics
-        for partition in partitions
+        for topic, rows in topics
+        for row in ([each] if isinstance(each, int) else each for each in rows)
     )
     if not all(map(_well_formed, statuses)):
         raise ValueError("no statuses of partitions")
@@ -157,4 +174,5 @@ def unpack(packed: Sequence[Sequence[Any]]) -> tuple[PartitionStatus, ...]:
 def _well_formed(status: PartitionStatus) -> bool:
     texts = all(isinstance(each, str) for each in (status.topic, status.why, status.way_out))
     numbers = all(type(each) is int and each >= 0 for each in (status.partition, status.since_ms))
-    return texts and numbers and status.partition <= LAST_PARTITION
+    offsets = all(type(each) is int and each >= -1 for each in (status.offset, status.end))
+    return texts and numbers and offsets and status.partition <= LAST_PARTITION

@@ -16,7 +16,7 @@ from bridge.errors import KafkaFailure, OperationRefused
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import all_bounds, offsets_at_times
 from bridge.kafka.network.client import NetworkClient
-from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
+from bridge.model.copying import Copied, Gap, PipelineSpec
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.layouts.fencing import driver, shut_out
 from bridge.pipeline.layouts.records import LayoutTopic
@@ -28,7 +28,7 @@ from bridge.pipeline.positions import (
     stopped,
     topic_ids,
 )
-from bridge.pipeline.slices.gaps import ledger_entry, resume, why_not_again
+from bridge.pipeline.slices.gaps import ledger_entry, resume, skipped, why_not_again
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.reset_positions import (
     Destination,
@@ -224,13 +224,5 @@ async def _again(
 def _skipped(row: PartitionReset, runs: PartitionRuns) -> Gap:
     last = runs.last
     assert last is not None, "only what was copied is changed"
-    return Gap(
-        row.source,
-        GapKind.SKIPPED,
-        last.source_topic_id,
-        row.position,
-        row.to,
-        int(time.time() * 1000),
-        "skipped by an operator",
-        row.target_topic,
-    )
+    copied = Copied(row.source, last.source_topic_id, row.target_topic, last.target_topic_id)
+    return skipped(copied, row.position, row.to, int(time.time() * 1000))

@@ -3,6 +3,8 @@ messages."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from bridge.protocol.base import Message
 
 
@@ -59,6 +61,29 @@ class PartitionProgress(Message):
     since_ms: int | None = None
     why: str = ""
     way_out: str = ""
+
+
+class SkipOffsets(Message):
+    """POST /v1/connectors/{name}/skip: leave out offsets of a partition that can't be copied, up to `to`, or where that
+    is null as far as what can't be copied reaches. `dry_run`: nothing changes; `timeout_ms`: for the slice's work."""
+
+    topic: str = Field(min_length=1)
+    partition: int = Field(ge=0, le=(1 << 31) - 1)
+    to: int | None = Field(default=None, ge=0)
+    dry_run: bool = False
+    timeout_ms: int = Field(default=60_000, ge=100, le=300_000)
+
+
+class SkippedOffsets(Message):
+    """The offsets [offset, end) that are left out, or would be in a dry run (`done`): the gap ledger names them.
+    `why`: what kept the partition from being copied."""
+
+    topic: str
+    partition: int
+    offset: int
+    end: int
+    why: str
+    done: bool
 
 
 class MeasuredLatencies(Message):

@@ -24,6 +24,8 @@ from bridge.protocol.copying import (
     PartitionProgress,
     Position,
     Positions,
+    SkipOffsets,
+    SkippedOffsets,
 )
 from bridge.protocol.failover import (
     Failover,
@@ -141,6 +143,8 @@ __all__ = [
     "ReplicationHops",
     "RolledBack",
     "Session",
+    "SkipOffsets",
+    "SkippedOffsets",
     "StartConnector",
     "StartTask",
     "StopConnector",

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bridge.errors import AWAY, KafkaFailure, KafkaFault
+from bridge.errors import AWAY, KafkaFailure, KafkaFault, OperationRefused
 from bridge.model.copy_samples import CopySample
-from bridge.model.copying import GAPS_SHOWN_MS, Gap, PipelineState, PipelineStatus
-from bridge.model.partition_states import PartitionState, reasons
-from bridge.model.values import Side
+from bridge.model.copying import GAPS_SHOWN_MS, Gap, PipelineState, PipelineStatus, Progress
+from bridge.model.partition_states import NOT_COPIED, PartitionState, PartitionStatus, Skip, reasons
+from bridge.model.values import Side, TopicPartition
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.cluster_away import ClusterAway
 from connectors.outages import Outages
@@ -96,7 +96,7 @@ class SourceInstance:
         self._sides = Sides(options, *self._opened)
         self._pipeline: Pipeline | None = None
         self._begun, self._ended = asyncio.Event(), asyncio.Event()
-        self._loaded = asyncio.Event()
+        self._loaded, self._looked = asyncio.Event(), asyncio.Event()
         self._discovered = DiscoveredTopics()
         self._requested = RequestedRounds[DutyResult]()
         self._duties: list[Duty] = []
@@ -120,10 +120,12 @@ class SourceInstance:
             self._ended.set()
 
     async def operate(self, operation: str, arguments: Arguments) -> Arguments:
-        if operation != Operation.REFRESH:
+        if operation not in (Operation.REFRESH, Operation.SKIP):
             raise not_offered(self._name, operation)
         if not self._options.enabled or not self._begun.is_set():
             raise does_not_run(self._name)
+        if operation == Operation.SKIP:
+            return await self._skip(**arguments)
         before = set(self._discovered.names)
         failures, away = await self._requested.round()
         if away is not None:
@@ -132,6 +134,20 @@ class SourceInstance:
             **refresh_answer(before, self._discovered.names),
             "errors": [str(failure) for failure in failures],
         }
+
+    async def _skip(self, topic: str, partition: int, to: int | None, dry_run: bool) -> Arguments:
+        pipeline, place = self._pipeline, TopicPartition(topic, partition)
+        if pipeline is None:
+            raise does_not_run(self._name)
+        stands = next((each for each in pipeline.status.partitions if each.source == place), None)
+        skip = planned_skip(self._name, place, stands, pipeline.status.progress.get(place), to)
+        if not dry_run:
+            pipeline.skip(skip)
+            while (now := pipeline.status.progress.get(place)) is None or now.position <= skip.offset:
+                self._looked.clear()
+                await self._looked.wait()
+        why = stands.why if stands is not None else ""
+        return {**skip._asdict(), "why": why, "done": not dry_run}
 
     async def close(self) -> None:
         await self._stop_copying()
@@ -253,6 +269,7 @@ class SourceInstance:
 
     async def _watch(self) -> None:
         while True:
+            self._looked.set()
             self._publish_summary()
             if self._loaded.is_set() and self._pipeline is not None:
                 self._release(self._pipeline)
@@ -331,6 +348,41 @@ class SourceInstance:
             failure=failures[0][0] if failures else None,
             failure_code=failures[0][1] if failures else "",
         )
+
+
+def planned_skip(
+    connector: str,
+    place: TopicPartition,
+    stands: PartitionStatus | None,
+    known: Progress | None,
+    to: int | None,
+) -> Skip:
+    """Decides which offsets of a partition are to be left out, up to `to`, or as far as what can't be copied reaches.
+    Raises OperationRefused."""
+    name = f"{place.topic}-{place.partition}"
+    reset = f"stop connector {connector}, and use mirror-bridge reset"
+    if stands is None or stands.state not in NOT_COPIED:
+        raise OperationRefused(
+            f"{name} is copied, or not by connector {connector}: to leave records out, {reset}"
+        )
+    if stands.offset < 0:
+        raise OperationRefused(
+            f"{name} is {stands.state} for something else than a record that can't be copied: {stands.why}"
+        )
+    if to is None and stands.end < 0:
+        raise OperationRefused(
+            f"it is not known where what can't be copied of {name} ends: give --to OFFSET, above {stands.offset}"
+        )
+    end = stands.end if to is None else to
+    if end <= stands.offset:
+        raise OperationRefused(
+            f"offset {end} is not above {stands.offset}, where {name} stands: give a higher one"
+        )
+    if known is not None and 0 <= known.source_end < end:
+        raise OperationRefused(
+            f"offset {end} is beyond the end of {name}, which is {known.source_end}: give a lower one"
+        )
+    return Skip(*place, stands.offset, end)
 
 
 def _gaps(gaps: Sequence[Gap]) -> list[str]:

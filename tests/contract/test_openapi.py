@@ -30,6 +30,7 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("get", "/v1/plugins"),
         ("post", "/v1/connectors/{name}/offsets"),
         ("post", "/v1/connectors/{name}/refresh"),
+        ("post", "/v1/connectors/{name}/skip"),
         ("put", "/v1/plugins/{kind}/validate"),
         ("get", "/v1/connectors"),
         ("put", "/v1/connectors/{name}"),

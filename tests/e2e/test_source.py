@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import quote
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from bridge.cli import app
 from bridge.local import NO_AUTHORITIES
 from tests.e2e.control import aliased
 from tests.e2e.copying import SHARED_SPARK, copying, fill, wait_copied
-from tests.e2e.flow import LEASE_MS, Flow, committed_offsets, stays
+from tests.e2e.flow import LEASE_MS, Flow, Json, committed_offsets, stays
 from tests.e2e.mirrored_flow import PARTITIONS, read_all
-from tests.support import bounds, commit, create_topic, eventually, unique
+from tests.support import Record, bounds, commit, create_topic, eventually, produce, read, unique
+from tests.support.topics import set_topic_config
 from tests.support.waiting import wait_equal
 from tests.support.waits import WAIT
+
+KEYED = [Record(b"%d" % number, b"key") for number in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +121,51 @@ def test_a_topic_map_names_copies_and_the_partitions_of_groups(unique_flow: Flow
             {at: [each.content for each in some] for at, some in all_.items()} for all_ in (copies, originals)
         ]
         assert contents[0] == contents[1]
+
+
+def test_a_record_that_the_target_refuses_fails_its_partition_until_an_operator_skips_it(
+    unique_flow: Flow,
+) -> None:
+    mark = unique("refused")
+    source, target = unique_flow.source.bootstrap, unique_flow.target.bootstrap
+    bad, well = (create_topic(source, f"{mark}-{name}", 1) for name in ("bad", "well"))
+    for topic in (bad, well):
+        create_topic(target, unique_flow.remote(topic), 1)
+        produce(source, topic, KEYED)
+    settings = {"sync_topic_configs_enabled": "false", **SHARED_SPARK}
+    with copying(unique_flow, f"{mark}.*", **settings) as name:
+
+        def failed() -> Json:
+            path = f"/v1/connectors/{quote(name)}/progress?state=failed"
+            (partition,) = unique_flow.service.get(path)["partitions"]
+            assert (partition["topic"], partition["position"]) == (bad, 3)
+            conditions = unique_flow.service.status(name)["conditions"]
+            assert "partition_failed" in [each["condition"] for each in conditions]
+            return dict(partition)
+
+        def skip(*options: str) -> str:
+            arguments = ["skip", name, f"{bad}-0", *options, "--url", unique_flow.process.url]
+            done = CliRunner().invoke(app, arguments)
+            assert done.exit_code == 0, done.output
+            return done.stdout
+
+        def copied(topic: str, times: int) -> None:
+            copies = read(target, unique_flow.remote(topic), committed_only=True)
+            assert [each.value for each in copies] == [each.value for each in KEYED] * times
+
+        eventually(partial(copied, bad, 1), WAIT, what="it is copied", watched=unique_flow.watched)
+        set_topic_config(target, unique_flow.remote(bad), {"cleanup.policy": "compact"})
+        produce(source, bad, [Record(b"poison", None), *KEYED])
+        partition = eventually(failed, WAIT, what="the partition has failed", watched=unique_flow.watched)
+        assert f"mirror-bridge skip {name} {bad}-0" in partition["way_out"]
+        produce(source, well, KEYED)
+        eventually(partial(copied, well, 2), WAIT, what="the others go on", watched=unique_flow.watched)
+        assert "would leave out offsets [3, 4)" in skip()
+        assert "leaves out offsets [3, 4)" in skip("--yes")
+        eventually(partial(copied, bad, 2), WAIT, what="it goes on behind", watched=unique_flow.watched)
+
+        def noted() -> None:
+            (gap,) = unique_flow.service.get(f"/v1/connectors/{quote(name)}/gaps")["gaps"]
+            assert (gap["kind"], gap["upstream_from"], gap["upstream_to"]) == ("skipped", 3, 4)
+
+        eventually(noted, WAIT, what="the gap is in the ledger", watched=unique_flow.watched)

@@ -25,6 +25,7 @@ from bridge.model.copying import (
     PipelineStatus,
     Transform,
 )
+from bridge.model.partition_states import Skip
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.driver.supervisor import Supervisor
 from bridge.pipeline.layouts.slots import Slice
@@ -346,6 +347,9 @@ class InProcess:
 
     def release(self, topics: Sequence[str]) -> None:
         self.supervisor.release(topics)
+
+    def skip(self, skip: Skip) -> None:
+        self.supervisor.skip(skip)
 
     @property
     def status(self) -> PipelineStatus:

@@ -9,7 +9,7 @@ import pytest
 from bridge.kafka.record.batch import parse
 from bridge.local import Broker, LocalStack
 from bridge.model.copying import PipelineState
-from bridge.model.partition_states import PartitionState, PartitionStatus
+from bridge.model.partition_states import PartitionState, PartitionStatus, Skip
 from bridge.model.values import TopicPartition
 from tests.integration.copy_flow import CopyFlow, InProcess, gaps_of
 from tests.support import eventually, numbered, produce
@@ -66,7 +66,8 @@ def test_a_damaged_batch_holds_up_its_partition_alone(mortal_stack: LocalStack, 
             status = eventually(partial(failed, running), WAIT, what="the damage is named")
             assert status.source == TopicPartition(bad, 0)
             assert f"offset {EACH}" in status.why
-            assert "source.record.policy" in status.way_out
+            assert (status.offset, status.end) == (EACH, 2 * EACH)
+            assert f"mirror-bridge skip {flow.spec.name} {bad}-0 goes on behind it" in status.way_out
             assert running.status.state is PipelineState.COPYING
             assert [error.startswith(f"{bad}-0: ") for error in running.status.errors] == [True]
             running.wait_position({TopicPartition(bad, 0): EACH})
@@ -84,3 +85,26 @@ def test_a_damaged_batch_holds_up_its_partition_alone(mortal_stack: LocalStack, 
         assert ended.state is PipelineState.FAILED
         assert ended.failure is not None
         assert f"{bad}-0" in ended.failure
+
+
+def test_an_operator_has_a_damaged_batch_skipped_while_all_is_copied(mortal_stack: LocalStack) -> None:
+    flow, bad, well = flow_with(mortal_stack, "fail")
+    assert isinstance(mortal_stack.source, Broker)
+    damage(mortal_stack.source, bad)
+    place = TopicPartition(bad, 0)
+    with flow.pipeline(slots=1) as running:
+        status = eventually(partial(failed, running), WAIT, what="the damage is named")
+        running.skip(Skip(*place, status.offset - 1, status.end))
+        running.skip(Skip(*TopicPartition(well, 0), 0, EACH))
+        running.skip(Skip(*place, status.offset, status.end))
+        running.wait_position({place: 3 * EACH, TopicPartition(well, 0): EACH})
+        eventually(lambda: gaps_of(running.status) == [("skipped", EACH, 2 * EACH)], WAIT, what="a gap")
+        produce(mortal_stack.source.bootstrap, bad, numbered(EACH, start=3 * EACH))
+        running.wait_position({place: 4 * EACH})
+    rest = numbered(2 * EACH, start=2 * EACH)
+    assert [each.value for each in flow.copies(bad)] == [each.value for each in [*numbered(EACH), *rest]]
+    assert len(flow.copies(well)) == EACH
+    # No run claims to have copied what was left out.
+    covered = [(run.covered_from, run.upstream_end) for run in flow.runs()[place].runs]
+    assert not any(begin < 2 * EACH and end > EACH for begin, end in covered), covered
+    assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP

@@ -20,6 +20,7 @@ from bridge.local.security import Security
 from bridge.local.stack import LocalStack
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.partition_states import Skip
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side
 from connectors.base import CheckedOnOpen
@@ -57,6 +58,9 @@ class RecordedPipelines:
 
     def release(self, topics: Sequence[str]) -> None:
         return None
+
+    def skip(self, skip: Skip) -> None:
+        raise AssertionError("nothing is skipped")
 
     def drain_samples(self) -> Sequence[CopySample]:
         return ()

@@ -1,6 +1,7 @@
 """The protocol between the launcher and the driver process: a JSON object a line, on standard input and output.
 
     to the driver      {"spec": …}  once, first; {"assign": [ … ]}; {"release": [topics]}; {"stop": true}
+                       {"skip": [topic, partition, offset, end]}
                        {"gateway": [port, secret]}  before the spec, where Spark runs already
     to the launcher    {"status": {"progress": [[topic, target topic, [row], …], …], …}};
                        {"samples": [ … ]}, what was copied since the last ones
@@ -34,7 +35,7 @@ from bridge.model.copying import (
     Progress,
     Transform,
 )
-from bridge.model.partition_states import pack, unpack
+from bridge.model.partition_states import Skip, pack, unpack
 from bridge.model.values import Side, TopicPartition
 
 LONGEST = 64 * 1024 * 1024
@@ -86,6 +87,10 @@ def pack_assignment(partitions: Sequence[Copied]) -> bytes:
 
 def pack_release(topics: Sequence[str]) -> bytes:
     return _line({"release": topics})
+
+
+def pack_skip(skip: Skip) -> bytes:
+    return _line({"skip": list(skip)})
 
 
 def pack_stop() -> bytes:

@@ -19,6 +19,7 @@ from bridge.logs.setup import DRIVER
 from bridge.model.connect_address import REMOTE
 from bridge.model.copy_samples import CopySample, join
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.partition_states import Skip
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver.frames import (
     LONGEST,
@@ -26,6 +27,7 @@ from bridge.pipeline.driver.frames import (
     pack_assignment,
     pack_gateway,
     pack_release,
+    pack_skip,
     pack_spec,
     pack_stop,
     read_line,
@@ -111,6 +113,9 @@ class DriverPipeline:
         if (released := tuple(topics)) != self._released:
             self._released = released
             self._driver.send(pack_release(released))
+
+    def skip(self, skip: Skip) -> None:
+        self._driver.send(pack_skip(skip))
 
     @property
     def status(self) -> PipelineStatus:

@@ -21,6 +21,7 @@ from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
 from bridge.model.connect_address import REMOTE
 from bridge.model.copying import PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.partition_states import Skip
 from bridge.pipeline.driver import submitting
 from bridge.pipeline.driver.frames import (
     LONGEST,
@@ -148,6 +149,8 @@ async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
             supervisor.assign(unpack_assignment(message["assign"]))
         if "release" in message:
             supervisor.release(message["release"])
+        if "skip" in message:
+            supervisor.skip(Skip(*message["skip"]))
         if "stop" in message:
             break
     supervisor.stop()

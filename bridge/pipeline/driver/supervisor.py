@@ -20,12 +20,20 @@ from bridge.kafka.state_topics import read_committed
 from bridge.model.copy_owners import TopicPair
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
-from bridge.model.partition_states import PartitionState, PartitionStatus, reasons, with_since
+from bridge.model.partition_states import PartitionState, PartitionStatus, Skip, reasons, with_since
 from bridge.model.values import Side
 from bridge.pipeline.driver.progress_watcher import Watcher
 from bridge.pipeline.driver.sharing import REDISTRIBUTE_SECONDS, Sharing
 from bridge.pipeline.driver.spark_problem import SparkProblem, error_line
-from bridge.pipeline.layouts.additions import MOST_BYTES, Addition, additions_key, encode, joining, spread
+from bridge.pipeline.layouts.additions import (
+    MOST_BYTES,
+    Addition,
+    Additions,
+    additions_key,
+    encode,
+    joining,
+    spread,
+)
 from bridge.pipeline.layouts.claiming import claim
 from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
 from bridge.pipeline.layouts.dropping import Dropper
@@ -56,8 +64,10 @@ class Supervisor:
         self._layout = LayoutRecord(0, 0)
         self._copied: list[Copied] = []
         """What the slices of the layout copy."""
-        self._added: list[list[Addition]] = []
-        """By slot, what has joined the layout."""
+        self._added: list[Additions] = []
+        """By slot, what has come to the layout."""
+        self._skips: list[Skip] = []
+        """What slices are yet to be told to leave out."""
         self._unfenced: int | None = None
         """How many slots may have something open; None while only the layout topic can tell."""
         self._taken: list[str] = []
@@ -86,6 +96,10 @@ class Supervisor:
 
     def release(self, topics: Sequence[str]) -> None:
         self._released = frozenset(topics)
+
+    def skip(self, skip: Skip) -> None:
+        """Has a slice leave offsets out; a layout that is made meanwhile drops the request."""
+        self._skips.append(skip)
 
     def stop(self) -> None:
         self._stop = True
@@ -232,9 +246,12 @@ class Supervisor:
                 self._layout = self._layout._replace(copied=True)
                 await self._write(self._layout)
         while True:
-            await self._followed(lambda: over() or bool(self._to_withdraw), slices)
+            await self._followed(lambda: over() or bool(self._to_withdraw or self._skips), slices)
             if self._to_withdraw:
                 await self._withdraw()
+                continue
+            if self._skips:
+                await self._tell_skips(slices)
                 continue
             if job.done() or self._stop or self.assigned is assigned:
                 break
@@ -283,14 +300,19 @@ class Supervisor:
             return None
         runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
         lost = lost_runs(topic, runs.by_copy, spec.name)
-        held = [[*work.partitions, *(each.copied for each in self._added[work.slot])] for work in slices]
+        held = [
+            [*work.partitions, *(each.copied for each in self._added[work.slot].partitions)]
+            for work in slices
+        ]
         records: list[tuple[bytes, bytes | None]] = []
         shares = spread(held, new, watcher.weights())
         for work, share in zip(slices, shares, strict=True):
-            self._added[work.slot] += [
+            joined = [
                 Addition(replace(each, copied_before=each.id.topics in lost), runs.by_copy[each.id])
                 for each in share
             ]
+            come = self._added[work.slot]
+            self._added[work.slot] = come._replace(partitions=[*come.partitions, *joined])
             if share:
                 value = encode(work, self._added[work.slot])
                 records.append((additions_key(spec, work.slot), value))
@@ -302,6 +324,22 @@ class Supervisor:
         self._claimed -= {copy.id.topics for each in copied for copy in each.copies}
         log.info("layout %d: %d partitions added", self._layout.layout, len(new))
         return assigned
+
+    async def _tell_skips(self, slices: Sequence[Slice]) -> None:
+        """Tells slices what to leave out. Raises KafkaFailure."""
+        skips, self._skips = self._skips, []
+        records: list[tuple[bytes, bytes | None]] = []
+        for work in slices:
+            come = self._added[work.slot]
+            sources = {each.source for each in work.partitions} | {
+                each.copied.source for each in come.partitions
+            }
+            if own := [each for each in skips if each.source in sources]:
+                self._added[work.slot] = come._replace(skips=[*come.skips, *own])
+                value = encode(work, self._added[work.slot])
+                records.append((additions_key(self._spec, work.slot), value))
+        await self._lead()
+        await self._leading.write(self._spec.layout_topic, records)
 
     @property
     def _to_withdraw(self) -> list[TopicPair]:
@@ -365,7 +403,7 @@ class Supervisor:
         slots = max(1, older, len(shares))
         self._layout = LayoutRecord(before.layout + 1, slots, copied=before.copied, rates=rates)
         await self._write(self._layout)
-        self._copied, self._added = copied, [[] for _ in shares]
+        self._copied, self._added, self._skips = copied, [Additions() for _ in shares], []
         await self._drain(jobs)
         await fence_slots(spec, self._layout.slots, topic.unversioned)
         if dropped := forget_unversioned(spec, topic):

@@ -1,7 +1,8 @@
-"""The record that adds partitions to a slice of a layout that is copied already. Pure.
+"""The record that adds partitions to a slice of a layout that is copied already, and skips offsets in them. Pure.
 
     key                                                value
-    {"connector", "additions"}                         all that was added to the slot of that number, in this layout
+    {"connector", "additions"}                         all that was added to the slot of that number in this
+                                                       layout, and all offsets that it is to leave out
 
 A slice that copies goes on with what it has and takes these beside it: nothing else pauses. Nobody copies them before:
 whatever an older layout had was fenced when this one was made, and what a layout loses makes a new one.
@@ -20,12 +21,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.partition_states import Skip
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.layouts.records import VERSION
 from bridge.pipeline.layouts.slots import Slice, balance
 
 MOST_BYTES = 256 * 1024
 """Of a record's value: far below what a broker takes. What is more makes a new layout."""
+
+
+class Additions(NamedTuple):
+    """What has come to a slice since its layout was made."""
+
+    partitions: Sequence[Addition] = ()
+    skips: Sequence[Skip] = ()
 
 
 class Addition(NamedTuple):
@@ -39,21 +48,22 @@ def additions_key(spec: PipelineSpec, slot: int) -> bytes:
     return json.dumps({"connector": spec.name, "additions": slot}, separators=(",", ":")).encode()
 
 
-def encode(work: Slice, additions: Sequence[Addition]) -> bytes:
-    """The record's value: all that was added to this slice."""
+def encode(work: Slice, additions: Additions) -> bytes:
+    """The record's value: all that has come to this slice."""
     content = json.dumps(
         {
             "layout": work.layout,
             "slot": work.slot,
-            "partitions": [_packed(each) for each in additions],
+            "partitions": [_packed(each) for each in additions.partitions],
+            "skips": additions.skips,
         },
         separators=(",", ":"),
     )
     return json.dumps({"version": VERSION, "content": content, "mac": _mac(work, content)}).encode()
 
 
-def decode(value: bytes | None, work: Slice) -> Sequence[Addition] | None:
-    """Decodes what was added to the slice; None for a record that is not of its layout, or that the driver has not
+def decode(value: bytes | None, work: Slice) -> Additions | None:
+    """Decodes what has come to the slice; None for a record that is not of its layout, or that the driver has not
     signed."""
     try:
         fields = json.loads(value or b"null")
@@ -65,7 +75,9 @@ def decode(value: bytes | None, work: Slice) -> Sequence[Addition] | None:
     known: Mapping[str, Any] = json.loads(content)  # signed: ours, to the letter
     if (known["layout"], known["slot"]) != (work.layout, work.slot):
         return None
-    return [_unpacked(each) for each in known["partitions"]]
+    return Additions(
+        [_unpacked(each) for each in known["partitions"]], [Skip(*each) for each in known.get("skips", ())]
+    )
 
 
 def joining(copied: Sequence[Copied], wanted: Sequence[Copied]) -> list[Copied] | None:

@@ -24,12 +24,12 @@ from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied
 from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
-from bridge.pipeline.layouts.additions import Addition
+from bridge.pipeline.layouts.additions import Addition, Additions
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.clock import TransactionClock
 from bridge.pipeline.slices.failed_partitions import FailedPartitions
-from bridge.pipeline.slices.gaps import ledger_entry, refusal
+from bridge.pipeline.slices.gaps import ledger_entry, refusal, skipped
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
@@ -57,7 +57,6 @@ _SOON = 0.01
 """Seconds that a slice sleeps at least where its limit keeps it waiting."""
 _TOLD_SECONDS = 2.0
 """For how long a partition can't be fetched until it is told: leaders change in less."""
-_BEHIND = "mirror-bridge reset moves the position behind what can't be read"
 
 
 class _Ending(Exception):
@@ -89,12 +88,12 @@ class Copier:
         bucket: TokenBucket | None = None,
         *,
         failed: FailedPartitions | None = None,
-        joining: Callable[[], Sequence[Addition]] = tuple,
+        added: Callable[[], Additions] = Additions,
         retried: bool = False,
         tally: Tally | None = None,
     ) -> None:
         """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `failed`: what is not
-        copied now. `joining`: all that was added to the slice by now. `retried`: the slice may have copied some of that
+        copied now. `added`: all that has come to the slice by now. `retried`: the slice may have copied some of that
         before, so that only the runs topic tells how far. `tally` counts what is committed."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
@@ -113,8 +112,10 @@ class Copier:
         self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
-        self._joining, self._retried = joining, retried
+        self._come, self._retried = added, retried
         self._added: Sequence[Addition] = ()
+        self._skips = 0
+        """The number of skips that were looked at."""
         self._opening: asyncio.Task[Joined] | None = None
         """Finds where partitions begin that join, while the others are copied."""
         self._to_open: list[TopicPartition] = []
@@ -154,6 +155,7 @@ class Copier:
             while not self._ending() and not self._caught_up():
                 self._pace()
                 await self._join()
+                self._release_skipped()
                 self._to_open += self._failed.take_due(time.monotonic())
                 fetches = await self._fetcher.poll(self._clock.patience())
                 for fetch in fetches:
@@ -213,7 +215,7 @@ class Copier:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction. Partitions of
         which nobody can tell where they begin wait."""
         for tp, failure in opened.failed.items():
-            self._failed.fail(tp, str(failure), time.monotonic(), _now_ms(), heals=True)
+            self._failed.fail(tp, str(failure), time.monotonic(), _now_ms(), heals=True, unopened=True)
         for tp, start in opened.starts.items():
             self._positions[tp] = start.offset
             if start.gaps and self._spec.fail_on_gap:
@@ -224,6 +226,21 @@ class Copier:
             for copy in self._copied[tp].copies:
                 if copy.id in opened.lost_from:
                     self._part(copy).lost_from = opened.lost_from[copy.id]
+        for skip in self._come().skips:
+            # It names the offset at which the partition stood: one that has moved since needs it no more.
+            if skip.source in opened.starts and self._positions[skip.source] == skip.offset:
+                for copy in self._copied[skip.source].copies:
+                    part = self._part(copy)
+                    part.leave_out(skipped(copy, skip.offset, skip.end, _now_ms()))
+                    part.skipped = skip.end, opened.target_ends[copy.id]
+                self._move_to(skip.source, skip.end)
+
+    def _release_skipped(self) -> None:
+        """Opens partitions again that an operator has skip something."""
+        skips = self._come().skips
+        for skip in skips[self._skips :]:
+            self._failed.release(skip.source)
+        self._skips = len(skips)
 
     def _fetch_positions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, FetchPosition]:
         copied = [self._copied[tp] for tp in tps]
@@ -237,7 +254,7 @@ class Copier:
     async def _join(self) -> None:
         """Copies what was added to the slice from now on, once it is known where to begin: the others do not wait."""
         if self._opening is None:
-            added, again = self._joining(), [Addition(self._copied[tp]) for tp in self._to_open]
+            added, again = self._come().partitions, [Addition(self._copied[tp]) for tp in self._to_open]
             if added is self._added and not again:
                 return
             self._added, self._to_open = added, []
@@ -313,10 +330,12 @@ class Copier:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
         and it is known what follows it. Else the partition waits, and the others go on."""
         tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
-        way_out = (
-            "set source.record.policy to report to go on behind it" if fails and end is not None else _BEHIND
-        )
-        self._failed.fail(tp, damage.why, time.monotonic(), _now_ms(), way_out=way_out)
+        way_out = f"mirror-bridge skip {self._spec.name} {tp.topic}-{tp.partition}"
+        way_out += " goes on behind it" if end is not None else " --to OFFSET goes on further behind"
+        if fails and end is not None:
+            way_out += ", as source.record.policy=report does with all such batches"
+        offsets = self._positions[tp], -1 if end is None else end
+        self._failed.fail(tp, damage.why, time.monotonic(), _now_ms(), way_out=way_out, offsets=offsets)
         if end is None or fails or not self._failed.lasts(tp):
             await self._hold(tp)
             return
@@ -329,9 +348,14 @@ class Copier:
         """Copies a partition up to records that can't be copied; the target may take them when it is opened again."""
         if self._positions[tp] < cannot.gap.upstream_from and not self._copied[tp].also:
             self._move_to(tp, cannot.gap.upstream_from)
+        stands = self._positions[tp]
+        offsets = (stands, cannot.gap.upstream_to) if stands == cannot.gap.upstream_from else (-1, -1)
         await self._hold(tp)
+        way_out = cannot.way_out
+        if offsets[0] >= 0:
+            way_out += f", or leave it out: mirror-bridge skip {self._spec.name} {tp.topic}-{tp.partition}"
         now = time.monotonic()
-        self._failed.fail(tp, cannot.why, now, _now_ms(), way_out=cannot.way_out, lasts=True)
+        self._failed.fail(tp, cannot.why, now, _now_ms(), way_out=way_out, offsets=offsets, lasts=True)
 
     async def _hold(self, tp: TopicPartition) -> None:
         """Copies nothing more of a partition until it is due; then it is opened anew, by what is committed here."""
@@ -470,6 +494,8 @@ class Copier:
             position = self._positions[copied.source]
             times = each.part.times.encoded(now_ms)
             known, lost_from = self._runs[copied.id], each.part.lost_from
+            if each.part.skipped is not None:
+                runs += known.reset(*each.part.skipped)
             runs += known.commit(each.segments, position, copied, log_start, times, lost_from=lost_from)
         syncs: list[OffsetSync] = []
         for each in done if spec.syncs_topic else ():

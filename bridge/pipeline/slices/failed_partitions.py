@@ -12,6 +12,8 @@ from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+_LONGEST_TO_HEAL = 15.0
+"""Seconds until something is tried again that time alone mends: a broker that is back is to be used."""
 _LASTS = 3
 """Tries in a row that fail alike, until it counts as a state that lasts."""
 
@@ -20,6 +22,8 @@ _LASTS = 3
 class _Failed:
     status: PartitionStatus
     heals: bool
+    unopened: bool = False
+    """Whether it is not known where it begins."""
     tries: int = 0
     due: float = 0.0
     """When it is tried again (monotonic seconds)."""
@@ -45,19 +49,24 @@ class FailedPartitions:
         now_ms: int,
         *,
         way_out: str = "",
+        offsets: tuple[int, int] = (-1, -1),
         heals: bool = False,
+        unopened: bool = False,
         lasts: bool = False,
     ) -> None:
-        """Notes that the partition can't be copied now. `heals`: time alone may mend that; `lasts`: other tries as they
-        are made for what is not certain would show nothing new."""
+        """Notes that the partition can't be copied now. `offsets`: where it stands, and where what can't be copied
+        ends; -1 for not known. `heals`: time alone may mend that; `unopened`: it is not known where it begins; `lasts`:
+        other tries as they are made for what is not certain would show nothing new."""
         known = self._failed.get(tp)
         if known is None or known.status.why != why:
             known = self._begin(tp, why, now_ms, known)
-        known.heals, known.due = heals, now + known.backoff.next()
+        pause, known.unopened = known.backoff.next(), unopened
+        known.heals, known.due = heals, now + (min(pause, _LONGEST_TO_HEAL) if heals else pause)
         known.tries = _LASTS if lasts else known.tries + 1
         failed = known.tries >= _LASTS and not heals
         state = PartitionState.FAILED if failed else PartitionState.WAITING
-        self._set(known, known.status._replace(state=state, way_out=way_out))
+        offset, end = offsets
+        self._set(known, known.status._replace(state=state, way_out=way_out, offset=offset, end=end))
 
     def note(self, tp: TopicPartition, why: str, now_ms: int) -> None:
         """Notes that the partition can't be copied now, and that whoever fetches it tries again: it is never due."""
@@ -73,7 +82,7 @@ class FailedPartitions:
 
     def open(self, tp: TopicPartition) -> None:
         """Notes that it is known where the partition begins: all that waited for that is copied."""
-        if tp in self._failed and self._failed[tp].heals:
+        if tp in self._failed and self._failed[tp].unopened:
             self.heal(tp)
 
     def holds(self, tp: TopicPartition) -> bool:

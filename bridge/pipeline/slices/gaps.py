@@ -112,6 +112,11 @@ def _again(
     return Resume(begin, tuple(gaps), again=True)
 
 
+def skipped(copied: Copied, begin: int, end: int, now_ms: int) -> Gap:
+    """The entry of offsets that an operator has left out."""
+    return _gap(copied, GapKind.SKIPPED, begin, end, now_ms, "skipped by an operator")
+
+
 def copied_again(copied: Copied, since: int, begin: int, now_ms: int) -> Gap:
     """The entry of a target topic that was deleted: what is not copied again lies from `since` to `begin`."""
     detail = f"{copied.target_topic} was deleted and created again"

@@ -135,12 +135,13 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Where partitions begin. `starts`: by source partition; `ends`: where the source's log ended, as far as it may be
-    copied; `failed`: why nobody can tell of the others, which have no leader, say; `lost_from`: where the log of a
-    remote partition ends although copies stood behind that."""
+    copied; `failed`: why nobody can tell of the others, which have no leader, say. Of remote logs, `target_ends`: where
+    they end; `lost_from`: the same of those where copies stood behind that."""
 
     starts: Mapping[TopicPartition, Resume]
     ends: Mapping[TopicPartition, int]
     failed: Mapping[TopicPartition, KafkaFailure]
+    target_ends: Mapping[CopyId, int]
     lost_from: Mapping[CopyId, int]
 
 
@@ -188,6 +189,7 @@ async def open_partitions(
     agreed = await _agreed(source, partitions, runs) | seen.agreed
     now_ms = int(time.time() * 1000)
     starts = {}
+    target_ends: dict[CopyId, int] = {}
     lost_from: dict[CopyId, int] = {}
     for each in partitions:
         tp = each.source
@@ -201,6 +203,7 @@ async def open_partitions(
             now_ms=now_ms,
             not_again=why_not_again(each, runs, ends) if spec.recopy else "",
         )
+        target_ends |= {copy: log.end for copy, log in ends.items()}
         lost_from |= {
             copy.id: ends[copy.id].end
             for copy in each.copies
@@ -221,7 +224,7 @@ async def open_partitions(
         if tp in ignored:
             gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
         starts[tp] = start._replace(gaps=tuple(gaps))
-    return Opened(starts, {tp: here[tp].end for tp in starts}, failed, lost_from)
+    return Opened(starts, {tp: here[tp].end for tp in starts}, failed, target_ends, lost_from)
 
 
 def _by_answer(

@@ -23,7 +23,7 @@ from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied
 from bridge.model.partition_states import with_fewer_causes
 from bridge.model.values import LogRecord, Side, TopicPartition
-from bridge.pipeline.layouts.additions import Addition, additions_key, decode
+from bridge.pipeline.layouts.additions import Additions, additions_key, decode
 from bridge.pipeline.layouts.records import (
     LayoutRecord,
     SliceReport,
@@ -103,8 +103,8 @@ class Lease:
         self.bucket = TokenBucket(work.rate, time.monotonic()) if work.rate else None
         """Limits what is copied; its rate is the newest that the layout gives the slot."""
         self._additions_key = additions_key(work.spec, work.slot)
-        self.added: Sequence[Addition] = ()
-        """What the slice copies beside the partitions that the layout was made with."""
+        self.added = Additions()
+        """What the slice copies beside the partitions that the layout was made with, and what it leaves out."""
         self.gone = asyncio.Event()
         """Set when a newer layout was made, or ours was stopped."""
 
@@ -137,7 +137,7 @@ class Lease:
             return
         added = decode(record.value, self._work)
         # All that was added is in each record: a committed read may bring one that is older than what was followed.
-        if added is not None and len(added) > len(self.added):
+        if added is not None and sum(map(len, added)) > sum(map(len, self.added)):
             self.added = added
 
     def _follow(self, record: LayoutRecord) -> None:
@@ -229,7 +229,7 @@ class _Attempts:
     def _copied(self, refused: Refused) -> Copied:
         return next(
             copy
-            for each in (*self._work.partitions, *(added.copied for added in self._lease.added))
+            for each in (*self._work.partitions, *(added.copied for added in self._lease.added.partitions))
             if each.source == refused.source
             for copy in each.copies
             if refused.target in ("", copy.target_topic)
@@ -251,7 +251,7 @@ class _Attempts:
             for record in layouts:
                 self._lease.note(record)
             self._failed.recall(read_partitions(layouts, spec, work.layout))
-            added = self._lease.added
+            added = self._lease.added.partitions
             work = replace(
                 work,
                 partitions=[*work.partitions, *(each.copied for each in added)],
@@ -274,7 +274,7 @@ class _Attempts:
                 self._transforms,
                 self._lease.bucket,
                 failed=self._failed,
-                joining=lambda: self._lease.added,
+                added=lambda: self._lease.added,
                 retried=retried,
                 tally=self._tally,
             )

@@ -45,6 +45,8 @@ class Part:
     times: RecordTimes = field(default_factory=RecordTimes)
     lost_from: int | None = None
     """Where the target's log had ended, if copies that stood behind that are lost."""
+    skipped: tuple[int, int] | None = None
+    """Up to where an operator has it leave records out, and where the target's log ends: no run may cover these."""
 
     def add(self, chunk: Chunk, base: Awaitable[int]) -> None:
         """Adds a batch that was sent; `base` as in Sent."""

@@ -17,7 +17,8 @@ async def operate(
     connector = service.table.connector(name)
     if not connector.active():
         # Of groups of a connector that does not run readiness says cannot_tell too.
-        code = ErrorCode.REFUSED if operation is Operation.REFRESH else ErrorCode.CANNOT_TELL
+        moves = operation not in (Operation.REFRESH, Operation.SKIP)
+        code = ErrorCode.CANNOT_TELL if moves else ErrorCode.REFUSED
         raise OperationRefused(why_not_running(connector).detail, code=code)
     state = service.rounds.state
     if state is not RoundsState.RUNNING:

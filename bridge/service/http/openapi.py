@@ -16,6 +16,7 @@ from bridge.protocol.messages import (
     IdleTask,
     MoveGroups,
     PollRequest,
+    SkipOffsets,
     StartConnector,
     StartTask,
     StopConnector,
@@ -27,6 +28,7 @@ from bridge.service.http.roles import ROLES, Role
 
 REQUESTS = (
     ValidateRequest,
+    SkipOffsets,
     StartConnector,
     StopConnector,
     AlterOffsets,

@@ -37,6 +37,7 @@ ROLES = {
     ("DELETE", _CONNECTOR): Role.CHANGE,
     ("PUT", f"{_CONNECTOR}/stop"): Role.CHANGE,
     ("POST", f"{_CONNECTOR}/refresh"): Role.CHANGE,
+    ("POST", f"{_CONNECTOR}/skip"): Role.CHANGE,
     ("POST", f"{_CONNECTOR}/offsets"): Role.CHANGE,
     ("GET", f"{_CONNECTOR}/status"): Role.READ,
     ("GET", f"{_CONNECTOR}/progress"): Role.READ,

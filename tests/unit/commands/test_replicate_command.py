@@ -26,6 +26,7 @@ from bridge.model.copying import (
     PipelineStatus,
     Progress,
 )
+from bridge.model.partition_states import Skip
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver import launch
 from bridge.protocol.messages import CopyTotals
@@ -138,6 +139,9 @@ class FakePipeline:
 
     def release(self, topics: Sequence[str]) -> None:
         return None
+
+    def skip(self, skip: Skip) -> None:
+        raise AssertionError("nothing is skipped")
 
     def drain_samples(self) -> Sequence[CopySample]:
         return ()

@@ -63,6 +63,7 @@ def test_a_state_that_goes_on_keeps_its_time() -> None:
 
 def test_statuses_are_packed_once_for_what_they_share() -> None:
     statuses = [status(number, "no leader") for number in range(20_000)] + [status(0, "é", FAILED, 2, "skip")]
+    statuses.append(status(3, "damaged", FAILED)._replace(offset=5, end=9))
     packed = json.dumps(pack(statuses))
     assert len(packed) < 200_000
     assert unpack(json.loads(packed)) == tuple(statuses)
@@ -80,6 +81,8 @@ def test_statuses_are_packed_once_for_what_they_share() -> None:
         [["failed", -1, "", "", [["t", [0]]]]],
         [["failed", 1, None, "", [["t", [0]]]]],
         [["failed", 1, "", "", [["t", [1 << 31]]]]],
+        [["failed", 1, "", "", [["t", [[0, -2, 5]]]]]],
+        [["failed", 1, "", "", [["t", [[0, 1, 2, 3]]]]]],
     ],
     ids=str,
 )
@@ -93,7 +96,7 @@ def test_of_very_many_causes_a_report_has_room_for_some() -> None:
     fewer = with_fewer_causes(statuses, 1000)
     assert [each.source for each in fewer] == [each.source for each in statuses]
     assert fewer[:1000] == statuses[:1000]
-    assert {each[2:] for each in fewer[1000:]} == {(WAITING, 1000, fewer[-1].why, "")}
+    assert {each[2:6] for each in fewer[1000:]} == {(WAITING, 1000, fewer[-1].why, "")}
     assert len(json.dumps(pack(fewer))) < 500_000
     assert with_fewer_causes(statuses[:1000], 1000) == statuses[:1000]
 

@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 from bridge.local import NO_AUTHORITIES, BridgeService
+from tests.support import eventually
 from tests.support.processes import processes
+from tests.support.waits import WAIT
 from tests.unit.connectors.configs import SOURCE
 from tests.unit.service.service_fakes import session
 
@@ -56,10 +58,16 @@ def running(folder: Path) -> Iterator[BridgeService]:
 
 def validated(service: BridgeService, props: dict[str, str]) -> dict[str, list[str]]:
     body = {"config": {**SOURCE, "bridge.validate.reachability": "off", **props}}
-    answer = httpx.put(
-        f"{service.url}/v1/plugins/source/validate", json=body, timeout=60, verify=NO_AUTHORITIES
-    )
-    assert answer.status_code == httpx.codes.OK, answer.text
+
+    def judged() -> httpx.Response:
+        """A check that takes longer than a request may is answered when it is asked for again."""
+        answer = httpx.put(
+            f"{service.url}/v1/plugins/source/validate", json=body, timeout=60, verify=NO_AUTHORITIES
+        )
+        assert answer.status_code == httpx.codes.OK, answer.text
+        return answer
+
+    answer = eventually(judged, WAIT, what="the configuration is checked")
     values = (entry["value"] for entry in answer.json()["configs"])
     return {value["name"]: value["errors"] for value in values if value["errors"]}
 

@@ -17,6 +17,8 @@ from bridge.protocol.messages import (
     CopyProgress,
     Gaps,
     Refreshed,
+    SkipOffsets,
+    SkippedOffsets,
     StartConnector,
     StopConnector,
 )
@@ -74,6 +76,15 @@ async def refresh(
     began, connector = time.monotonic(), service.table.connector(name)
     result = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
     return Refreshed(name=name, kind=connector.kind, seconds=round(time.monotonic() - began, 3), **result)
+
+
+@router.post("/{name}/skip", responses=declares(404, 409, 413, 503), openapi_extra=accepts(SkipOffsets))
+async def skip(
+    name: ConnectorName, service: TheService, body: Annotated[SkipOffsets, Depends(read(SkipOffsets))]
+) -> SkippedOffsets:
+    """Has a running connector leave out offsets of a partition that can't be copied, and answers when it is done."""
+    arguments = body.model_dump(exclude={"timeout_ms"})
+    return SkippedOffsets(**await operate(service, name, Operation.SKIP, arguments, body.timeout_ms / 1000))
 
 
 @router.post(

@@ -14,6 +14,7 @@ from bridge.model.copying import (
     PipelineState,
     PipelineStatus,
 )
+from bridge.model.partition_states import Skip
 from bridge.model.values import TopicPartition
 from connectors.base import CheckedOnOpen, Summary
 from connectors.source.options import SourceOptions
@@ -35,6 +36,7 @@ class FakePipeline:
         self.spec = spec
         self.assigned: list[Sequence[Copied]] = []
         self.released: list[str] = []
+        self.skips: list[Skip] = []
         self.status = PipelineStatus(PipelineState.COPYING)
         self.stopping, self.told = asyncio.Event(), asyncio.Event()
 
@@ -49,6 +51,9 @@ class FakePipeline:
     def release(self, topics: Sequence[str]) -> None:
         self.released = list(topics)
         self.told.set()
+
+    def skip(self, skip: Skip) -> None:
+        self.skips.append(skip)
 
     def drain_samples(self) -> Sequence[CopySample]:
         return ()

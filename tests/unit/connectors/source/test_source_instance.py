@@ -6,10 +6,11 @@ import asyncio
 import re
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.model.copying import (
     Gap,
     GapKind,
@@ -17,12 +18,14 @@ from bridge.model.copying import (
     PipelineStatus,
     Progress,
 )
+from bridge.model.partition_states import PartitionState, PartitionStatus, Skip
 from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 from bridge.model.values import Side, TopicPartition
 from connectors.base import Summary
 from connectors.source import discovery, duty_failures, take_over, task
-from connectors.source.task import SourceInstance
+from connectors.source.task import SourceInstance, planned_skip
 from tests.support.messages import message, message_pattern
+from tests.support.waiting import until
 from tests.unit.connectors.fake_clusters import Log
 from tests.unit.connectors.run_instance import ALONE, NOBODY
 from tests.unit.connectors.source.source_harness import PROPS, SourceHarness
@@ -285,6 +288,58 @@ def test_new_topics_and_partitions_are_found_and_gone_ones_left_out() -> None:
         assert len(harness.pipelines.started) == 1
 
     harness.play(script)
+
+
+DAMAGED = PartitionStatus("orders", 0, PartitionState.FAILED, 1, "damaged", "skip it", 5, 9)
+
+
+def test_offsets_are_left_out_where_the_partition_stands() -> None:
+    harness = SourceHarness()
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        place = DAMAGED.source
+        progress = {place: Progress(*place, "A.orders", 5, 20)}
+        harness.pipeline.status = PipelineStatus(PipelineState.COPYING, 1, progress, partitions=[DAMAGED])
+        arguments = {"topic": "orders", "partition": 0, "to": None}
+        planned = await instance.operate("skip", {**arguments, "dry_run": True})
+        assert planned == {**Skip(*place, 5, 9)._asdict(), "why": "damaged", "done": False}
+        assert harness.pipeline.skips == []
+        doing = asyncio.create_task(instance.operate("skip", {**arguments, "dry_run": False}))
+        await until(lambda: harness.pipeline.skips == [Skip(*place, 5, 9)])
+        assert not doing.done()
+        progress[place] = progress[place]._replace(position=9)
+        assert (await doing)["done"]
+        with pytest.raises(OperationRefused, match="is copied"):
+            await instance.operate("skip", {**arguments, "partition": 1, "dry_run": False})
+
+    harness.play(script)
+
+
+@pytest.mark.parametrize(
+    ("changes", "to", "expected"),
+    [
+        ({}, None, 9),
+        ({}, 7, 7),
+        ({"end": -1}, 7, 7),
+        ({"end": -1}, None, "give --to OFFSET"),
+        ({}, 5, "not above 5"),
+        ({}, 21, "beyond the end"),
+        ({"offset": -1}, None, "something else than a record"),
+        ({"state": PartitionState.GAP}, None, "is copied"),
+    ],
+)
+def test_what_can_be_left_out(changes: dict[str, Any], to: int | None, expected: int | str) -> None:
+    known = Progress(*DAMAGED.source, "A.orders", 5, 20)
+
+    def planned() -> Skip:
+        return planned_skip("c", DAMAGED.source, DAMAGED._replace(**changes), known, to)
+
+    if isinstance(expected, int):
+        assert planned() == Skip("orders", 0, 5, expected)
+        return
+    with pytest.raises(OperationRefused, match=expected):
+        planned()
 
 
 def test_b28_configs_of_a_topic_that_is_gone_stay() -> None:

@@ -69,9 +69,9 @@ _MOVE = MoveRecord(
 _COPY = TopicPartition("A.orders", 0)
 _FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(5, 8, -1)})
 _SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)
-_ADDED = [
-    additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])
-]
+_ADDED = additions.Additions(
+    [additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])]
+)
 _STOCK = "MirrorSourceConnector"
 _COMMIT = CommitRecord(SinkTask("query", 3, 7), WrittenTotals(10, 1000))
 

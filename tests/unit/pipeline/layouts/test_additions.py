@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
+from bridge.model.partition_states import Skip
 from bridge.model.values import LogRecord, Side, TopicPartition
-from bridge.pipeline.layouts.additions import Addition, additions_key, decode, encode, joining, spread
+from bridge.pipeline.layouts.additions import (
+    Addition,
+    Additions,
+    additions_key,
+    decode,
+    encode,
+    joining,
+    spread,
+)
 from bridge.pipeline.layouts.records import unreadable
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices.running import Lease
@@ -20,14 +29,19 @@ from tests.unit.pipeline.values import copied, spec
 
 WORK = Slice(spec(), 7, 1, 60.0, [copied(0)], [], secret=b"s" * 32)
 RUNS = [LogRecord(5, 1_700_000_000_000, b"key", b"\x00value"), LogRecord(6, 0, None, None)]
-ADDED = [Addition(replace(copied(1, start=12), copied_before=True), RUNS), Addition(copied(0, "payments"))]
+PARTITIONS = [
+    Addition(replace(copied(1, start=12), copied_before=True), RUNS),
+    Addition(copied(0, "payments")),
+]
+SKIPS = [Skip("orders", 0, 5, 9), Skip("payments", 0, 1, 2)]
+ADDED = Additions(PARTITIONS, SKIPS)
 
 
 def test_a_slice_reads_what_was_added_to_it() -> None:
-    assert decode(encode(WORK, ADDED), WORK) == [
-        Addition(ADDED[0].copied, RUNS),
-        Addition(ADDED[1].copied, []),
-    ]
+    read = decode(encode(WORK, ADDED), WORK)
+    assert read == Additions(
+        [Addition(PARTITIONS[0].copied, RUNS), Addition(PARTITIONS[1].copied, [])], SKIPS
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,11 +77,14 @@ def test_an_older_record_takes_nothing_away() -> None:
     work = replace(WORK, spec=spec(props))
     lease = Lease(work, NetworkClient(client_settings(Side.TARGET, props).raw))
     key = additions_key(work.spec, work.slot)
-    for count in (1, 2, 1):
-        lease.note(LogRecord(count, 0, key, encode(work, ADDED[:count])))
-    assert [each.copied for each in lease.added] == [each.copied for each in ADDED]
-    lease.note(LogRecord(9, 0, additions_key(work.spec, 0), encode(work, [*ADDED, ADDED[0]])))
-    assert len(lease.added) == 2
+    first, second = Additions(PARTITIONS[:1]), Additions(PARTITIONS, SKIPS[:1])
+    for added in (first, second, first, ADDED, second):
+        lease.note(LogRecord(1, 0, key, encode(work, added)))
+    assert [each.copied for each in lease.added.partitions] == [each.copied for each in PARTITIONS]
+    assert lease.added.skips == SKIPS
+    more = Additions([*PARTITIONS, PARTITIONS[0]], SKIPS)
+    lease.note(LogRecord(9, 0, additions_key(work.spec, 0), encode(work, more)))
+    assert len(lease.added.partitions) == 2
 
 
 def test_new_partitions_join() -> None:

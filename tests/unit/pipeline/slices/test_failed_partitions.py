@@ -85,6 +85,17 @@ def test_what_fails_as_it_did_before_a_restart_has_failed_since_then() -> None:
     assert failed.take_statuses()[0].since_ms == 200, "it was well in between"
 
 
+def test_what_could_not_be_opened_is_well_once_it_is_and_all_else_once_it_moves() -> None:
+    failed = FailedPartitions()
+    failed.fail(ONE, "no leader", 0.0, 5, heals=True, unopened=True)
+    failed.fail(TWO, "not enough replicas", 0.0, 5, heals=True)
+    for each in (ONE, TWO):
+        failed.open(each)
+    assert [each.source for each in failed.take_statuses()] == [TWO]
+    failed.release(TWO)
+    assert failed.take_due(0.0) == [TWO]
+
+
 def test_what_is_tried_again_by_who_fetches_is_told_and_never_due() -> None:
     failed = FailedPartitions()
     failed.note(ONE, "no leader", 5)
