@@ -10,6 +10,7 @@ from bridge.dedicated.stored_offsets import Offsets, put
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.copy_samples import Latencies
 from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.partition_states import Skip
 from bridge.model.state_records.claims import Claim
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
@@ -70,7 +71,8 @@ _COPY = TopicPartition("A.orders", 0)
 _FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(5, 8, -1)})
 _SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)
 _ADDED = additions.Additions(
-    [additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])]
+    [additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])],
+    [Skip("orders", 0, 5, 9)],
 )
 _STOCK = "MirrorSourceConnector"
 _COMMIT = CommitRecord(SinkTask("query", 3, 7), WrittenTotals(10, 1000))
