@@ -35,6 +35,8 @@ _MORE = "not copied either, for other reasons: see mirror-bridge progress --stat
 _NOT_TOLD = "more partitions are not copied than a report has room for the causes of: see those of the first"
 _NAMED = 3
 """Partitions that a sentence names."""
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999."""
 _REASONS = 20
 """Reasons that are told one by one."""
 
@@ -165,6 +167,7 @@ def unpack(packed: Sequence[Sequence[Any]]) -> tuple[PartitionStatus, ...]:
         for topics, *shared in groups
         for topic, rows in topics
         for row in ([each] if isinstance(each, int) else each for each in rows)
+        if row
     )
     if not all(map(_well_formed, statuses)):
         raise ValueError("no statuses of partitions")
@@ -172,7 +175,12 @@ def unpack(packed: Sequence[Sequence[Any]]) -> tuple[PartitionStatus, ...]:
 
 
 def _well_formed(status: PartitionStatus) -> bool:
-    texts = all(isinstance(each, str) for each in (status.topic, status.why, status.way_out))
-    numbers = all(type(each) is int and each >= 0 for each in (status.partition, status.since_ms))
-    offsets = all(type(each) is int and each >= -1 for each in (status.offset, status.end))
-    return texts and numbers and offsets and status.partition <= LAST_PARTITION
+    # JSON may hold halves of characters, which nobody can encode, and times that no calendar has.
+    texts = all(
+        isinstance(each, str) and not any("\ud800" <= letter <= "\udfff" for letter in each)
+        for each in (status.topic, status.why, status.way_out)
+    )
+    most = {"partition": LAST_PARTITION, "since_ms": _LAST_MS}
+    numbers = all(type(each := getattr(status, name)) is int and 0 <= each <= most[name] for name in most)
+    offsets = all(type(each) is int and -1 <= each < 1 << 63 for each in (status.offset, status.end))
+    return texts and numbers and offsets

@@ -82,6 +82,8 @@ def test_statuses_are_packed_once_for_what_they_share() -> None:
         [["failed", 1, None, "", [["t", [0]]]]],
         [["failed", 1, "", "", [["t", [1 << 31]]]]],
         [["failed", 1, "", "", [["t", [[0, -2, 5]]]]]],
+        [["failed", 1 << 60, "", "", [["t", [0]]]]],
+        [["failed", 1, "\ud800", "", [["t", [0]]]]],
         [["failed", 1, "", "", [["t", [[0, 1, 2, 3]]]]]],
     ],
     ids=str,
@@ -89,6 +91,10 @@ def test_statuses_are_packed_once_for_what_they_share() -> None:
 def test_nonsense_is_refused(packed: list[list[object]]) -> None:
     with pytest.raises((TypeError, ValueError)):
         unpack(packed)
+
+
+def test_a_row_of_nothing_is_no_status() -> None:
+    assert unpack([["failed", 1, "", "", [["t", [[]]]]]]) == ()
 
 
 def test_of_very_many_causes_a_report_has_room_for_some() -> None:
