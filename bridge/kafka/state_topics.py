@@ -39,6 +39,19 @@ async def verify_compacted(client: NetworkClient, topics: Mapping[str, str]) -> 
             raise configs
 
 
+async def read_uncommitted(client: NetworkClient, topic: str) -> list[LogRecord]:
+    """All records that partition 0 holds now, of open and aborted transactions too. Raises KafkaFailure."""
+    tail = TopicTail(client, topic)
+    records: list[LogRecord] = []
+    while True:
+        part = await tail.read()
+        if part.restarted:
+            records.clear()
+        records += part.records
+        if part.at_end:
+            return records
+
+
 async def read_committed(client: NetworkClient, topic: str, within: float = 30.0) -> list[LogRecord]:
     """All committed records that partition 0 holds now.
 

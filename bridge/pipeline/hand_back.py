@@ -19,6 +19,7 @@ from bridge.model.copying import PipelineSpec
 from bridge.model.values import Side
 from bridge.pipeline.layouts.claims import owned, withdrawn
 from bridge.pipeline.layouts.fencing import driver, shut_out
+from bridge.pipeline.layouts.hanging import take_over
 from bridge.pipeline.positions import committed_runs, positions, stopped, topic_ids
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
 
@@ -43,7 +44,7 @@ async def hand_back(
         layouts = await stopped(target, spec, force=force)
         leader = driver(spec)
         stack.push_async_callback(leader.close)
-        await leader.start()
+        await take_over(spec, leader)
         await shut_out(spec, target, leader)
         runs = positions(await committed_runs(target, spec), spec, remote, layouts)
         rows = plan(runs, await topic_ids(source, sorted({tp.topic for tp in runs})))

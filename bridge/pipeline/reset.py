@@ -19,6 +19,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Copied, Gap, PipelineSpec
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
 from bridge.pipeline.layouts.fencing import driver, shut_out
+from bridge.pipeline.layouts.hanging import take_over
 from bridge.pipeline.layouts.records import LayoutTopic
 from bridge.pipeline.positions import (
     committed_runs,
@@ -72,7 +73,7 @@ async def reset(
             return planned.rows
         leader = driver(spec)
         stack.push_async_callback(leader.close)
-        await leader.start()
+        await take_over(spec, leader)
         await shut_out(spec, target, leader)
         rows, runs, committed, again = await _planned(spec, remote, choose, source, target, layouts)
         changing = [row for row in rows if row.changes]

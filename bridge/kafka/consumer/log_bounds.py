@@ -50,6 +50,35 @@ async def all_bounds(
     return logs
 
 
+async def open_transactions(
+    client: NetworkClient, partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaFailure]]:
+    """Returns where the first transaction begins that has not ended, of partitions that hold such ones; and why others
+    do not tell. Needs `client.metadata` of the topics first. Never raises."""
+    nodes, failed = client.by_leader(partitions)
+    begin: dict[TopicPartition, int] = {}
+
+    async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
+        try:
+            ends, stable = await asyncio.gather(
+                _listed(client, node, tps, log_requests.LATEST, committed_only=False),
+                _listed(client, node, tps, log_requests.LATEST, committed_only=True),
+            )
+        except KafkaFailure as error:
+            failed.update(dict.fromkeys(tps, error))
+            return
+        for tp in tps:
+            doing, right = f"list offsets of {tp.topic}-{tp.partition}", f"READ on topic {tp.topic}"
+            refused = of_code(ends[tp].error or stable[tp].error, doing, right)
+            if refused is not None:
+                failed[tp] = refused
+            elif stable[tp].offset < ends[tp].offset:
+                begin[tp] = stable[tp].offset
+
+    await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    return begin, failed
+
+
 async def offsets_at_times(
     client: NetworkClient, times: Mapping[TopicPartition, int], *, committed_only: bool
 ) -> dict[TopicPartition, int | None]:

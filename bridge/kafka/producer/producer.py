@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings, producer_settings
+from bridge.kafka.consumer.log_bounds import open_transactions
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.network.round_trip import quickest
@@ -162,6 +163,27 @@ class TransactionalProducer:
         await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=False)
         await self._init_producer_id(self._sender.within)
         self._open = False
+
+    async def last_committed(self) -> bool:
+        """Whether the id's last transaction is committed, whoever had it; to be asked before `start` and `abort`
+        (Coordinator.last_committed). Raises KafkaFailure."""
+        return await self._coordinator.last_committed(_START_SECONDS)
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns where transactions begin that are open now in these partitions, anybody's; those without a leader are
+        left out. Raises KafkaFailure."""
+        await self._client.metadata(sorted({tp.topic for tp in tps}))
+        return (await open_transactions(self._client, tps))[0]
+
+    async def end_hanging(self, tps: Collection[TopicPartition], *, commit: bool) -> None:
+        """Ends what earlier transactions of this id have left open in these partitions, as they have ended elsewhere. A
+        coordinator that finds no leader for a partition takes it for deleted and writes no marker there (seen with
+        Kafka 4.3); the marker of the next transaction would end it, aborted or not, as that one ends. A transaction
+        without records writes a marker alone, which changes nothing where nothing of this id is open. Raises
+        KafkaFailure."""
+        assert not self._open, "a transaction is open"
+        await self._coordinator.add(self._id_and_epoch, tps, self._sender.within)
+        await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=commit)
 
     async def close(self) -> None:
         """An open transaction stays open until another producer takes over the id, or its time is up."""

@@ -1,14 +1,16 @@
-"""Requests to the transaction coordinator of one transactional id: InitProducerId, AddPartitionsToTxn, EndTxn."""
+"""Requests to the transaction coordinator of one transactional id: DescribeTransactions, InitProducerId,
+AddPartitionsToTxn, EndTxn."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings
+from bridge.kafka.consumer.log_bounds import open_transactions
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.error_codes import Errors
@@ -27,6 +29,8 @@ _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 _NOTHING_OPEN = {Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING}
 """What an abort is answered where there is nothing to abort. An id that was not used for
 transactional.id.expiration.ms is forgotten, which no id with an open transaction is."""
+_COMMITTED = {"PrepareCommit", "CompleteCommit"}
+"""States of a transaction, as Kafka's TransactionState names them."""
 _ROUND_TRIPS = 16
 """Round trips that are added to the timeout: a transaction takes some four, beside those in which records are sent."""
 _MOST_TIMEOUT_MS = 240_000
@@ -62,6 +66,26 @@ class Coordinator:
 
         doing = f"take over transactional id {self.transactional_id}"
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
+
+    async def last_committed(self, within: float) -> bool:
+        """Whether the id's last transaction is committed, or being committed: `init` waits for that. False where it is
+        aborted, or `init` aborts it; and where the coordinator doesn't tell: of an id that somebody has taken over
+        since then, and before Kafka 3.0."""
+
+        def read(response: Reader) -> tuple[int, str]:
+            error, state = produce_requests.read_transaction_states(response)[self.transactional_id]
+            return (Errors.NONE, "") if error == Errors.TRANSACTIONAL_ID_NOT_FOUND else (error, state)
+
+        def call() -> Call:
+            return produce_requests.describe_transactions([self.transactional_id])
+
+        doing = f"describe the transaction of {self.transactional_id}"
+        try:
+            return await self._ask(call, read, doing, within) in _COMMITTED
+        except KafkaFailure as failed:
+            if failed.fault is not KafkaFault.UNSUPPORTED:
+                raise
+            return False
 
     async def add(
         self, id_and_epoch: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
@@ -149,19 +173,43 @@ class Coordinator:
         return self._node
 
 
-async def fence(settings: RawSettings, transactional_ids: Sequence[str], within: float = 30.0) -> None:
-    """Fences all producers that have one of the ids, and aborts what they have open, before it returns."""
+async def fence(
+    settings: RawSettings,
+    transactional_ids: Sequence[str],
+    within: float = 30.0,
+    *,
+    partitions: Sequence[TopicPartition] = (),
+) -> None:
+    """Fences all producers that have one of the ids, and aborts what they have open, before it returns. What their last
+    transactions have left open in `partitions` without a marker, it ends as these transactions have ended
+    (TransactionalProducer.end_hanging)."""
+
+    async def init(transactional_id: str) -> tuple[Coordinator, ProducerIdAndEpoch, bool]:
+        coordinator = Coordinator(client, transactional_id)
+        committed = bool(partitions) and await coordinator.last_committed(within)
+        taken = await coordinator.init(lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within)
+        return coordinator, taken, committed
+
+    async def end(coordinator: Coordinator, taken: ProducerIdAndEpoch, committed: bool) -> None:
+        await coordinator.add(taken, hanging, within)
+        await coordinator.end(taken, within, commit=committed)
+
     client = NetworkClient(settings)
     try:
-        results = await asyncio.gather(
-            *(
-                Coordinator(client, each).init(lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within)
-                for each in transactional_ids
-            ),
-            return_exceptions=True,
-        )
+        fenced = await _all_of(init(each) for each in transactional_ids)
+        if partitions:
+            await client.metadata(sorted({tp.topic for tp in partitions}))
+            hanging, _ = await open_transactions(client, partitions)
+            if hanging:
+                await _all_of(end(*each) for each in fenced)
     finally:
         await client.close()
+
+
+async def _all_of(work: Iterable[Awaitable[T]]) -> list[T]:
+    """Waits for all of it; then raises the first error, if any."""
+    results = await asyncio.gather(*work, return_exceptions=True)
     for each in results:
         if isinstance(each, BaseException):
             raise each
+    return [each for each in results if not isinstance(each, BaseException)]

@@ -1,4 +1,5 @@
-"""Requests of a producer, encoding only: FindCoordinator, InitProducerId, AddPartitionsToTxn, Produce, EndTxn.
+"""Requests of a producer, encoding only: FindCoordinator, DescribeTransactions, InitProducerId, AddPartitionsToTxn,
+Produce, EndTxn.
 
 Transactions as brokers have them from 2.5 on: InitProducerId takes the id and epoch that we had (KIP-360), so that
 continuing after an error never fences a newer producer.
@@ -6,7 +7,7 @@ continuing after an error never fences a newer producer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.kafka.protocol.api_keys import ApiKeys
@@ -38,6 +39,34 @@ def read_transaction_coordinator(response: Reader) -> tuple[int, int]:
     error = response.int16()
     response.string()
     return error, response.int32()
+
+
+def describe_transactions(transactional_ids: Sequence[str]) -> Call:
+    """DescribeTransactions v0 (KIP-664), from Kafka 3.0 on."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(len(transactional_ids))
+        for each in transactional_ids:
+            writer.string(each)
+        writer.tags()
+
+    return Call(ApiKeys.DESCRIBE_TRANSACTIONS, versions=range(1), flexible_from=0, write=write)
+
+
+def read_transaction_states(response: Reader) -> dict[str, tuple[int, str]]:
+    """Error and state by transactional id."""
+    response.skip(4)
+    states = {}
+    for _ in response.array():
+        error, transactional_id, state = response.int16(), response.string(), response.string()
+        states[transactional_id or ""] = error, state or ""
+        response.skip(4 + 8 + 8 + 2)  # timeout, start time, producer id and epoch
+        for _ in response.array():
+            response.string()
+            response.skip(4 * len(response.array()))
+            response.tags()
+        response.tags()
+    return states
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch: ProducerIdAndEpoch) -> Call:

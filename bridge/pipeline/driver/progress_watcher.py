@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from bridge.errors import AWAY, KafkaFailure
@@ -59,6 +59,8 @@ class Watcher:
         """The partitions of each slice."""
         self._ids: Set[CopyId] = frozenset()
         self._slice_reports: dict[int, SliceReport] = {}
+        self._earlier_reports: dict[int, SliceReport] = {}
+        """Of slices of layouts before."""
         self._own_errors: dict[str, str] = {}
         self._unanswered: set[str] = set()
         """Looks that failed because a cluster as a whole did not answer."""
@@ -84,6 +86,7 @@ class Watcher:
     def new_layout(self, layout: int, slices: Sequence[Sequence[Copied]], others: Set[CopyId]) -> None:
         """Follows a new layout. `slices`: the partitions of each; `others`: what else the runs topic tells of."""
         partitions = [each for share in slices for each in share]
+        self._earlier_reports |= self._slice_reports
         self._layout, self._partitions, self._slice_reports = layout, partitions, {}
         self._slots = [[each.source for each in share] for share in slices]
         self._ids = {each.id for each in partitions}
@@ -248,6 +251,8 @@ class Watcher:
             return  # another connector's, which has layouts of its own
         if report.layout == self._layout:
             self._slice_reports[report.slot] = report
+        else:
+            self._earlier_reports[report.slot] = report
 
     async def _read(
         self,
@@ -304,7 +309,7 @@ class Watcher:
         """Finds the partitions that are not copied: of a whole slice, those that can't be asked, and those that a slice
         leaves out while it copies the others, which knows best. And those with a gap of the last day."""
         now_ms = int(time.time() * 1000)
-        found: dict[TopicPartition, PartitionStatus] = {}
+        found = {each.source: each for each in self._still_failed()}
         for report in self._slice_reports.values():
             if report.error and report.slot < len(self._slots):
                 found |= _waiting(dict.fromkeys(self._slots[report.slot], report.error), now_ms)
@@ -318,6 +323,16 @@ class Watcher:
         }
         before = {each.source: each for each in self.partitions}
         self.partitions = sorted(with_since((gaps | found).values(), before))
+
+    def _still_failed(self) -> Iterator[PartitionStatus]:
+        """Yields partitions that stand where slices of the layout before could not copy a record: those of this one may
+        not have come to it yet."""
+        reported = {tp for slot, tps in enumerate(self._slots) if slot in self._slice_reports for tp in tps}
+        for report in self._earlier_reports.values():
+            for status in report.partitions if report.layout >= self._layout - 1 else ():
+                known = self.progress.get(status.source)
+                if known is not None and status.offset == known.position and status.source not in reported:
+                    yield status
 
 
 def _waiting(why: Mapping[TopicPartition, str], now_ms: int) -> dict[TopicPartition, PartitionStatus]:

@@ -37,7 +37,8 @@ from bridge.pipeline.layouts.additions import (
 from bridge.pipeline.layouts.claiming import claim
 from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
 from bridge.pipeline.layouts.dropping import Dropper
-from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
+from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned, slot_ids
+from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
 from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, layout_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
@@ -408,9 +409,11 @@ class Supervisor:
         await fence_slots(spec, self._layout.slots, topic.unversioned)
         if dropped := forget_unversioned(spec, topic):
             await self._leading.write(spec.layout_topic, dropped)
+        copies = [copy for each in copied for copy in each.copies]
+        records = await read_committed(target, spec.runs_topic)
+        await end_of_slots(spec, target, slot_ids(spec, self._layout.slots), copies, records)
         self._unfenced = max(1, len(shares))
-        copies = [copy.id for each in copied for copy in each.copies]
-        runs = by_copy(await read_committed(target, spec.runs_topic), copies)
+        runs = by_copy(records, [each.id for each in copies])
         lost = lost_runs(topic, runs.by_copy, spec.name)
         pairs = {copy.id.topics for each in partitions for copy in each.copies}
         gone = await dropper.drop(self._leading, topic, runs.others, pairs)
@@ -475,15 +478,17 @@ class Supervisor:
         self._job = None
 
     async def _lead(self) -> None:
-        """Takes the driver's id, or closes what the last try has left open under it: nobody could read behind that what
-        the newest layout is. Raises KafkaFailure; FENCED when another driver has taken over."""
+        """Takes the driver's id, where that was not done or the last try has left something open: nobody could read
+        behind that what the newest layout is. Raises KafkaFailure; FENCED when another driver has taken over."""
         if self._leader is None:
             leader = driver(self._spec)
             self._closing.push_async_callback(leader.close)
-            await leader.start()
+            await take_over(self._spec, leader)
             self._leader = leader
         elif self._leader.open:
-            await self._leader.abort()
+            await take_over(self._spec, self._leader)
+        else:
+            await end_in_state_topics(self._spec, self._leader, commit=True)
 
     async def _write(self, record: LayoutRecord) -> None:
         """Raises KafkaFailure; FENCED when another driver has taken over."""

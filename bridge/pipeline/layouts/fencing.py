@@ -9,7 +9,7 @@ from bridge.model.copying import PipelineSpec
 from bridge.model.values import Side
 from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, unversioned_layout_key
 from bridge.pipeline.layouts.slots import transactional_id, unescaped_id
-from bridge.pipeline.layouts.state import layout_topic
+from bridge.pipeline.layouts.state import layout_topic, state_partitions
 
 
 def driver(spec: PipelineSpec) -> TransactionalProducer:
@@ -17,9 +17,14 @@ def driver(spec: PipelineSpec) -> TransactionalProducer:
     return TransactionalProducer(producer_settings(Side.TARGET, spec.props), transactional_id(spec, "driver"))
 
 
+def slot_ids(spec: PipelineSpec, slots: int) -> list[str]:
+    return [transactional_id(spec, slot) for slot in range(slots)]
+
+
 async def fence_slots(spec: PipelineSpec, slots: int, unversioned: LayoutRecord | None) -> None:
-    """Aborts the transactions that slices have open; none of the slices can commit after this. Raises KafkaFailure."""
-    ids = [transactional_id(spec, slot) for slot in range(slots)]
+    """Aborts the transactions that slices have open, in state topics also what a broker has left open (see hanging);
+    none of the slices can commit after this. Raises KafkaFailure."""
+    ids = slot_ids(spec, slots)
     if unversioned is not None:
         old = ["driver", *range(unversioned.slots)]
         ids += [
@@ -27,7 +32,7 @@ async def fence_slots(spec: PipelineSpec, slots: int, unversioned: LayoutRecord 
             for who in old
             if (each := unescaped_id(spec, who)) not in (*ids, transactional_id(spec, who))
         ]
-    await fence(producer_settings(Side.TARGET, spec.props), ids)
+    await fence(producer_settings(Side.TARGET, spec.props), ids, partitions=state_partitions(spec))
 
 
 async def shut_out(spec: PipelineSpec, target: NetworkClient, leader: TransactionalProducer) -> None:

@@ -15,7 +15,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.state_topics import read_committed, verify_compacted
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.fields import SchemaError
-from bridge.model.values import CopyId, LogRecord
+from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.pipeline.layouts.records import LayoutTopic, read_layouts
 from bridge.translation.runs.runs import decode_change
 
@@ -23,6 +23,14 @@ from bridge.translation.runs.runs import decode_change
 def state_topics(spec: PipelineSpec) -> dict[str, str]:
     """Returns the names of the state topics, with what each holds."""
     return {spec.runs_topic: "offset runs", spec.layout_topic: "layouts", spec.gaps_topic: "the gap ledger"}
+
+
+def state_partitions(spec: PipelineSpec) -> list[TopicPartition]:
+    """Returns the partitions of the target that slices and drivers write to in transactions, beside the copies."""
+    topics = [*state_topics(spec)]
+    if spec.syncs_topic and spec.syncs_on_target:
+        topics.append(spec.syncs_topic)
+    return [TopicPartition(topic, 0) for topic in topics]
 
 
 async def verify_state_topics(target: NetworkClient, spec: PipelineSpec) -> None:

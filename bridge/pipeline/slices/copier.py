@@ -25,6 +25,7 @@ from bridge.model.copying import Copied
 from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition, Additions
+from bridge.pipeline.layouts.hanging import end_in_copies
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.clock import TransactionClock
@@ -116,6 +117,8 @@ class Copier:
         self._added: Sequence[Addition] = ()
         self._skips = 0
         """The number of skips that were looked at."""
+        self._ended: set[TopicPartition] = set()
+        """Remote partitions in which a transaction was open, and none of ours is any more."""
         self._opening: asyncio.Task[Joined] | None = None
         """Finds where partitions begin that join, while the others are copied."""
         self._to_open: list[TopicPartition] = []
@@ -193,9 +196,11 @@ class Copier:
     async def _go_on(self) -> None:
         """Takes positions from the committed runs; gaps and positions that no run has yet are committed at once."""
         spec = self._spec
-        opened = await open_partitions(
-            self._source, self._target, spec, self._work.partitions, self._runs, self._seen
-        )
+        of_all = self._source, self._target, spec, self._work.partitions, self._runs, self._seen
+        opened = await open_partitions(*of_all)
+        if opened.held_back:
+            await self._end_hanging(opened.held_back, self._copies.values(), self._runs)
+            opened = await open_partitions(*of_all, self._ended)
         for failure in () if opened.starts else opened.failed.values():
             raise failure  # of all: it is no fault of single partitions
         self._ends = dict(opened.ends)
@@ -210,6 +215,16 @@ class Copier:
         for tp in [tp for tp in self._positions if self._failed.holds(tp) and tp not in due]:
             del self._positions[tp]
         self._fetcher.assign(self._fetch_positions(self._positions))
+
+    async def _end_hanging(
+        self,
+        begin: Mapping[TopicPartition, int],
+        copies: Iterable[Copied],
+        runs: Mapping[CopyId, PartitionRuns],
+    ) -> None:
+        """Ends what a broker has left open of our transactions (see layouts.hanging). Raises KafkaFailure."""
+        await end_in_copies(self._producer, begin, copies, runs)
+        self._ended |= begin.keys()
 
     def _set_positions(self, opened: Opened) -> None:
         """Takes the positions, and puts gaps and partitions that no run knows into the open transaction. Partitions of
@@ -259,15 +274,25 @@ class Copier:
                 return
             self._added, self._to_open = added, []
             if new := [*again, *(each for each in added if each.copied.source not in self._copied)]:
-                retried = self._retried or bool(again)
-                opening = open_joining(self._source, self._target, self._spec, new, retried=retried)
-                self._opening = asyncio.create_task(opening)
+                self._opening = self._open_joining(new, retried=self._retried or bool(again))
         elif self._opening.done():
             joined, self._opening = self._opening.result(), None
+            if held_back := joined.opened.held_back:
+                await self.commit()
+                copies = [copy for each in joined.partitions for copy in each.copies]
+                await self._end_hanging(held_back, copies, joined.runs)
+                self._opening = self._open_joining(joined.additions, retried=True)
+                return
             self._add_joined(joined)
             await self.commit()
             self._pace()
             self._fetcher.add(self._fetch_positions(joined.opened.starts))
+
+    def _open_joining(self, additions: Sequence[Addition], *, retried: bool) -> asyncio.Task[Joined]:
+        ended = frozenset(self._ended)
+        return asyncio.create_task(
+            open_joining(self._source, self._target, self._spec, additions, retried=retried, ended=ended)
+        )
 
     def _add_joined(self, joined: Joined) -> None:
         self._copied |= {each.source: each for each in joined.partitions}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied, PipelineSpec
-from bridge.model.values import CopyId
+from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.slices.resume import Opened, Seen, largest_batches, open_partitions
 from bridge.translation.runs.partition_runs import PartitionRuns
@@ -18,10 +18,14 @@ from bridge.translation.runs.run_table import read_runs
 class Joined(NamedTuple):
     """Partitions that join, and where they begin. `largest`: max.message.bytes by target topic."""
 
-    partitions: Sequence[Copied]
+    additions: Sequence[Addition]
     runs: Mapping[CopyId, PartitionRuns]
     opened: Opened
     largest: Mapping[str, int]
+
+    @property
+    def partitions(self) -> list[Copied]:
+        return [each.copied for each in self.additions]
 
 
 async def open_joining(
@@ -31,9 +35,12 @@ async def open_joining(
     additions: Sequence[Addition],
     *,
     retried: bool,
+    ended: Collection[TopicPartition],
 ) -> Joined:
     """Finds where partitions begin that join. `retried`: the slice may have copied some of them before, so that only
-    the runs topic tells how far. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    the runs topic tells how far. `ended`: as of open_partitions.
+
+    Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     partitions = [each.copied for each in additions]
     if retried:
         records = await read_committed(target, spec.runs_topic)
@@ -41,6 +48,6 @@ async def open_joining(
         records = [run for each in additions for run in each.runs]
     known = read_runs(records)
     runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
-    opened = await open_partitions(source, target, spec, partitions, runs, Seen())
+    opened = await open_partitions(source, target, spec, partitions, runs, Seen(), ended)
     topics = sorted({each.target_topic for each in partitions})
-    return Joined(partitions, runs, opened, await largest_batches(target, topics))
+    return Joined(additions, runs, opened, await largest_batches(target, topics))

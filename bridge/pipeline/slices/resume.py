@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.consumer.header_scan import scan
-from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.consumer.log_bounds import bounds, open_transactions
 from bridge.kafka.consumer.position_validation import (
     FetchError,
     FetchErrorKind,
@@ -136,13 +137,17 @@ class Seen:
 class Opened:
     """Where partitions begin. `starts`: by source partition; `ends`: where the source's log ended, as far as it may be
     copied; `failed`: why nobody can tell of the others, which have no leader, say. Of remote logs, `target_ends`: where
-    they end; `lost_from`: the same of those where copies stood behind that."""
+    they end; `lost_from`: the same of those where copies stood behind that.
+
+    `held_back`: remote partitions in which a transaction is open, and where it begins. Where there are some, nothing
+    else is known: they are to be ended first."""
 
     starts: Mapping[TopicPartition, Resume]
     ends: Mapping[TopicPartition, int]
     failed: Mapping[TopicPartition, KafkaFailure]
     target_ends: Mapping[CopyId, int]
     lost_from: Mapping[CopyId, int]
+    held_back: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 async def open_partitions(
@@ -152,9 +157,11 @@ async def open_partitions(
     partitions: Sequence[Copied],
     runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
+    ended: Collection[TopicPartition] = (),
 ) -> Opened:
     """Finds where to go on, of each partition whose leaders answer on both sides. Newest runs that can't be true are
-    passed over in `runs`. Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    passed over in `runs`. `ended`: remote partitions in which no transaction of ours is open, whatever is of others.
+    Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     committed_only = spec.committed_only
     await _same_topics(
         source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
@@ -166,10 +173,14 @@ async def open_partitions(
     here, of_source = _by_answer(
         await bounds(source, [each.source for each in partitions], committed_only=committed_only)
     )
+    remote = list({each.remote: None for each in copies})
     # The target's log with what is not committed: our own aborted copies are part of it too.
-    there, of_target = _by_answer(
-        await bounds(target, list({each.remote: None for each in copies}), committed_only=False)
+    logs_there, (begin, no_answer) = await asyncio.gather(
+        bounds(target, remote, committed_only=False), open_transactions(target, remote)
     )
+    if held_back := {tp: offset for tp, offset in begin.items() if tp not in ended}:
+        return Opened({}, {}, {}, {}, {}, held_back)
+    there, of_target = _by_answer({**logs_there, **no_answer})
     failed = of_source | {copy.source: of_target[copy.remote] for copy in copies if copy.remote in of_target}
     partitions = [each for each in partitions if each.source not in failed]
     unknown = {

@@ -19,11 +19,12 @@ from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
-from bridge.kafka.state_topics import read_committed
+from bridge.kafka.state_topics import read_committed, read_uncommitted
 from bridge.model.copying import Copied
 from bridge.model.partition_states import with_fewer_causes
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.layouts.additions import Additions, additions_key, decode
+from bridge.pipeline.layouts.hanging import take_over
 from bridge.pipeline.layouts.records import (
     LayoutRecord,
     SliceReport,
@@ -243,8 +244,13 @@ class _Attempts:
             )
             stack.push_async_callback(producer.close)
             runs_log = TopicPartition(spec.runs_topic, 0)
-            await producer.start([runs_log, *(each.remote for each in work.partitions)], always=runs_log)
-            layouts = await read_committed(self._target, spec.layout_topic)
+            tps = [runs_log, *(each.remote for each in work.partitions)]
+            if retried:
+                await take_over(spec, producer, tps, always=runs_log)
+            else:  # the layout's driver has ended what was left open before
+                await producer.start(tps, always=runs_log)
+            # What is not committed yet, or has no marker, counts: nobody copies while a driver writes a newer layout.
+            layouts = await read_uncommitted(self._target, spec.layout_topic)
             if read_layouts(layouts, spec).newest.layout != work.layout:
                 self._lease.ended = "newer layout"
                 return

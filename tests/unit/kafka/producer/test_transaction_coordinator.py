@@ -79,3 +79,65 @@ def test_an_abort_of_nothing_is_done_and_a_commit_of_nothing_is_an_error(code: i
     asyncio.run(coordinator.end(ProducerIdAndEpoch(1, 0), 5.0, commit=False))
     with pytest.raises(KafkaFailure):
         asyncio.run(coordinator.end(ProducerIdAndEpoch(1, 0), 5.0, commit=True))
+
+
+class DescribingClient:
+    """Answers DescribeTransactions v0 by this error and state, and FindCoordinator."""
+
+    def __init__(self, error: int, state: str) -> None:
+        self.error, self.state = error, state
+
+    async def send(self, node: int | None, call: Call, doing: str, **_: Any) -> Reader:
+        writer = Writer(flexible=node is not None)
+        writer.int32(0)
+        if node is None:
+            writer.int16(0)
+            writer.string(None)
+            writer.int32(1)
+        else:
+            writer.array(1)
+            writer.int16(self.error)
+            writer.string("mirror-0")
+            writer.string(self.state)
+            writer.int32(15_000)
+            writer.int64(1)
+            writer.int64(7)
+            writer.int16(3)
+            writer.array(1)
+            writer.string("orders")
+            writer.array(2)
+            writer.int32(0)
+            writer.int32(1)
+            writer.tags()
+            writer.tags()
+            writer.tags()
+        return Reader(writer.encode(), flexible=writer.flexible)
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "committed"),
+    [
+        (0, "CompleteCommit", True),
+        (0, "PrepareCommit", True),
+        (0, "CompleteAbort", False),
+        (0, "Ongoing", False),
+        (0, "Empty", False),
+        (105, "Dead", False),
+    ],
+)
+def test_a_transaction_is_committed_where_its_coordinator_says_so(
+    error: int, state: str, committed: bool
+) -> None:
+    client: Any = DescribingClient(error, state)
+    assert asyncio.run(Coordinator(client, "mirror-0").last_committed(5.0)) is committed
+
+
+def test_of_a_broker_that_does_not_know_the_question_no_transaction_counts_as_committed() -> None:
+    class Old:
+        async def send(self, node: int | None, call: Call, doing: str, **_: Any) -> Reader:
+            if node is None:
+                return await DescribingClient(0, "").send(node, call, doing)
+            raise KafkaFailure(KafkaFault.UNSUPPORTED, "no such request", retriable=False)
+
+    client: Any = Old()
+    assert asyncio.run(Coordinator(client, "mirror-0").last_committed(5.0)) is False

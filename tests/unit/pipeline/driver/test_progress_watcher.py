@@ -11,9 +11,12 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.log_requests import TopicMetadata
-from bridge.model.values import Bounds, Side, TailPart, TopicPartition
+from bridge.model.copying import Progress
+from bridge.model.partition_states import PartitionState, PartitionStatus
+from bridge.model.values import Bounds, LogRecord, Side, TailPart, TopicPartition
 from bridge.pipeline.driver import progress_watcher
 from bridge.pipeline.driver.progress_watcher import Watcher
+from bridge.pipeline.layouts.records import SliceReport, report_key
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.pipeline.values import copied, spec
@@ -195,5 +198,51 @@ def test_a_target_is_away_where_no_state_topic_can_be_read(
         gone.clear()
         await watcher.look()
         assert watcher.away == []
+
+    asyncio.run(watching())
+
+
+def test_a_partition_that_stands_at_a_record_has_failed_until_its_slice_says_otherwise(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slices of a new layout, or of a service that was started again, find that out after a while only."""
+    stands, gone_on = (
+        PartitionStatus("orders", partition, PartitionState.FAILED, 1, "refused", offset=3, end=4)
+        for partition in (0, 1)
+    )
+    about, written = spec(NOWHERE), list[SliceReport]()
+
+    async def read(tail: EmptyTail) -> TailPart:
+        reports = written if tail.topic == about.layout_topic else []
+        records = [LogRecord(0, 0, report_key(about, each.slot), each.value()) for each in reports]
+        reports.clear()
+        return TailPart(records, restarted=False, at_end=True)
+
+    async def bounds(
+        client: NetworkClient, tps: Sequence[TopicPartition], *, committed_only: bool
+    ) -> dict[TopicPartition, Bounds]:
+        return dict.fromkeys(tps, Bounds(0, 10, 0))
+
+    monkeypatch.setattr(EmptyTail, "read", read)
+    monkeypatch.setattr(progress_watcher, "bounds", bounds)
+
+    async def shown(*reports: SliceReport) -> list[PartitionStatus]:
+        written.extend(reports)
+        await watcher.look()
+        return list(watcher.partitions)
+
+    def begin(layout: int) -> None:
+        watcher.new_layout(layout, [[copied(0), copied(1)]], set())
+        for partition, position in ((0, 3), (1, 7)):
+            tp = TopicPartition("orders", partition)
+            watcher.progress[tp] = Progress(*tp, "A.orders", position)
+
+    async def watching() -> None:
+        begin(5)
+        assert await shown(SliceReport(4, 0, partitions=[stands, gone_on])) == [stands]
+        assert await shown(SliceReport(5, 0, partitions=[stands])) == [stands]
+        begin(6)
+        assert await shown() == [stands]
+        assert await shown(SliceReport(6, 0)) == []
 
     asyncio.run(watching())

@@ -1,0 +1,113 @@
+"""Ends transactions of slices and drivers that a broker has left open without a marker (hanging, KIP-664), before
+anything follows them.
+
+    remote partition   ... | copies, committed | copies of a transaction without a marker |  <- what a slice writes next
+                                               ^ last stable offset
+
+A coordinator that comes back and finds no leader for a partition takes it for deleted, and writes no marker there. What
+stands there hides all that follows it from who reads committed records; and the next marker of the same producer id,
+whichever it is, ends it too: a commit would commit records that were aborted, which were copied again since then.
+
+So who takes over a transactional id ends such a transaction first, by a transaction without records that ends as that
+one did:
+
+- in a state topic as the id's last transaction ended, which its coordinator tells before it is taken over: each
+  transaction writes to the runs topic;
+- in a copy as its run says: a transaction has records and their run, or neither. So it is right also where the
+  partition was away for many transactions. The runs topic comes first.
+
+Others' transactions, of an application that writes to the same topic, look the same from outside: to end none of one's
+own there changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from bridge.kafka.consumer.log_bounds import open_transactions
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.values import CopyId, LogRecord, Side, TopicPartition
+from bridge.pipeline.layouts.state import state_partitions
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_table import read_runs
+
+log = logging.getLogger(__name__)
+
+_NAMED = 10
+"""Partitions that a line of the log names."""
+
+
+async def take_over(
+    spec: PipelineSpec,
+    producer: TransactionalProducer,
+    tps: Sequence[TopicPartition] = (),
+    always: TopicPartition | None = None,
+) -> None:
+    """Starts a producer, or aborts what its last try has left open; then no state topic holds a transaction of its id.
+    `tps` and `always` as of `start`. Raises KafkaFailure; FENCED when another one has taken over."""
+    committed = await producer.last_committed()
+    if producer.open:
+        await producer.abort()
+    else:
+        await producer.start(tps, always)
+    await end_in_state_topics(spec, producer, commit=committed)
+
+
+async def end_in_state_topics(spec: PipelineSpec, producer: TransactionalProducer, *, commit: bool) -> None:
+    """`commit`: whether the last transaction of the producer's id is committed. Raises KafkaFailure."""
+    if hanging := await producer.open_transactions(state_partitions(spec)):
+        await producer.end_hanging(hanging, commit=commit)
+
+
+async def end_in_copies(
+    producer: TransactionalProducer,
+    begin: Mapping[TopicPartition, int],
+    copies: Iterable[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
+) -> None:
+    """Ends transactions of the producer's id. `begin`: remote partitions, with the offset at which a transaction begins
+    that is open. `runs`: as they are committed. Raises KafkaFailure."""
+    committed = {
+        copy.remote
+        for copy in copies
+        if copy.remote in begin
+        and (last := runs[copy.id].last if copy.id in runs else None) is not None
+        and last.target_topic_id == copy.target_topic_id
+        and last.downstream_end > begin[copy.remote]
+    }
+    for tps, commit in ((committed, True), (begin.keys() - committed, False)):
+        if tps:
+            await producer.end_hanging(tps, commit=commit)
+
+
+async def end_of_slots(
+    spec: PipelineSpec,
+    target: NetworkClient,
+    transactional_ids: Iterable[str],
+    copies: Sequence[Copied],
+    runs_topic: Iterable[LogRecord],
+) -> None:
+    """Ends what slots have left open in copies that may be another slot's from now on. `runs_topic`: its committed
+    records. Raises KafkaFailure."""
+    remote = list({copy.remote: None for copy in copies})
+    await target.metadata(sorted({tp.topic for tp in remote}))
+    begin, _ = await open_transactions(target, remote)
+    if not begin:
+        return
+    names = [f"{topic}-{partition}" for topic, partition in sorted(begin)]
+    log.warning(
+        "ending what earlier transactions have left open in %d partition(s) of the target: %s",
+        len(names),
+        ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else ""),
+    )
+    runs = read_runs(runs_topic)
+    for each in transactional_ids:
+        producer = TransactionalProducer(producer_settings(Side.TARGET, spec.props), each)
+        try:
+            await producer.start()
+            await end_in_copies(producer, begin, copies, runs)
+        finally:
+            await producer.close()

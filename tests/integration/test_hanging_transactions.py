@@ -1,0 +1,108 @@
+"""Transactions that a broker has left open without a marker: the mirror ends its own, and no record of them counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator
+
+import pytest
+
+from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
+from bridge.kafka.producer.transaction_coordinator import Coordinator
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
+from bridge.local import Broker, LocalStack, eventually
+from bridge.model.copying import PipelineState
+from bridge.model.values import Side, TopicPartition
+from bridge.pipeline.layouts.slots import transactional_id
+from tests.conftest import chosen_clusters
+from tests.integration.copy_flow import CopyFlow
+from tests.support import numbered, produce, unique
+from tests.support.forms import mostly_long
+from tests.support.waits import WAIT
+from tests.unit.kafka.record.raw_batches import Plain, batch_of
+
+UNVERIFIED = {"transaction.partition.verification.enable": "false"}
+"""Lets a test write into a partition what no coordinator knows of (KIP-890): it never gets a marker, as where the
+coordinator took the partition for deleted."""
+
+
+@pytest.fixture(scope="module")
+def target(request: pytest.FixtureRequest, stack: LocalStack) -> Iterator[Broker]:
+    if chosen_clusters(request.config):
+        pytest.skip("needs a broker that verifies no transactions")
+    broker = stack.broker(unique("unverified"), properties=UNVERIFIED)
+    yield broker
+    broker.close()
+
+
+def leave_open(
+    flow: CopyFlow, place: TopicPartition, who: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Has the producer of a slot, or of the driver, write a record and go away."""
+
+    async def added_nowhere(*_: object) -> None:
+        pass
+
+    async def write() -> None:
+        producer = TransactionalProducer(
+            producer_settings(Side.TARGET, flow.spec.props), transactional_id(flow.spec, who)
+        )
+        try:
+            await producer.start()
+            await producer.begin()
+            await producer.send(place, bytearray(batch_of([Plain(1, b"key", b"left open")])), 1)
+        finally:
+            await producer.close()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Coordinator, "add", added_nowhere)
+        asyncio.run(write())
+
+
+@pytest.mark.parametrize(
+    ("what", "who"),
+    mostly_long(
+        [("copies", 0), ("copies", 1), ("runs", 0), ("gaps", 0), ("runs", "driver"), ("layout", "driver")]
+    ),
+)
+def test_what_a_broker_has_left_open_is_aborted_before_anything_follows(
+    target: Broker, stack: LocalStack, monkeypatch: pytest.MonkeyPatch, what: str, who: int | str
+) -> None:
+    """Without, the marker of the next commit would commit these records too. Those of a slot that is no more would hide
+    for good what comes behind them, and those of a state topic would keep the next layout from being made."""
+    flow = CopyFlow(stack.source, target)
+    topic = flow.topic(2)
+    produce(stack.source.bootstrap, topic, numbered(100))
+    assert flow.copy(slots=2).state is PipelineState.CAUGHT_UP
+    places = dict(zip(("runs", "layout", "gaps"), flow.state_topics, strict=True))
+    leave_open(flow, TopicPartition(places.get(what, flow.remote(topic)), 0), who, monkeypatch)
+    produce(stack.source.bootstrap, topic, numbered(100, start=100))
+    assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+@pytest.mark.parametrize("what", mostly_long(["copies", "runs"]))
+def test_what_lacks_the_marker_of_a_commit_counts(
+    target: Broker, stack: LocalStack, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Elsewhere its transaction is committed: what is aborted here would be copied once more, or never."""
+    flow = CopyFlow(stack.source, target)
+    topic = flow.topic(2)
+    left_out = TopicPartition({"runs": flow.spec.runs_topic}.get(what, flow.remote(topic)), 0)
+    real = Coordinator.add
+
+    async def add_others(
+        coordinator: Coordinator, taken: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
+    ) -> None:
+        await real(coordinator, taken, [tp for tp in tps if tp != left_out] or tps, within)
+
+    with flow.pipeline(slots=1), monkeypatch.context() as patched:
+        patched.setattr(Coordinator, "add", add_others)
+        records = [*numbered(100), *numbered(100, partition=1)]
+        produce(stack.source.bootstrap, topic, records)
+        eventually(lambda: len(flow.copies(topic, 1)) == 100, WAIT, what="what has its marker is copied")
+    produce(stack.source.bootstrap, topic, numbered(100, start=100))
+    assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
