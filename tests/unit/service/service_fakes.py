@@ -267,6 +267,12 @@ def checks(kind: FakeKind | None = None) -> CheckContext:
     return CheckContext({"fake": kind or FakeKind()}, NoCheck())
 
 
+def _done(name: str, operation: str, arguments: Arguments) -> Arguments:
+    if operation == "skip":
+        return {"topic": "t", "partition": 0, "offset": 3, "end": 4, "why": "refused", "done": True}
+    return {"found": 0}
+
+
 class FakeEngine:
     """Records what it is told."""
 
@@ -276,7 +282,7 @@ class FakeEngine:
         self.sent: list[tuple[Desired, ...]] = []
         self.offsets: list[tuple[str, int, list[SourcePartitionOffset]]] = []
         self.operated: list[tuple[str, str, Arguments]] = []
-        self.answer: Callable[[str, str, Arguments], Arguments] = lambda *_: {"found": 0}
+        self.answer: Callable[[str, str, Arguments], Arguments] = _done
         """To an operation, by connector, operation and arguments; it may raise."""
 
     async def start(self) -> None:
