@@ -98,8 +98,8 @@ async def end_of_slots(
     if not begin:
         return
     names = [f"{topic}-{partition}" for topic, partition in sorted(begin)]
-    log.warning(
-        "ending what earlier transactions have left open in %d partition(s) of the target: %s",
+    log.info(
+        "transactions are open in %d partition(s) of the target: %s; those that earlier slices have left are ended",
         len(names),
         ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else ""),
     )
