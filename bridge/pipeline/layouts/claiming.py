@@ -26,6 +26,7 @@ from bridge.pipeline.layouts.claims import (
 )
 from bridge.pipeline.layouts.elsewhere import before, decided, mixed, opposite
 from bridge.pipeline.layouts.fencing import driver, shut_out
+from bridge.pipeline.layouts.hanging import take_over
 from bridge.pipeline.layouts.records import LayoutTopic, layout_key
 from bridge.pipeline.layouts.state import layout_topic
 
@@ -127,7 +128,7 @@ async def _take_over(
     other = replace(spec, name=owner)
     its_leader = driver(other)
     try:
-        await its_leader.start()
+        await take_over(other, its_leader)
         await shut_out(other, target, its_leader)
     finally:
         await its_leader.close()
