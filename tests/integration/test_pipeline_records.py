@@ -185,7 +185,11 @@ def test_many_records_that_are_refused_hold_up_nothing(flow: CopyFlow, count: in
     flow.settings = {**flow.settings, "fail_on_refused_record": False}
     status = flow.copy(slots=1)
     assert status.state is PipelineState.CAUGHT_UP
-    assert gaps_of(status) == [("record_refused", 0, count)]
+    gaps = gaps_of(status)
+    assert len(gaps) <= 10, "what a commit does not part is one entry"
+    assert {kind for kind, *_ in gaps} == {"record_refused"}
+    assert [first for _, first, _ in gaps] == [0, *(end for *_, end in gaps[:-1])]
+    assert gaps[-1][-1] == count
     assert flow.copies(bad) == []
     assert contents(flow.copies(well)) == contents(flow.original(well))
     ends = [bounds(flow.target.bootstrap, flow.remote(topic))[0][1] for topic in (bad, well)]
