@@ -13,6 +13,7 @@ from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
+from bridge.pipeline.layouts.records import SliceReport
 from bridge.translation.runs.holes import decoded
 from bridge.translation.runs.runs import OffsetRun
 from tests.integration.copy_flow import CopyFlow, fetch_by_name, gaps_of
@@ -28,7 +29,7 @@ from tests.support import (
     produce_transaction,
 )
 from tests.support.forms import mostly_long
-from tests.support.records import FLUSH_SECONDS, open_transaction, varied
+from tests.support.records import FLUSH_SECONDS, open_transaction, read, varied
 from tests.support.topics import set_topic_config
 from tests.support.waits import WAIT
 
@@ -169,9 +170,19 @@ def test_a_record_that_is_refused_holds_up_its_partition_until_the_target_takes_
         running.wait_position({place: 10, TopicPartition(well, 0): 10})
         produce(flow.source.bootstrap, well, good)
         running.wait_position({TopicPartition(well, 0): 20})
+
+        def log_end() -> int:
+            return bounds(flow.target.bootstrap, flow.remote(bad))[0][1]
+
+        before = log_end()
+        eventually(lambda: log_end() > before + 1, WAIT, what="it is tried again, and again")
         set_topic_config(flow.target.bootstrap, flow.remote(bad), {"cleanup.policy": "delete"})
         running.wait_position({place: 21})
         eventually(lambda: not running.status.partitions, WAIT, what="nothing has failed any more")
+    written = read(flow.target.bootstrap, flow.spec.layout_topic)
+    reports = [report for each in written if (report := SliceReport.decode(each.value)) is not None]
+    failing = [bool(report.partitions) for report in reports if not report.error]
+    assert failing == sorted(failing, reverse=True), f"a try is no success: {reports}"
     flow.assert_copied()
     flow.assert_runs_true()
 

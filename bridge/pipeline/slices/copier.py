@@ -125,6 +125,9 @@ class Copier:
         """Partitions of which it was not known where they begin, and that are to be tried again."""
         self._failing: dict[TopicPartition, float] = {}
         """Partitions whose fetches fail, and since when."""
+        self._moved: set[TopicPartition] = set()
+        """Partitions that have gone on in the open transaction, and have not failed since: what failed in them has
+        healed once it is committed."""
         self._fetched_ms = 0
         """When the records that are sent now were fetched."""
         self._mid_record = False
@@ -337,18 +340,16 @@ class Copier:
         if data.next_offset != position:
             self._move_to(tp, data.next_offset)
         elif (fetch.last_stable if self._spec.committed_only else fetch.high_watermark) <= position:
-            self._heal(tp)
+            # A fetch that brings nothing, where something waits, shows nothing.
+            self._failing.pop(tp, None)
+            self._failed.heal(tp)
         self._fetcher.done(tp, data.next_offset, data.leader_epoch)
-
-    def _heal(self, tp: TopicPartition) -> None:
-        """Notes that a partition is copied. A fetch that brings nothing, where something waits, does not show that."""
-        self._failing.pop(tp, None)
-        self._failed.heal(tp)
 
     def _note_failing(self, now: float) -> None:
         """Names partitions that can't be fetched: the fetcher tries again, and says nothing."""
         for tp, error in self._fetcher.errors.items():
             if now - self._failing.setdefault(tp, now) > _TOLD_SECONDS:
+                self._moved.discard(tp)
                 self._failed.note(tp, str(error), _now_ms())
 
     async def _handle_damage(self, damage: Damage, copied: Copied) -> None:
@@ -360,6 +361,7 @@ class Copier:
         if fails and end is not None:
             way_out += ", as source.record.policy=report does with all such batches"
         offsets = self._positions[tp], -1 if end is None else end
+        self._moved.discard(tp)
         self._failed.fail(tp, damage.why, time.monotonic(), _now_ms(), way_out=way_out, offsets=offsets)
         if end is None or fails or not self._failed.lasts(tp):
             await self._hold(tp)
@@ -494,7 +496,8 @@ class Copier:
         for copied in self._copied[tp].copies:
             self._part(copied)
         self._positions[tp] = offset
-        self._heal(tp)
+        self._failing.pop(tp, None)
+        self._moved.add(tp)
         self._mid_record = False
 
     # -- committing ------------------------------------------------------------------------------------------------
@@ -535,6 +538,9 @@ class Copier:
         if encoded and spec.syncs_on_target:
             await self._producer.send_records(spec.syncs_topic, encoded)
         await self._producer.commit()
+        for tp in self._moved:
+            self._failed.heal(tp)
+        self._moved.clear()
         for segment in (segment for each in done for segment in each.segments):
             self._tally.add(segment.count, segment.size)
         self._open = {}
