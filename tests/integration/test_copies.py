@@ -263,16 +263,18 @@ def test_slots_that_could_not_be_fenced_are_fenced_by_the_next_driver(
     flow.copy(slots=8)
     real, fenced = fence, list[str]()
 
-    async def unreachable(settings: object, ids: Sequence[str], within: float = 30.0) -> None:
+    async def unreachable(*_: object, **_options: object) -> None:
         raise KafkaFailure(KafkaFault.TIMEOUT, "a coordinator is out of reach")
 
     monkeypatch.setattr(fencing, "fence", unreachable)
     with flow.pipeline(slots=2) as running:
         eventually(lambda: "out of reach" in str(running.status.errors), WAIT, what="fencing fails")
 
-    async def recording(settings: RawSettings, ids: Sequence[str], within: float = 30.0) -> None:
+    async def recording(
+        settings: RawSettings, ids: Sequence[str], *, partitions: Sequence[TopicPartition]
+    ) -> None:
         fenced.extend(ids)
-        await real(settings, ids, within)
+        await real(settings, ids, partitions=partitions)
 
     monkeypatch.setattr(fencing, "fence", recording)
     assert flow.copy(slots=2).state is PipelineState.CAUGHT_UP
