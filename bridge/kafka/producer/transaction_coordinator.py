@@ -73,7 +73,8 @@ class Coordinator:
         since then, and before Kafka 3.0."""
 
         def read(response: Reader) -> tuple[int, str]:
-            error, state = produce_requests.read_transaction_states(response)[self.transactional_id]
+            states = produce_requests.read_transaction_states(response)
+            error, state = states.get(self.transactional_id, (int(Errors.UNKNOWN_SERVER_ERROR), ""))
             return (Errors.NONE, "") if error == Errors.TRANSACTIONAL_ID_NOT_FOUND else (error, state)
 
         def call() -> Call:

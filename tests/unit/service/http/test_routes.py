@@ -392,6 +392,7 @@ def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
                     "written": 300,
                     "flags": ["truncated"],
                     "evidence": "sync+1",
+                    "detail": {"copied_twice": 512},
                 }
             )
         )
@@ -404,6 +405,8 @@ def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
         assert message("service.not_translated", **committed, reason="copy_not_found") in text
         assert "at most 7 records are read twice" in text
         assert "Committed there: 300." in text
+        assert "Another mirror has copied this partition" in text
+        assert "up to offset 512 of A.orders" in text
         assert "truncated" in text
         assert "group_active_on_target" in (await at.client.get("/v1/groups/h/explain")).text
 
