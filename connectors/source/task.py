@@ -378,9 +378,14 @@ def planned_skip(
         raise OperationRefused(
             f"offset {end} is not above {stands.offset}, where {name} stands: give a higher one"
         )
-    if known is not None and 0 <= known.source_end < end:
+    # The slice has fetched what can't be copied: it may know more of the log than it held when it was asked last.
+    if (
+        known is not None
+        and known.source_end >= 0
+        and end > (source_end := max(known.source_end, stands.end))
+    ):
         raise OperationRefused(
-            f"offset {end} is beyond the end of {name}, which is {known.source_end}: give a lower one"
+            f"offset {end} is beyond the end of {name}, which is {source_end}: give a lower one"
         )
     return Skip(*place, stands.offset, end)
 

@@ -233,7 +233,7 @@ def test_restart_replication(mirrored_flow: MirroredFlow) -> None:
     mirrored_flow.commit(group, topic, RISING)
     mirrored_flow.wait_synced(group, mirrored_flow.exact(topic, RISING))
     # In one answer: other tests delete their connectors meanwhile.
-    for name, known in rest.get("/connectors?expand=info").items():
+    for name, known in rest.get("/connectors", expand="info").items():
         if known["info"]["config"]["source.cluster.alias"] == mirrored_flow.source.name:
             rest.restart(name, tasks=True)
             rest.wait_running(name, tasks=None)

@@ -325,6 +325,8 @@ def test_offsets_are_left_out_where_the_partition_stands() -> None:
         ({"end": -1}, None, "give --to OFFSET"),
         ({}, 5, "not above 5"),
         ({}, 21, "beyond the end"),
+        ({"end": 24}, None, 24),
+        ({"end": 24}, 25, "beyond the end"),
         ({"offset": -1}, None, "something else than a record"),
         ({"state": PartitionState.GAP}, None, "is copied"),
     ],
