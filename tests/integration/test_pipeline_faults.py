@@ -366,7 +366,7 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
     real, failed = Coordinator.end, list[str]()
 
     async def end(coordinator: Coordinator, *given: Any, commit: bool) -> None:
-        if coordinator.transactional_id.endswith("-driver") and len(failed) < 2:
+        if coordinator.transactional_id.endswith("-driver") and "abort" not in failed:
             failed.append("commit" if commit else "abort")
             raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
         await real(coordinator, *given, commit=commit)
@@ -376,11 +376,11 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
         scenario.reader.wait_more()
         monkeypatch.setattr(Coordinator, "end", end)
         running.assign(flow.partitions()[:2])
-        eventually(lambda: len(failed) == 2, WAIT, what="commit and abort have failed")
+        eventually(lambda: "abort" in failed, WAIT, what="commit and abort have failed")
         running.assign(flow.partitions())
         wait_copying(running)
         scenario.reader.wait_more()
-    assert failed == ["commit", "abort"]
+    assert "commit" in failed
 
 
 @pytest.mark.long
