@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,9 +18,6 @@ from tests.support.messages import message
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.long
-
-PAUSED = 60.0
-"""Seconds in which a pause is seen: two, and what a busy machine takes. Leases hold for longer."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +60,7 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
     flow = sides[0]
     config = flow.config(exactly(unique("nobody")), tasks_max=2) | {
         "bridge.url": "${env:BRIDGE_URL}",
-        "bridge.task.lease.ms": "120000",
+        "bridge.task.lease.ms": "3600000",  # no lease ends while the test waits
     }
     with connector(flow.worker, config) as name:
 
@@ -74,14 +70,12 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
 
         eventually(spread, WAIT, what="each service has one task", watched=flow.watched)
         flow.worker.rest.pause(name)
-        began = time.monotonic()
 
         def paused() -> None:
             states = _states(sides, name)
             assert [tasks for _, tasks in states] == [["lapsed"], ["lapsed"]], states
 
         eventually(paused, WAIT, what="both services see the pause", watched=flow.watched)
-        assert time.monotonic() - began < PAUSED, f"seen after {time.monotonic() - began:.1f} s"
         result = [condition for each in sides for condition in _known(each, name)["conditions"]]
         assert {each["condition"] for each in result} == {"paused"}, result
         said = message("health.paused", connector=name)

@@ -19,7 +19,7 @@ final class IdleWatch {
     private static final int AGAIN_LOOKS = 300;
 
     private final LongFunction<Call> report;
-    private final BooleanSupplier serving;
+    private final BooleanSupplier registered;
     private final int againLooks;
     private Thread thread;
     private Call call;
@@ -30,14 +30,17 @@ final class IdleWatch {
     private int looks;
     private int due = LOOKS;
 
-    /** {@code report} sends for how long the task was not polled; {@code serving}: the service knows the task. */
-    IdleWatch(LongFunction<Call> report, BooleanSupplier serving) {
-        this(report, serving, AGAIN_LOOKS);
+    /**
+     * {@code report} sends for how long the task was not polled; {@code registered}: the service knows the task, also
+     * where the last answer got lost.
+     */
+    IdleWatch(LongFunction<Call> report, BooleanSupplier registered) {
+        this(report, registered, AGAIN_LOOKS);
     }
 
-    IdleWatch(LongFunction<Call> report, BooleanSupplier serving, int againLooks) {
+    IdleWatch(LongFunction<Call> report, BooleanSupplier registered, int againLooks) {
         this.report = report;
-        this.serving = serving;
+        this.registered = registered;
         this.againLooks = againLooks;
     }
 
@@ -85,7 +88,7 @@ final class IdleWatch {
     private synchronized boolean isDue() throws InterruptedException {
         while (!stopped) {
             long idleMs = (System.nanoTime() - polledAt) / 1_000_000;
-            if (!polling && looks >= due && serving.getAsBoolean()) {
+            if (!polling && looks >= due && registered.getAsBoolean()) {
                 tries++;
                 due = looks + (tries < TRIES ? LOOKS : againLooks);
                 call = report.apply(idleMs);

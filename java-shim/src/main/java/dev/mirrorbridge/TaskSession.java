@@ -84,7 +84,7 @@ final class TaskSession {
         this.metrics = metrics;
         this.positions = positions;
         this.link = new Link(LOG, "Task " + address + " at " + settings);
-        this.idle = new IdleWatch(idleMs -> client.idleTask(this.address, idleMs), () -> serving && !fenced);
+        this.idle = new IdleWatch(idleMs -> client.idleTask(this.address, idleMs), () -> registered && !fenced);
         this.notBefore = pacer.nowMs();
     }
 

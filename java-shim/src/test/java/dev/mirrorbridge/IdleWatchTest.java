@@ -40,6 +40,15 @@ class IdleWatchTest {
     }
 
     @Test
+    void aTaskWhoseLastPollGotLostSaysSoToo() throws Exception {
+        task.poll();
+        service.answers = request -> request.path.endsWith("/poll")
+            ? FakeService.error(503, "overloaded", "full") : FakeService.usual(request);
+        task.poll();
+        service.await("POST", TASK + "/idle");
+    }
+
+    @Test
     void aPausedTaskGoesOnSayingSoNowAndThen() throws Exception {
         TaskAddress address = new TaskAddress("c", 0, 1, Sessions.byThisClock());
         try (BridgeClient client = new BridgeClient(Settings.from(Tasks.props(service.url())))) {
