@@ -223,7 +223,10 @@ class Service:
 
     def _forget(self, name: str) -> None:
         """Drops what is kept of a connector beside the table."""
+        self._forgotten_ms.pop(name, None)
         self._forgotten_ms[name] = int(time.time() * 1000)
+        if len(self._forgotten_ms) > MOST_FORGOTTEN:
+            del self._forgotten_ms[next(iter(self._forgotten_ms))]
         self.snapshots.forget(name)
         self.deliveries.forget(name)
         self.offset_requests.forget(name)

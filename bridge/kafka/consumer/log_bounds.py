@@ -16,25 +16,14 @@ async def bounds(
     client: NetworkClient, partitions: Sequence[TopicPartition], *, committed_only: bool
 ) -> dict[TopicPartition, Bounds | KafkaFailure]:
     """Returns the bounds of partitions whose leaders the client knows (`NetworkClient.metadata`). Never raises."""
-    nodes, leaderless = client.by_leader(partitions)
-    results: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
-
-    async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
-        try:
-            starts, ends = await asyncio.gather(
-                _listed(client, node, tps, log_requests.EARLIEST, committed_only=committed_only),
-                _listed(client, node, tps, log_requests.LATEST, committed_only=committed_only),
-            )
-        except KafkaFailure as error:
-            results.update(dict.fromkeys(tps, error))
-            return
-        for tp in tps:
-            start, end = starts[tp], ends[tp]
-            doing, right = f"list offsets of {tp.topic}-{tp.partition}", f"READ on topic {tp.topic}"
-            failed = of_code(start.error or end.error, doing, right)
-            results[tp] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
-
-    await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    questions = (log_requests.EARLIEST, committed_only), (log_requests.LATEST, committed_only)
+    results: dict[TopicPartition, Bounds | KafkaFailure] = {}
+    for tp, listed in (await _ask_leaders(client, partitions, *questions)).items():
+        if isinstance(listed, KafkaFailure):
+            results[tp] = listed
+        else:
+            start, end = listed
+            results[tp] = Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
     return results
 
 
@@ -55,27 +44,16 @@ async def open_transactions(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaFailure]]:
     """Returns where the first transaction begins that has not ended, of partitions that hold such ones; and why others
     do not tell. Needs `client.metadata` of the topics first. Never raises."""
-    nodes, failed = client.by_leader(partitions)
     begin: dict[TopicPartition, int] = {}
-
-    async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
-        try:
-            ends, stable = await asyncio.gather(
-                _listed(client, node, tps, log_requests.LATEST, committed_only=False),
-                _listed(client, node, tps, log_requests.LATEST, committed_only=True),
-            )
-        except KafkaFailure as error:
-            failed.update(dict.fromkeys(tps, error))
-            return
-        for tp in tps:
-            doing, right = f"list offsets of {tp.topic}-{tp.partition}", f"READ on topic {tp.topic}"
-            refused = of_code(ends[tp].error or stable[tp].error, doing, right)
-            if refused is not None:
-                failed[tp] = refused
-            elif stable[tp].offset < ends[tp].offset:
-                begin[tp] = stable[tp].offset
-
-    await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    failed: dict[TopicPartition, KafkaFailure] = {}
+    questions = (log_requests.LATEST, False), (log_requests.LATEST, True)
+    for tp, listed in (await _ask_leaders(client, partitions, *questions)).items():
+        if isinstance(listed, KafkaFailure):
+            failed[tp] = listed
+        else:
+            end, stable = listed
+            if stable.offset < end.offset:
+                begin[tp] = stable.offset
     return begin, failed
 
 
@@ -98,6 +76,34 @@ async def offsets_at_times(
                 raise error
             offsets[tp] = listed[tp].offset if listed[tp].offset >= 0 else None
     return offsets
+
+
+async def _ask_leaders(
+    client: NetworkClient, partitions: Sequence[TopicPartition], *questions: tuple[int, bool]
+) -> dict[TopicPartition, list[log_requests.ListedOffset] | KafkaFailure]:
+    """Returns each partition's answers, or why it gives none. A question: which offset (EARLIEST, LATEST), and whether
+    of committed records only. Never raises."""
+    nodes, leaderless = client.by_leader(partitions)
+    answers: dict[TopicPartition, list[log_requests.ListedOffset] | KafkaFailure] = dict(leaderless)
+
+    async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
+        try:
+            listed = await asyncio.gather(
+                *(
+                    _listed(client, node, tps, offset, committed_only=committed_only)
+                    for offset, committed_only in questions
+                )
+            )
+        except KafkaFailure as error:
+            answers.update(dict.fromkeys(tps, error))
+            return
+        for tp in tps:
+            doing, right = f"list offsets of {tp.topic}-{tp.partition}", f"READ on topic {tp.topic}"
+            error_code = next((answer[tp].error for answer in listed if answer[tp].error), 0)
+            answers[tp] = of_code(error_code, doing, right) or [answer[tp] for answer in listed]
+
+    await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    return answers
 
 
 async def _listed(

@@ -327,12 +327,19 @@ class Watcher:
     def _still_failed(self) -> Iterator[PartitionStatus]:
         """Yields partitions that stand where slices of the layout before could not copy a record: those of this one may
         not have come to it yet."""
+        earlier = [
+            status
+            for report in self._earlier_reports.values()
+            if report.layout >= self._layout - 1
+            for status in report.partitions
+        ]
+        if not earlier:
+            return
         reported = {tp for slot, tps in enumerate(self._slots) if slot in self._slice_reports for tp in tps}
-        for report in self._earlier_reports.values():
-            for status in report.partitions if report.layout >= self._layout - 1 else ():
-                known = self.progress.get(status.source)
-                if known is not None and status.offset == known.position and status.source not in reported:
-                    yield status
+        for status in earlier:
+            known = self.progress.get(status.source)
+            if known is not None and status.offset == known.position and status.source not in reported:
+                yield status
 
 
 def _waiting(why: Mapping[TopicPartition, str], now_ms: int) -> dict[TopicPartition, PartitionStatus]:

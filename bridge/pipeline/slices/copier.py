@@ -254,7 +254,7 @@ class Copier:
                 self._move_to(skip.source, skip.end)
 
     def _release_skipped(self) -> None:
-        """Opens partitions again that an operator has skip something."""
+        """Opens partitions again in which an operator has skipped something."""
         skips = self._come().skips
         for skip in skips[self._skips :]:
             self._failed.release(skip.source)
