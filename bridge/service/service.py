@@ -44,7 +44,7 @@ from bridge.service.state.not_running import check_polls
 from bridge.service.state.other_services import follow_groups, others, run_elsewhere
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import MOST_FORGOTTEN, Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import (
     NOT_KNOWN,

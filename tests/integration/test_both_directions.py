@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
+from bridge.model.partition_states import PartitionState
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.records import LayoutRecord, read_layouts
 from tests.integration.copy_flow import CopyFlow
 from tests.support import create_topic, produce, unique
 from tests.support.records import varied
+from tests.support.topics import bounds
 from tests.support.waits import WAIT
 
 
@@ -71,6 +73,31 @@ def test_the_opposite_direction_is_refused_while_the_first_runs_and_not_after(
             assert sorted(states) == [PipelineState.COPYING, PipelineState.FAILED], (one.status, other.status)
 
         eventually(refused, WAIT, what="exactly one of them copies")
+
+
+def test_records_that_go_round_stop_their_partition_alone(source: Cluster, target: Cluster) -> None:
+    """Neither flow knows of the other, as with stock's mirror on the way back: the records alone show it."""
+    there, back = directions(source, target)
+    for flow in (there, back):
+        flow.settings = {"opposite_layouts": unique("nobodys")}
+    (topic,) = there.topics
+    beside = create_topic(source.bootstrap, unique("beside"), 1)
+    create_topic(target.bootstrap, beside, 1)
+    there.topics.append(beside)
+    produce(source.bootstrap, topic, varied(10))
+    with there.pipeline() as one, back.pipeline() as other:
+
+        def stopped() -> None:
+            states = {each.source: each for flow in (one, other) for each in flow.status.partitions}
+            status = states[TopicPartition(topic, 0)]
+            assert status.state is PartitionState.FAILED, (one.status, other.status)
+            assert "come back" in status.why
+
+        eventually(stopped, WAIT, what="one of them has noticed it")
+        for cluster in (source, target):
+            assert bounds(cluster.bootstrap, topic)[0][1] < 1000
+        produce(source.bootstrap, beside, varied(50))
+        one.wait_position({TopicPartition(beside, 0): 50})
 
 
 def newest(flow: Legacy) -> LayoutRecord:

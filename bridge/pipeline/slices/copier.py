@@ -29,12 +29,13 @@ from bridge.pipeline.layouts.hanging import end_in_copies
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.clock import TransactionClock
+from bridge.pipeline.slices.cycles import CycleDetector
 from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.gaps import ledger_entry, refusal, skipped
 from bridge.pipeline.slices.opening import Joined, open_joining
 from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import LeftOut, Refusals, refused_gap
+from bridge.pipeline.slices.refusals import LeftOut, Refusals, going_round, refused_gap
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
@@ -101,6 +102,7 @@ class Copier:
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
         self._bucket, self._tally = bucket, tally or Tally()
         self._failed = FailedPartitions() if failed is None else failed
+        self._cycles = CycleDetector()
         self._lost: set[CopyId] = set()
         """The copies that are known to be lost, until the next ones are committed."""
         self._copied = {each.source: each for each in work.partitions}
@@ -258,6 +260,7 @@ class Copier:
         skips = self._come().skips
         for skip in skips[self._skips :]:
             self._failed.release(skip.source)
+            self._cycles.forget(skip.source)
         self._skips = len(skips)
 
     def _fetch_positions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, FetchPosition]:
@@ -324,6 +327,11 @@ class Copier:
             data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
         except DamagedBatch as damaged:
             await self._handle_damage(damaged.damage, copied)
+            return
+        if self._spec.opposite_layouts and self._cycles.goes_round(
+            tp, data.batches, position, reading.decompressed
+        ):
+            await self._fail(tp, going_round(copied, position, data.next_offset, _now_ms()))
             return
         self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
         try:
@@ -538,6 +546,7 @@ class Copier:
         if encoded and spec.syncs_on_target:
             await self._producer.send_records(spec.syncs_topic, encoded)
         await self._producer.commit()
+        self._cycles.commit()
         for tp in self._moved:
             self._failed.heal(tp)
         self._moved.clear()

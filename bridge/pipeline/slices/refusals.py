@@ -171,6 +171,17 @@ def _has_left_out(left_out: Mapping[int, LeftOut], chunk: Chunk) -> bool:
     )
 
 
+def going_round(copied: Copied, first: int, end: int, now_ms: int) -> LeftOut:
+    """Makes what says that records at [first, end) are the partition's own, which have come back. Policy `report` does
+    not leave them out by itself: new ones may be among them."""
+    topic = copied.source.topic
+    why = (
+        f"records that were copied to {copied.target_topic} come back: something copies them to {topic} again"
+    )
+    gap = refused_gap(first, end, why, copied, now_ms)
+    return LeftOut(gap, why, f"end that mirror, or leave {topic} out of its topics")
+
+
 def refused_gap(first: int, end: int, why: str, copied: Copied, now_ms: int) -> Gap:
     """Makes the gap of records that are not copied."""
     place, topic_id = copied.source, copied.source_topic_id
