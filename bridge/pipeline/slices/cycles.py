@@ -111,6 +111,6 @@ def _timed(batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
 
 def _hashes(records: Records) -> Iterator[int]:
     """Of timestamp, key, value and headers."""
-    data = memoryview(records.data)
+    data = records.data.tobytes()
     for timestamp, begin, end in records.columns[1:4].T.tolist():
-        yield hash((timestamp, bytes(data[begin:end])))
+        yield hash((timestamp, data[begin:end]))
