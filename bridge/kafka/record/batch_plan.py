@@ -6,7 +6,7 @@ The one place for that decision: reading of a fetch (`coalescing`) and making of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from bridge.kafka.record.batch import APPEND_TIME, CODEC, RawBatch
@@ -34,6 +34,14 @@ class CodecSizes(NamedTuple):
 NONE_COALESCED = CodecSizes.all(0)
 
 
+class TopicLimits(NamedTuple):
+    """What a target topic takes. `max_message_bytes`: of a batch as it is stored. `stored`: the codec in which brokers
+    store batches whatever they come in (compression.type), by its number; None: as they come (`producer`)."""
+
+    max_message_bytes: int
+    stored: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:
     """Says how the batches of a fetch are made ready for their target topic. Sizes in bytes.
@@ -41,7 +49,7 @@ class BatchPolicy:
     `max_message_bytes`: of that topic. `batch_size`: up to which neighbours are coalesced and records put together.
     `coalesced`: the largest batches that are coalesced; compressed ones have to be decoded and encoded for that.
     `compression`: of every batch that can be decoded; None keeps each batch's own. `decompressed`: of a batch; one that
-    holds more counts as one that nobody can decode.
+    holds more counts as one that nobody can decode. `stored`: as of TopicLimits.
     """
 
     max_message_bytes: int
@@ -49,6 +57,7 @@ class BatchPolicy:
     coalesced: CodecSizes = NONE_COALESCED
     compression: Compression | None = None
     decompressed: int = MOST_BYTES
+    stored: int | None = None
     room: int = field(init=False)
     """Of neighbours together, as they are before they are coalesced."""
     with_room: Sequence[int] = field(init=False)
@@ -96,9 +105,15 @@ def plan(batches: Iterable[RawBatch], policy: BatchPolicy, start_offset: int) ->
 def _as_is(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
     if len(group) > 1:
         return False
-    batch, compression = group[0], policy.compression
-    same = compression is None or compression.codec == batch.attributes & CODEC
+    batch, compression, stored = group[0], policy.compression, policy.stored
+    codec = batch.attributes & CODEC
+    same = (compression is None or compression.codec == codec) and (stored is None or stored == codec)
     return same and passes(batch, start_offset, policy.max_message_bytes)
+
+
+def may_pass(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
+    """Whether the group is one batch that is sent as it is, if only it is small enough as brokers store it."""
+    return policy.stored is not None and _as_is(group, replace(policy, stored=None), start_offset)
 
 
 def passes(batch: RawBatch, start_offset: int, max_message_bytes: int) -> bool:

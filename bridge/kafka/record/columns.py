@@ -25,6 +25,8 @@ from bridge.model.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, lim
 
 _OVERHEAD = 8
 """Bytes of a record in a batch beside key, value and headers, about."""
+_MOST_OVERHEAD = 21
+"""The most: length, attributes, timestamp delta and offset delta."""
 _LEGACY_PART = 4
 """Of the most bytes, for messages that are read one by one."""
 _NO_HEADER = bytes(HEADER_SIZE)
@@ -82,6 +84,11 @@ class Records:
     def size(self) -> int:
         """Bytes of their keys, values and headers."""
         return int((self.columns[3] - self.columns[2]).sum())
+
+    @property
+    def most_stored(self) -> int:
+        """Bytes of a batch of them without compression, at most."""
+        return HEADER_SIZE + self.size + _MOST_OVERHEAD * self.count
 
     def since(self, offset: int) -> Self:
         """The records from `offset` on; perhaps none."""

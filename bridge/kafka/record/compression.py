@@ -32,6 +32,12 @@ _ENCODE: tuple[Callable[[bytes, int | None], bytes], ...] = (
 )
 
 
+def stored_codec(compression_type: str | None) -> int | None:
+    """Returns the codec's number that a topic's compression.type stores batches in; None where it keeps theirs."""
+    name = "none" if compression_type == "uncompressed" else compression_type
+    return NAMES.index(name) if name in NAMES else None
+
+
 class Compression(NamedTuple):
     """A codec by its number. `level`: as Java producers are given it; None: their default."""
 

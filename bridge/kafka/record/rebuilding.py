@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from bridge.kafka.record.batch import CODEC, Chunk, RawBatch, parse, passed
-from bridge.kafka.record.batch_plan import BatchPolicy, passes, plan
+from bridge.kafka.record.batch_plan import BatchPolicy, may_pass, passes, plan
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.model.batch_limits import FREE, MOST_BYTES
@@ -53,7 +53,7 @@ def put_together(
     RecordTooLarge as `chunks` does."""
     compression = policy.compression or Compression(codec)
     for part in records.since(start_offset).parts(policy.batch_size):
-        yield from _fitting(part, compression, leader_epoch, policy.max_message_bytes)
+        yield from _fitting(part, compression, leader_epoch, policy)
 
 
 def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
@@ -73,16 +73,19 @@ def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
 
 def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> Iterator[Chunk]:
     compression = policy.compression or Compression(group[0].attributes & CODEC)
-    epoch, most = group[0].leader_epoch, policy.max_message_bytes
+    epoch, single = group[0].leader_epoch, may_pass(group, policy, start_offset)
     collected, held = list[Records](), 0
 
     def ready() -> Iterator[Chunk]:
         if collected:
-            yield from _fitting(Records.together(collected), compression, epoch, most)
+            yield from _fitting(Records.together(collected), compression, epoch, policy)
             collected.clear()
 
     for batch, decoded in decoded_each(group, start_offset, policy.decompressed):
         if isinstance(decoded, Records):
+            if single and decoded.most_stored <= policy.max_message_bytes:
+                yield passed(batch)
+                continue
             # The first offset of a batch from before 0.11 is in its records only.
             records = decoded.since(start_offset)
             collected += [records] if records.count else []
@@ -93,24 +96,26 @@ def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) 
                 held = 0
             continue
         yield from ready()
-        if not passes(batch, start_offset, most):
+        if not passes(batch, start_offset, policy.max_message_bytes):
             raise decoded
         yield passed(batch)
     yield from ready()
 
 
 def _fitting(
-    records: Records, compression: Compression, leader_epoch: int, max_message_bytes: int
+    records: Records, compression: Compression, leader_epoch: int, policy: BatchPolicy
 ) -> Iterator[Chunk]:
-    """Makes one chunk, or halves and their halves until each is small enough."""
-    whole = records.chunk(compression, leader_epoch)
-    if whole.size <= max_message_bytes:
-        yield whole
-        return
-    if records.count == 1:
-        raise RecordTooLarge(records.first, whole.size, max_message_bytes)
+    """Makes one chunk, or halves and their halves until each is small enough, also as brokers store it."""
+    largest, single = policy.max_message_bytes, records.count == 1
+    if single or policy.stored in (None, compression.codec) or records.most_stored <= largest:
+        whole = records.chunk(compression, leader_epoch)
+        if whole.size <= largest:
+            yield whole
+            return
+        if single:
+            raise RecordTooLarge(records.first, whole.size, largest)
     for half in records.halves():
-        yield from _fitting(half, compression, leader_epoch, max_message_bytes)
+        yield from _fitting(half, compression, leader_epoch, policy)
 
 
 def decoded_each(

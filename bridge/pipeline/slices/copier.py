@@ -17,7 +17,7 @@ from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchPosition
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
 from bridge.kafka.record.batch import Chunk
-from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
 from bridge.kafka.record.damage import Damage
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
@@ -45,8 +45,8 @@ from bridge.pipeline.slices.resume import (
     batches_of,
     fetch_failure,
     fetch_from,
-    largest_batches,
     open_partitions,
+    topic_limits,
 )
 from bridge.pipeline.slices.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
 from bridge.pipeline.slices.transformed import Step, Transforms
@@ -135,8 +135,8 @@ class Copier:
         self._mid_record = False
         """Whether records were sent between which others, for another topic, are still to be sent."""
         self._unanswered: deque[asyncio.Future[int]] = deque()
-        self._largest: Mapping[str, int] = {}
-        """max.message.bytes by target topic."""
+        self._limits: Mapping[str, TopicLimits] = {}
+        """By target topic."""
         self._policies: Mapping[str, BatchPolicy] = {}
         """By target topic, for a target that is `_round_trip` seconds away."""
         self._round_trip: float | None = None
@@ -190,9 +190,9 @@ class Copier:
             decompressed = self._source.most_decompressed
             self._policies = {
                 topic: throttle.batch_policy(
-                    self._spec.batch_size, largest, round_trip, self._compression, decompressed
+                    self._spec.batch_size, limits, round_trip, self._compression, decompressed
                 )
-                for topic, largest in self._largest.items()
+                for topic, limits in self._limits.items()
             }
             self._round_trip = round_trip
 
@@ -215,7 +215,7 @@ class Copier:
         self._lost = set(self._seen.target_ends)
         self._seen.clear()
         topics = sorted({each.target_topic for each in self._copies})
-        self._largest = await largest_batches(self._target, topics)
+        self._limits = await topic_limits(self._target, topics)
         due = self._failed.take_due(time.monotonic())
         for tp in [tp for tp in self._positions if self._failed.holds(tp) and tp not in due]:
             del self._positions[tp]
@@ -304,7 +304,7 @@ class Copier:
         self._copied |= {each.source: each for each in joined.partitions}
         self._copies |= {each.id: each for each in joined.partitions}
         self._runs |= joined.runs
-        self._largest = {**self._largest, **joined.largest}
+        self._limits = {**self._limits, **joined.limits}
         self._round_trip = None  # the policies of their topics are to be made
         for tp in joined.opened.starts:
             if tp in self._failed:
@@ -338,7 +338,7 @@ class Copier:
             if transforms is None:
                 await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
             else:
-                steps = transforms.steps(copied, data.batches, policy, self._largest, position)
+                steps = transforms.steps(copied, data.batches, policy, self._limits, position)
                 async with contextlib.aclosing(steps):
                     async for step in steps:
                         await self._follow(tp, step)

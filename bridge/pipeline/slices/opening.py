@@ -6,22 +6,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.record.batch_plan import TopicLimits
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
-from bridge.pipeline.slices.resume import Opened, Seen, largest_batches, open_partitions
+from bridge.pipeline.slices.resume import Opened, Seen, open_partitions, topic_limits
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 
 
 class Joined(NamedTuple):
-    """Partitions that join, and where they begin. `largest`: max.message.bytes by target topic."""
+    """Partitions that join, and where they begin. `limits`: by target topic."""
 
     additions: Sequence[Addition]
     runs: Mapping[CopyId, PartitionRuns]
     opened: Opened
-    largest: Mapping[str, int]
+    limits: Mapping[str, TopicLimits]
 
     @property
     def partitions(self) -> list[Copied]:
@@ -50,4 +51,4 @@ async def open_joining(
     runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
     opened = await open_partitions(source, target, spec, partitions, runs, Seen(), ended)
     topics = sorted({each.target_topic for each in partitions})
-    return Joined(additions, runs, opened, await largest_batches(target, topics))
+    return Joined(additions, runs, opened, await topic_limits(target, topics))

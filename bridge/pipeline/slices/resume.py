@@ -21,8 +21,9 @@ from bridge.kafka.consumer.position_validation import (
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.record.batch import CorruptBatch
-from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
 from bridge.kafka.record.coalescing import DataBatches
+from bridge.kafka.record.compression import stored_codec
 from bridge.kafka.record.damage import Damage, damage
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.lookups import Scan, Scanned
@@ -281,13 +282,14 @@ def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosi
     return FetchPosition(copied.source_topic_id, offset, epoch)
 
 
-async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[str, int]:
-    """Describes max.message.bytes by topic."""
-    largest = dict.fromkeys(topics, _LARGEST)
+async def topic_limits(target: NetworkClient, topics: Sequence[str]) -> dict[str, TopicLimits]:
+    """Describes max.message.bytes and compression.type by topic."""
+    limits = dict.fromkeys(topics, TopicLimits(_LARGEST))
     for topic, configs in (await describe_configs(target, topics)).items():
         if not isinstance(configs, KafkaFailure):
-            largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
-    return largest
+            largest = int(configs["max.message.bytes"].value or _LARGEST)
+            limits[topic] = TopicLimits(largest, stored_codec(configs["compression.type"].value))
+    return limits
 
 
 async def _agreed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bridge.kafka.network.in_flight import FIRST, MOST
 from bridge.kafka.network.round_trip import NEAR, stretched
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes, TopicLimits
 from bridge.kafka.record.compression import Compression
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.copying import PipelineSpec
@@ -48,7 +48,7 @@ def compression(spec: PipelineSpec) -> Compression | None:
 
 def batch_policy(
     batch_size: int,
-    max_message_bytes: int,
+    limits: TopicLimits,
     round_trip: float,
     compression: Compression | None = None,
     decompressed: int = MOST_BYTES,
@@ -56,11 +56,12 @@ def batch_policy(
     """The policy for making batches ready for a target topic that is `round_trip` seconds away and back. The same with
     a backlog and without: what comes in one fetch is coalesced, and a single batch has no neighbour."""
     return BatchPolicy(
-        max_message_bytes,
+        limits.max_message_bytes,
         batch_bytes(batch_size, round_trip),
         _coalesced(round_trip, compression),
         compression,
         decompressed,
+        limits.stored,
     )
 
 

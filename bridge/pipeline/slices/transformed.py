@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from typing import NamedTuple, Protocol
 
 from bridge.kafka.record.batch import Chunk, RawBatch
-from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
 from bridge.model.copying import Copied
 from bridge.pipeline.slices.refusals import LeftOut
 
@@ -32,8 +32,8 @@ class Transforms(Protocol):
         copied: Copied,
         batches: Sequence[RawBatch],
         policy: BatchPolicy,
-        largest: Mapping[str, int],
+        limits: Mapping[str, TopicLimits],
         position: int,
     ) -> AsyncGenerator[Step, None]:
-        """Transforms the records from `position` on. `policy` of the copy's own topic; `largest`: max.message.bytes by
-        target topic. Raises PolicySaysFail where transforms can not be called at all."""
+        """Transforms the records from `position` on. `policy` of the copy's own topic; `limits` by target
+        topic. Raises PolicySaysFail where transforms can not be called at all."""

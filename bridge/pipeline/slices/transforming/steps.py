@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from bridge.kafka.record.batch import CODEC, RawBatch
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes, TopicLimits
 from bridge.kafka.record.rebuilding import UnreadableBatch, decoded_each, put_together
 from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
 from bridge.pipeline.slices.refusals import GO_ON_WITHOUT, LeftOut
@@ -43,12 +43,12 @@ class TransformSteps:
         copied: Copied,
         batches: Sequence[RawBatch],
         policy: BatchPolicy,
-        largest: Mapping[str, int],
+        limits: Mapping[str, TopicLimits],
         position: int,
     ) -> AsyncGenerator[Step, None]:
         await self.start()
         try:
-            async for step in self._steps(copied, batches, policy, largest, position):
+            async for step in self._steps(copied, batches, policy, limits, position):
                 yield step
         except TransformUnusable as unusable:
             raise PolicySaysFail(str(unusable)) from None
@@ -58,7 +58,7 @@ class TransformSteps:
         copied: Copied,
         batches: Sequence[RawBatch],
         policy: BatchPolicy,
-        largest: Mapping[str, int],
+        limits: Mapping[str, TopicLimits],
         position: int,
     ) -> AsyncGenerator[Step, None]:
         at = position
@@ -84,7 +84,7 @@ class TransformSteps:
                             each,
                             codec,
                             epoch,
-                            replace(policy, max_message_bytes=largest[topic]),
+                            replace(policy, **limits[topic]._asdict()),
                         )
                         for topic, each in outcome.records.items()
                     }

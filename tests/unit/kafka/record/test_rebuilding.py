@@ -128,6 +128,7 @@ def read(chunk: Chunk) -> dict[int, Plain]:
     st.integers(0, 2000),
     SMALLS,
     st.none() | st.sampled_from(CODECS),
+    st.none() | st.sampled_from(CODECS),
 )
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
@@ -137,12 +138,14 @@ def test_every_record_once_in_order_and_as_it_was(
     batch_size: int,
     joined: CodecSizes,
     wanted_codec: int | None,
+    stored: int | None,
 ) -> None:
     log = Log()
     for each in batches:
         log.add(*each)
+    compression = None if wanted_codec is None else Compression(wanted_codec)
     policy, copied, at, too_large = (
-        BatchPolicy(most, batch_size, coalesced, None if wanted_codec is None else Compression(wanted_codec)),
+        BatchPolicy(most, batch_size, coalesced, compression, stored=stored),
         dict[int, Plain](),
         start,
         dict[int, int](),
@@ -161,6 +164,8 @@ def test_every_record_once_in_order_and_as_it_was(
                     {log.codecs[offset] for offset in records} if wanted_codec is None else {wanted_codec}
                 )
                 assert codecs == {chunk.data[22] & 7}
+                if stored not in (None, *codecs) and len(records) > 1:
+                    assert len(batch_of(list(records.values()))) <= most
                 assert {log.epochs[offset] for offset in records} == {chunk.leader_epoch}
                 copied |= records
         except RecordTooLarge as error:
@@ -179,6 +184,21 @@ def test_a_whole_batch_is_passed_and_not_rebuilt(codec: int) -> None:
     data = batch(10, 50, codec=codec)
     (chunk,) = made(data, start=10)
     assert bytes(chunk.data[61:]) == data[61:]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_what_brokers_store_without_compression_is_cut_by_that_size(codec: int) -> None:
+    """They would refuse the whole batch, which is small as it comes."""
+    records = [Plain(NOW, b"key", b"x" * 1000) for _ in range(100)]
+    data = batch_of(records, codec=codec)
+    results = made(data, BatchPolicy(20_000, 16_384, stored=NONE))
+    assert [each for chunk in results for each in read(chunk).values()] == records
+    for chunk in results:
+        assert len(batch_of(list(read(chunk).values()))) <= 20_000
+        assert chunk.data[22] & 7 == codec, "it is sent as small as it came"
+    assert len(results) <= 8
+    (passed,) = made(data, BatchPolicy(200_000, 16_384, stored=NONE))
+    assert bytes(passed.data[61:]) == data[61:], "what fits is passed"
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -12,6 +12,7 @@ import pytest
 
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.record.batch import Chunk
+from bridge.kafka.record.batch_plan import TopicLimits
 from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.refusals import LeftOut, Refusals
 from bridge.pipeline.slices.resume import batches_of
@@ -20,7 +21,7 @@ from tests.unit.kafka.record.raw_batches import GZIP, LZ4, NONE, NOW, ZSTD, Plai
 
 BATCHES = 1000
 TP = TopicPartition("orders", 0)
-POLICY = batch_policy(16_384, 1_048_588, 0.001)
+POLICY = batch_policy(16_384, TopicLimits(1_048_588), 0.001)
 """With its defaults, near by."""
 
 

@@ -7,7 +7,7 @@ import pytest
 from bridge.kafka.network.in_flight import FIRST, LEAST, MOST
 from bridge.kafka.network.round_trip import UNKNOWN
 from bridge.kafka.producer.transaction_coordinator import transaction_timeout_ms
-from bridge.kafka.record.batch_plan import CodecSizes
+from bridge.kafka.record.batch_plan import CodecSizes, TopicLimits
 from bridge.kafka.record.compression import Compression
 from bridge.pipeline.slices.throttle import (
     backlog_seconds,
@@ -38,7 +38,7 @@ def test_batches_of_a_backlog_grow_with_the_round_trip_and_never_get_smaller_tha
 
 def coalesced(round_trip: float, compression: str = "") -> CodecSizes:
     expected = Compression.named(compression) if compression else None
-    return batch_policy(16384, 1_000_000, round_trip, expected).coalesced
+    return batch_policy(16384, TopicLimits(1_000_000), round_trip, expected).coalesced
 
 
 def test_near_by_compressed_batches_are_rebuilt_only_when_their_codec_is_quicker_than_a_batch() -> None:
