@@ -90,6 +90,18 @@ def test_a_batch_larger_than_the_target_takes_is_split(flow: CopyFlow) -> None:
     caught_up(flow)
 
 
+def test_batches_that_the_target_stores_larger_are_cut_before_it_refuses_them(flow: CopyFlow) -> None:
+    """A refusal costs an aborted transaction, with all that was sent in it."""
+    remote = {"max.message.bytes": "100000", "compression.type": "uncompressed"}
+    large, beside = flow.topic(configs=LARGE, remote=remote), flow.topic()
+    records = [Record(b"x" * 10_000, timestamp=NOW) for _ in range(200)]
+    produce(flow.source.bootstrap, large, records, compression="zstd", linger_ms=200)
+    produce(flow.source.bootstrap, beside, numbered(100))
+    caught_up(flow, slots=1)
+    with_aborted = [len(read(flow.target.bootstrap, flow.remote(topic))) for topic in (large, beside)]
+    assert with_aborted == [200, 100]
+
+
 # -- records that the target refuses -------------------------------------------------------------------------------
 
 
