@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
 from bridge.kafka.producer.transaction_coordinator import Coordinator
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
@@ -82,11 +84,33 @@ def test_what_a_broker_has_left_open_is_aborted_before_anything_follows(
     flow.assert_runs_true()
 
 
-@pytest.mark.parametrize("what", mostly_long(["copies", "runs"]))
+def fail_once(request: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Has the first such request of Coordinator.end_hanging fail, and who sent it begin anew."""
+    failed = list[str]()
+    real = Coordinator.end_hanging
+
+    async def end_hanging(coordinator: Coordinator, *given: Any, **named: Any) -> ProducerIdAndEpoch:
+        async def fail(*_: Any, **__: Any) -> None:
+            failed.append(request)
+            raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
+
+        if request and named["commit"] and not failed:
+            with monkeypatch.context() as patched:
+                patched.setattr(Coordinator, request, fail)
+                return await real(coordinator, *given, **named)
+        return await real(coordinator, *given, **named)
+
+    monkeypatch.setattr(Coordinator, "end_hanging", end_hanging)
+    return failed
+
+
+@pytest.mark.parametrize("what", mostly_long(["runs", "copies"]))
+@pytest.mark.parametrize("interrupted", mostly_long(["end", "add", ""]))
 def test_what_lacks_the_marker_of_a_commit_counts(
-    target: Broker, stack: LocalStack, monkeypatch: pytest.MonkeyPatch, what: str
+    target: Broker, stack: LocalStack, monkeypatch: pytest.MonkeyPatch, what: str, interrupted: str
 ) -> None:
-    """Elsewhere its transaction is committed: what is aborted here would be copied once more, or never."""
+    """Elsewhere its transaction is committed: what is aborted here would be copied once more, or never. Also when who
+    ends it is `interrupted` before that request."""
     flow = CopyFlow(stack.source, target)
     topic = flow.topic(2)
     left_out = TopicPartition({"runs": flow.spec.runs_topic}.get(what, flow.remote(topic)), 0)
@@ -102,7 +126,9 @@ def test_what_lacks_the_marker_of_a_commit_counts(
         records = [*numbered(100), *numbered(100, partition=1)]
         produce(stack.source.bootstrap, topic, records)
         eventually(lambda: len(flow.copies(topic, 1)) == 100, WAIT, what="what has its marker is copied")
+    done = fail_once(interrupted, monkeypatch)
     produce(stack.source.bootstrap, topic, numbered(100, start=100))
     assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP
     flow.assert_copied()
     flow.assert_runs_true()
+    assert done == [interrupted] * bool(interrupted)

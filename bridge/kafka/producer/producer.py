@@ -169,11 +169,13 @@ class TransactionalProducer:
         (Coordinator.last_committed). Raises KafkaFailure."""
         return await self._coordinator.last_committed(_START_SECONDS)
 
-    async def open_transactions(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns where transactions begin that are open now in these partitions, anybody's; those without a leader are
-        left out. Raises KafkaFailure."""
+    async def open_transactions(
+        self, tps: Sequence[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaFailure]]:
+        """Returns where transactions begin that are open now in these partitions, anybody's, and why others do not
+        tell. Raises KafkaFailure."""
         await self._client.metadata(sorted({tp.topic for tp in tps}))
-        return (await open_transactions(self._client, tps))[0]
+        return await open_transactions(self._client, tps)
 
     async def end_hanging(self, tps: Collection[TopicPartition], *, commit: bool) -> None:
         """Ends what earlier transactions of this id have left open in these partitions, as they have ended elsewhere. A
@@ -182,8 +184,12 @@ class TransactionalProducer:
         without records writes a marker alone, which changes nothing where nothing of this id is open. Raises
         KafkaFailure."""
         assert not self._open, "a transaction is open"
-        await self._coordinator.add(self._id_and_epoch, tps, self._sender.within)
-        await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=commit)
+        ended = await self._coordinator.end_hanging(
+            lambda: self._timeout_ms, self._id_and_epoch, tps, self._sender.within, commit=commit
+        )
+        if ended != self._id_and_epoch:
+            self._id_and_epoch = ended
+            self._sender.restart(ended)
 
     async def close(self) -> None:
         """An open transaction stays open until another producer takes over the id, or its time is up."""

@@ -15,7 +15,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_code
-from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
+from bridge.kafka.protocol.produce_requests import DescribedTransaction, ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import TopicPartition
 
@@ -29,8 +29,10 @@ _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 _NOTHING_OPEN = {Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING}
 """What an abort is answered where there is nothing to abort. An id that was not used for
 transactional.id.expiration.ms is forgotten, which no id with an open transaction is."""
-_COMMITTED = {"PrepareCommit", "CompleteCommit"}
+_COMMITTED, _ONGOING, _EMPTY = {"PrepareCommit", "CompleteCommit"}, "Ongoing", "Empty"
 """States of a transaction, as Kafka's TransactionState names them."""
+_COMMITTED_BEFORE, _ENDS_HANGING = 1, 2
+"""Bits of transaction.timeout.ms, the one number that a coordinator keeps for us (see Coordinator)."""
 _ROUND_TRIPS = 16
 """Round trips that are added to the timeout: a transaction takes some four, beside those in which records are sent."""
 _MOST_TIMEOUT_MS = 240_000
@@ -47,12 +49,20 @@ def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> in
 
 class Coordinator:
     """Sends the requests of one transactional id to its coordinator. Tries each until there is a response or the time
-    is up: each of them may be sent twice."""
+    is up: each of them may be sent twice.
+
+    How the id's last transaction has ended is known until somebody takes the id over, and whoever does that may die
+    before it has ended what hangs of it. So it is kept with the coordinator, in the last bits of the timeout:
+    _COMMITTED_BEFORE where the last transaction before this epoch was committed, and _ENDS_HANGING where the epoch only
+    ends such a one: who finds that transaction open commits it, where taking over the id would abort it.
+    """
 
     def __init__(self, client: NetworkClient, transactional_id: str) -> None:
         self._client = client
         self.transactional_id = transactional_id
         self._node: int | None = None
+        self._kept = 0
+        """The bits that the next epoch begins with."""
 
     async def init(
         self, timeout_ms: Callable[[], int], id_and_epoch: ProducerIdAndEpoch, within: float
@@ -62,31 +72,66 @@ class Coordinator:
         Calls `timeout_ms` once the coordinator is found: the client knows then how far away the cluster is."""
 
         def call() -> Call:
-            return produce_requests.init_producer_id(self.transactional_id, timeout_ms(), id_and_epoch)
+            timeout = timeout_ms() & ~(_COMMITTED_BEFORE | _ENDS_HANGING) | self._kept
+            return produce_requests.init_producer_id(self.transactional_id, timeout, id_and_epoch)
 
         doing = f"take over transactional id {self.transactional_id}"
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
 
     async def last_committed(self, within: float) -> bool:
         """Whether the id's last transaction is committed, or being committed: `init` waits for that. False where it is
-        aborted, or `init` aborts it; and where the coordinator doesn't tell: of an id that somebody has taken over
-        since then, and before Kafka 3.0."""
+        aborted, or `init` aborts it; and where the coordinator doesn't tell, before Kafka 3.0. Commits what `init`
+        would abort of a transaction that ends one which hangs."""
+        last = await self._describe(within)
+        committed = last is not None and last.state in _COMMITTED
+        if last is not None and last.state == _EMPTY:
+            committed = bool(last.timeout_ms & _COMMITTED_BEFORE)
+        elif last is not None and last.state == _ONGOING and last.timeout_ms & _ENDS_HANGING:
+            await self.end(last.id_and_epoch, within, commit=True)
+            committed = True
+        self._kept = _COMMITTED_BEFORE if committed else 0
+        return committed
 
-        def read(response: Reader) -> tuple[int, str]:
-            states = produce_requests.read_transaction_states(response)
-            error, state = states.get(self.transactional_id, (int(Errors.UNKNOWN_SERVER_ERROR), ""))
-            return (Errors.NONE, "") if error == Errors.TRANSACTIONAL_ID_NOT_FOUND else (error, state)
+    async def _describe(self, within: float) -> DescribedTransaction | None:
+        """Returns the id's last transaction; None where nobody knows any."""
+
+        def read(response: Reader) -> tuple[int, DescribedTransaction | None]:
+            last = produce_requests.read_described_transactions(response).get(self.transactional_id)
+            if last is None:
+                return Errors.UNKNOWN_SERVER_ERROR, None
+            unknown = last.error == Errors.TRANSACTIONAL_ID_NOT_FOUND
+            return (Errors.NONE, None) if unknown else (last.error, last)
 
         def call() -> Call:
             return produce_requests.describe_transactions([self.transactional_id])
 
-        doing = f"describe the transaction of {self.transactional_id}"
         try:
-            return await self._ask(call, read, doing, within) in _COMMITTED
+            return await self._ask(call, read, f"describe the transaction of {self.transactional_id}", within)
         except KafkaFailure as failed:
             if failed.fault is not KafkaFault.UNSUPPORTED:
                 raise
-            return False
+            return None
+
+    async def end_hanging(
+        self,
+        timeout_ms: Callable[[], int],
+        id_and_epoch: ProducerIdAndEpoch,
+        tps: Collection[TopicPartition],
+        within: float,
+        *,
+        commit: bool,
+    ) -> ProducerIdAndEpoch:
+        """Ends what earlier transactions of the id have left open in these partitions, by a transaction without
+        records; returns the producer's id and epoch from now on."""
+        if commit:
+            self._kept |= _ENDS_HANGING
+            id_and_epoch = await self.init(timeout_ms, id_and_epoch, within)
+        await self.add(id_and_epoch, tps, within)
+        await self.end(id_and_epoch, within, commit=commit)
+        if commit:
+            self._kept &= ~_ENDS_HANGING
+            id_and_epoch = await self.init(timeout_ms, id_and_epoch, within)
+        return id_and_epoch
 
     async def add(
         self, id_and_epoch: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
@@ -180,10 +225,12 @@ async def fence(
     within: float = 30.0,
     *,
     partitions: Sequence[TopicPartition] = (),
+    needed: TopicPartition | None = None,
 ) -> None:
     """Fences all producers that have one of the ids, and aborts what they have open, before it returns. What their last
     transactions have left open in `partitions` without a marker, it ends as these transactions have ended
-    (TransactionalProducer.end_hanging)."""
+    (TransactionalProducer.end_hanging); those without a leader are passed over, but for the one that is `needed`.
+    Raises KafkaFailure."""
 
     async def init(transactional_id: str) -> tuple[Coordinator, ProducerIdAndEpoch, bool]:
         coordinator = Coordinator(client, transactional_id)
@@ -192,15 +239,18 @@ async def fence(
         return coordinator, taken, committed
 
     async def end(coordinator: Coordinator, taken: ProducerIdAndEpoch, committed: bool) -> None:
-        await coordinator.add(taken, hanging, within)
-        await coordinator.end(taken, within, commit=committed)
+        await coordinator.end_hanging(
+            lambda: TRANSACTION_TIMEOUT_MS, taken, hanging, within, commit=committed
+        )
 
     client = NetworkClient(settings)
     try:
         fenced = await _all_of(init(each) for each in transactional_ids)
         if partitions:
             await client.metadata(sorted({tp.topic for tp in partitions}))
-            hanging, _ = await open_transactions(client, partitions)
+            hanging, failed = await open_transactions(client, partitions)
+            if needed in failed:
+                raise failed[needed]
             if hanging:
                 await _all_of(end(*each) for each in fenced)
     finally:

@@ -53,20 +53,31 @@ def describe_transactions(transactional_ids: Sequence[str]) -> Call:
     return Call(ApiKeys.DESCRIBE_TRANSACTIONS, versions=range(1), flexible_from=0, write=write)
 
 
-def read_transaction_states(response: Reader) -> dict[str, tuple[int, str]]:
-    """Error and state by transactional id."""
+class DescribedTransaction(NamedTuple):
+    """`state`: as Kafka's TransactionState names it; `timeout_ms`: as InitProducerId was given it."""
+
+    error: int
+    state: str
+    timeout_ms: int
+    id_and_epoch: ProducerIdAndEpoch
+
+
+def read_described_transactions(response: Reader) -> dict[str, DescribedTransaction]:
+    """By transactional id."""
     response.skip(4)
-    states = {}
+    described = {}
     for _ in response.array():
         error, transactional_id, state = response.int16(), response.string(), response.string()
-        states[transactional_id or ""] = error, state or ""
-        response.skip(4 + 8 + 8 + 2)  # timeout, start time, producer id and epoch
+        timeout_ms = response.int32()
+        response.skip(8)  # start time
+        id_and_epoch = ProducerIdAndEpoch(response.int64(), response.int16())
+        described[transactional_id or ""] = DescribedTransaction(error, state or "", timeout_ms, id_and_epoch)
         for _ in response.array():
             response.string()
             response.skip(4 * len(response.array()))
             response.tags()
         response.tags()
-    return states
+    return described
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch: ProducerIdAndEpoch) -> Call:

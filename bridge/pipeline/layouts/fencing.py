@@ -6,7 +6,7 @@ from __future__ import annotations
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer, fence, producer_settings
 from bridge.model.copying import PipelineSpec
-from bridge.model.values import Side
+from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, unversioned_layout_key
 from bridge.pipeline.layouts.slots import transactional_id, unescaped_id
 from bridge.pipeline.layouts.state import layout_topic, state_partitions
@@ -32,7 +32,10 @@ async def fence_slots(spec: PipelineSpec, slots: int, unversioned: LayoutRecord 
             for who in old
             if (each := unescaped_id(spec, who)) not in (*ids, transactional_id(spec, who))
         ]
-    await fence(producer_settings(Side.TARGET, spec.props), ids, partitions=state_partitions(spec))
+    runs = TopicPartition(spec.runs_topic, 0)
+    await fence(
+        producer_settings(Side.TARGET, spec.props), ids, partitions=state_partitions(spec), needed=runs
+    )
 
 
 async def shut_out(spec: PipelineSpec, target: NetworkClient, leader: TransactionalProducer) -> None:

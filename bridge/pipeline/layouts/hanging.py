@@ -11,8 +11,8 @@ whichever it is, ends it too: a commit would commit records that were aborted, w
 So who takes over a transactional id ends such a transaction first, by a transaction without records that ends as that
 one did:
 
-- in a state topic as the id's last transaction ended, which its coordinator tells before it is taken over: each
-  transaction writes to the runs topic;
+- in a state topic as the id's last transaction ended, which its coordinator tells, and keeps for the next one where who
+  has taken the id over dies (transaction_coordinator): each transaction writes to the runs topic;
 - in a copy as its run says: a transaction has records and their run, or neither. So it is right also where the
   partition was away for many transactions. The runs topic comes first.
 
@@ -57,8 +57,12 @@ async def take_over(
 
 
 async def end_in_state_topics(spec: PipelineSpec, producer: TransactionalProducer, *, commit: bool) -> None:
-    """`commit`: whether the last transaction of the producer's id is committed. Raises KafkaFailure."""
-    if hanging := await producer.open_transactions(state_partitions(spec)):
+    """`commit`: whether the last transaction of the producer's id is committed. Raises KafkaFailure, also where the
+    runs topic does not tell what is open: it is read next, and what hangs there would hide what follows."""
+    hanging, failed = await producer.open_transactions(state_partitions(spec))
+    if (untold := failed.get(TopicPartition(spec.runs_topic, 0))) is not None:
+        raise untold
+    if hanging:
         await producer.end_hanging(hanging, commit=commit)
 
 

@@ -85,7 +85,7 @@ class DescribingClient:
     """Answers DescribeTransactions v0 by this error and state, and FindCoordinator."""
 
     def __init__(self, error: int, state: str) -> None:
-        self.error, self.state = error, state
+        self.error, self.state, self.timeout_ms = error, state, 15_000
 
     async def send(self, node: int | None, call: Call, doing: str, **_: Any) -> Reader:
         writer = Writer(flexible=node is not None)
@@ -99,7 +99,7 @@ class DescribingClient:
             writer.int16(self.error)
             writer.string("mirror-0")
             writer.string(self.state)
-            writer.int32(15_000)
+            writer.int32(self.timeout_ms)
             writer.int64(1)
             writer.int64(7)
             writer.int16(3)
