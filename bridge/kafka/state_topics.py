@@ -60,6 +60,31 @@ async def read_committed(client: NetworkClient, topic: str, within: float = 30.0
     until it gets there. Raises KafkaFailure, TIMEOUT when a transaction stays open for longer than `within`
     seconds.
     """
+    records, position, end = await _read_committed(client, topic, within)
+    if position < end:
+        text = (
+            f"An open transaction has held back offset {position} and later for {within:g} s; if nobody is "
+            f"going to end it, kafka-transactions.sh find-hanging --topic {topic} lists it, and abort ends it"
+        )
+        raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end}", text)
+    return records
+
+
+async def read_beside_open(
+    client: NetworkClient, topic: str, within: float
+) -> tuple[list[LogRecord], list[LogRecord]]:
+    """The committed records that partition 0 holds now; and where a transaction stays open for longer than `within`
+    seconds all that stands at its beginning and behind, committed or not, apart. Raises KafkaFailure."""
+    records, position, end = await _read_committed(client, topic, within)
+    if position >= end:
+        return records, []
+    return records, [each for each in await read_uncommitted(client, topic) if each.offset >= position]
+
+
+async def _read_committed(
+    client: NetworkClient, topic: str, within: float
+) -> tuple[list[LogRecord], int, int]:
+    """Reads for `within` seconds at most beyond what is there; the records, up to which offset, and the log's end."""
     tp = TopicPartition(topic, 0)
     tail = TopicTail(client, topic, committed_only=True)
     await tail.begin()  # the client knows its leader from here on
@@ -73,13 +98,7 @@ async def read_committed(client: NetworkClient, topic: str, within: float = 30.0
         if part.restarted:
             records.clear()
         records += part.records
-        if tail.position >= end.end:
-            return records
-        if time.monotonic() > deadline:
-            text = (
-                f"An open transaction has held back offset {tail.position} and later for {within:g} s; if nobody is "
-                f"going to end it, kafka-transactions.sh find-hanging --topic {topic} lists it, and abort ends it"
-            )
-            raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end.end}", text)
+        if tail.position >= end.end or (not part.records and time.monotonic() > deadline):
+            return records, tail.position, end.end
         if not part.records:
             await asyncio.sleep(_PAUSE)

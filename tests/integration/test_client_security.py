@@ -99,6 +99,14 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
     admin = AdminClient({**result.admin, "log_level": 0})
     admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(60)
 
+    def led() -> None:
+        """The broker tells that it is made before it knows its leader itself."""
+        described = admin.list_topics(place.topic, timeout=10).topics[place.topic]
+        assert described.error is None
+        assert [each.leader for each in described.partitions.values()] >= [0]
+
+    eventually(led, WAIT, what="the topic has a leader")
+
     async def go() -> list[bytes]:
         client = NetworkClient(result.raw)
         sender, fetcher = BatchSender(client, None, 20.0), Fetcher(client, committed_only=True)

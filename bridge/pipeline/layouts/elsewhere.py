@@ -18,10 +18,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.state_topics import read_committed
+from bridge.kafka.state_topics import read_beside_open
 from bridge.model.copy_owners import OtherCopy, TopicPair
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import LogRecord
@@ -38,6 +39,8 @@ _AT_A_TIME = 16
 DECIDED_SECONDS = 30.0
 """How long a connector waits for another one to settle or withdraw its claim: one that has died does neither."""
 LOOK_SECONDS = 0.1
+_OPEN_SECONDS = 2.0
+"""How long another connector's transaction is waited for; one that nobody ends must not hold up ours."""
 _HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
 
 
@@ -45,14 +48,15 @@ async def mixed(
     spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
 ) -> dict[TopicPair, OtherCopy]:
     """Returns the pairs whose target topic a connector of another source alias copies to, with its copy. Layout topics
-    that we may not read are passed over. Raises KafkaFailure."""
+    that we may not read are passed over. A claim in a transaction that stays open counts as not settled: it holds up
+    who wants the same topic, and no other one. Raises KafkaFailure."""
     names = [name for name in await target.topic_names() if is_layout_topic(name)]
     slots = asyncio.Semaphore(_AT_A_TIME)
 
-    async def read(name: str) -> Sequence[LogRecord]:
+    async def read(name: str) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
         async with slots:
             try:
-                return await read_committed(target, name)
+                return await read_beside_open(target, name, _OPEN_SECONDS)
             except KafkaFailure as failure:
                 if failure.fault not in _HIDDEN:
                     raise
@@ -61,11 +65,21 @@ async def mixed(
                     name,
                     failure,
                 )
-                return ()
+                return (), ()
 
     others = [name for name in names if name != spec.layout_topic]
-    records = await asyncio.gather(*map(read, others))
-    return mixtures(spec, dict(zip(others, records, strict=True)), pairs)
+    topics = dict(zip(others, await asyncio.gather(*map(read, others)), strict=True))
+    undecided = {name: behind for name, (_, behind) in topics.items() if behind}
+    for name in undecided:
+        log.warning(
+            "a transaction stays open in layout topic %s: claims in it hold up those of %s to the same topics until it "
+            "ends; if nobody is going to end it, kafka-transactions.sh find-hanging --topic %s lists it, and abort "
+            "ends it",
+            name,
+            spec.name,
+            name,
+        )
+    return mixtures(spec, {name: records for name, (records, _) in topics.items()}, pairs, undecided)
 
 
 async def decided(
@@ -103,15 +117,25 @@ async def opposite(
     with its copy. Raises KafkaFailure, also where the layout topic may not be read: records may go round then."""
     if not spec.opposite_layouts or spec.opposite_layouts not in await source.topic_names():
         return {}
-    records = await read_committed(source, spec.opposite_layouts)
-    return loops(spec, records, pairs)
+    records, undecided = await read_beside_open(source, spec.opposite_layouts, _OPEN_SECONDS)
+    return loops(spec, records, pairs, undecided)
 
 
 def loops(
-    spec: PipelineSpec, records: Sequence[LogRecord], pairs: Collection[TopicPair]
+    spec: PipelineSpec,
+    records: Sequence[LogRecord],
+    pairs: Collection[TopicPair],
+    undecided: Sequence[LogRecord] = (),
 ) -> dict[TopicPair, OtherCopy]:
-    """Decides `opposite` from the records of the other direction's layout topic. A connector that has stopped copies
-    nothing, unless it has claimed the copy since: then it starts again. Pure."""
+    """Decides `opposite` from the records of the other direction's layout topic; `undecided`: those behind the
+    beginning of an open transaction. A connector that has stopped copies nothing, unless it has claimed the copy since:
+    then it starts again. Pure."""
+    claimed = {pair: held[0].connector for pair, held in read_claims(undecided).items()}
+    open_claims = {
+        pair: OtherCopy(claimed[back], pair[1], spec.opposite_layouts, settled=False)
+        for pair in pairs
+        if (back := (pair[1], pair[0])) in claimed
+    }
     first = {pair: held[0] for pair, held in read_claims(records).items()}
     offsets = {record.key: record.offset for record in records}
     stopped_at: dict[str, int] = {}
@@ -120,7 +144,7 @@ def loops(
         stopped = read_layouts(records, of_owner).newest.stop
         at = max(offsets.get(key(of_owner), -1) for key in (layout_key, unversioned_layout_key))
         stopped_at[owner] = at if stopped else -1
-    return {
+    return open_claims | {
         pair: OtherCopy(claim.connector, pair[1], spec.opposite_layouts, claim.settled and not claim.starting)
         for pair in pairs
         if (claim := first.get((pair[1], pair[0])))
@@ -134,13 +158,18 @@ def is_layout_topic(name: str) -> bool:
 
 
 def mixtures(
-    spec: PipelineSpec, topics: Mapping[str, Iterable[LogRecord]], pairs: Collection[TopicPair]
+    spec: PipelineSpec,
+    topics: Mapping[str, Iterable[LogRecord]],
+    pairs: Collection[TopicPair],
+    undecided: Mapping[str, Iterable[LogRecord]] = MappingProxyType({}),
 ) -> dict[TopicPair, OtherCopy]:
-    """Decides `mixed` from the records of the other layout topics: of several copies the one that goes first. Pure."""
+    """Decides `mixed` from the committed records of the other layout topics, and from those that are `undecided`: of
+    several copies the one that goes first. Pure."""
     targets: dict[str, OtherCopy] = {}
-    for name, records in topics.items():
+    read = [*((*item, True) for item in topics.items()), *((*item, False) for item in undecided.items())]
+    for name, records, committed in read:
         for (source, target), (claim, *_) in read_claims(records).items():
-            copy = OtherCopy(claim.connector, source, name, claim.settled)
+            copy = OtherCopy(claim.connector, source, name, committed and claim.settled)
             first = targets.get(target)
             if copy.connector not in spec.merge_with and (first is None or _rank(copy) < _rank(first)):
                 targets[target] = copy

@@ -88,13 +88,13 @@ def copied() -> Copied:
 def reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads go to the fake cluster."""
 
-    async def read(target: Topics, name: str) -> list[LogRecord]:
-        return await target.read(name)
+    async def read(target: Topics, name: str, _within: float) -> tuple[list[LogRecord], list[LogRecord]]:
+        return await target.read(name), []
 
     async def read_layout(target: Topics, spec: PipelineSpec) -> LayoutTopic:
         return read_layouts(await target.read(spec.layout_topic), spec)
 
-    monkeypatch.setattr(elsewhere, "read_committed", read)
+    monkeypatch.setattr(elsewhere, "read_beside_open", read)
     monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0)
     monkeypatch.setattr(claiming, "layout_topic", read_layout)
 

@@ -127,6 +127,17 @@ def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
     assert before(spec(layout_topic="mm2-layout.C.internal"), last)
 
 
+def test_a_claim_in_a_transaction_that_stays_open_is_one_that_is_not_settled() -> None:
+    """Settled or not, as its record says: nobody knows whether that counts."""
+    name = "mm2-layout.B.internal"
+    found = mixtures(spec(), {name: others("two", U)}, [T, U, V], {name: others("two", T)})
+    assert found == {T: OtherCopy("two", "t", name, settled=False), U: OtherCopy("two", "u", name)}
+    this = spec(opposite_layouts=name)
+    assert loops(this, [], [T, U], others("back", ("A.t", "t"))) == {
+        T: OtherCopy("back", "A.t", name, settled=False)
+    }
+
+
 def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
     assert all(map(is_layout_topic, ("mm2-layout.A.internal", "mm2-layout-us.west-internal")))
     assert not any(map(is_layout_topic, ("mm2-offset-runs.A.internal", "layout.A.internal", "mm2-layout.A")))
@@ -163,7 +174,7 @@ def test_claims_of_the_opposite_direction_that_may_not_be_read_are_an_error(
     async def names() -> list[str]:
         return [this.opposite_layouts]
 
-    monkeypatch.setattr(elsewhere, "read_committed", denied)
+    monkeypatch.setattr(elsewhere, "read_beside_open", denied)
     source: Any = SimpleNamespace(topic_names=names)
     with pytest.raises(KafkaFailure, match="grant READ on it"):
         asyncio.run(elsewhere.opposite(this, source, [T]))
