@@ -126,7 +126,7 @@ class Both:
         renamed = {
             self.ours.source.name: self.stock.source.name,
             self.ours.target.name: self.stock.target.name,
-            **{self.names[kind]: self.names[f"stock {kind}"] for kind in KINDS},
+            **{self.names[kind]: self.names[f"stock {kind}"] for kind in KINDS if kind in self.names},
         }
         for mine, theirs in renamed.items():
             name = name.replace(mine, theirs)
@@ -168,7 +168,8 @@ def both(flow: Flow, readers: Readers) -> Iterator[Both]:
             producer_override_bootstrap_servers=ours.source.bootstrap,
         )
         names["Heartbeat"] = stack.enter_context(connector(flow.worker, beats, unique("beats")))
-        for kind in KINDS:
+
+        def start(kind: str) -> None:
             settings: dict[str, object] = {
                 "topics": topic,
                 "groups": f"{exactly(mark)}.*",
@@ -183,6 +184,8 @@ def both(flow: Flow, readers: Readers) -> Iterator[Both]:
             names[f"stock {kind}"] = stack.enter_context(connector(flow.worker, config, unique("stock")))
             config = our_control(kind, ours, **{**settings, **own})
             names[kind] = stack.enter_context(connector(flow.worker, config, unique("ours")))
+
+        start("Source")
         now = int(time.time() * 1000)
         result = Both(stock, ours, topic, groups, names, readers, now - OLD_MS - SPAN_MS, now)
 
@@ -197,6 +200,8 @@ def both(flow: Flow, readers: Readers) -> Iterator[Both]:
             produce(flow.source.bootstrap, topic, records, compression=codec)
         for group in groups:
             commit(flow.source.bootstrap, group, {(topic, number): COUNT for number in range(PARTITIONS)})
+        # Stock's has MBeans of what its task has written: one that is restarted for another group writes that one only.
+        start("Checkpoint")
         yield result
 
 
