@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.producer.producer import fence, producer_settings
+from bridge.kafka.producer.producer import TransactionalProducer, fence, producer_settings
 from bridge.kafka.producer.transaction_coordinator import Coordinator
 from bridge.kafka.record.batch import parse
 from bridge.local import Broker, Cluster, LocalStack, Security, eventually, kafka_jars
@@ -377,16 +377,21 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
             raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
         await real(coordinator, *given, commit=commit)
 
+    async def none_open(*_: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaFailure]]:
+        """Transactions of busy slots look as if something hung, which the driver would end first."""
+        return {}, {}
+
     with traffic(flow) as scenario:
         running = scenario.pipeline()
         scenario.reader.wait_more()
+        monkeypatch.setattr(TransactionalProducer, "open_transactions", none_open)
         monkeypatch.setattr(Coordinator, "end", end)
         running.assign(flow.partitions()[:2])
         eventually(lambda: "abort" in failed, WAIT, what="commit and abort have failed")
         running.assign(flow.partitions())
         wait_copying(running)
         scenario.reader.wait_more()
-    assert "commit" in failed
+    assert failed == ["commit", "abort"]
 
 
 @pytest.mark.long
