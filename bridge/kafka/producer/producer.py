@@ -164,10 +164,10 @@ class TransactionalProducer:
         await self._init_producer_id(self._sender.within)
         self._open = False
 
-    async def last_committed(self) -> bool:
-        """Whether the id's last transaction is committed, whoever had it; to be asked before `start` and `abort`
-        (Coordinator.last_committed). Raises KafkaFailure."""
-        return await self._coordinator.last_committed(_START_SECONDS)
+    @property
+    def last_committed(self) -> bool:
+        """Whether the id's last transaction before the last `start` or `abort` is committed, whoever had it."""
+        return self._coordinator.last_committed
 
     async def open_transactions(
         self, tps: Sequence[TopicPartition]
@@ -184,12 +184,10 @@ class TransactionalProducer:
         without records writes a marker alone, which changes nothing where nothing of this id is open. Raises
         KafkaFailure."""
         assert not self._open, "a transaction is open"
-        ended = await self._coordinator.end_hanging(
+        self._id_and_epoch = await self._coordinator.end_hanging(
             lambda: self._timeout_ms, self._id_and_epoch, tps, self._sender.within, commit=commit
         )
-        if ended != self._id_and_epoch:
-            self._id_and_epoch = ended
-            self._sender.restart(ended)
+        self._sender.restart(self._id_and_epoch)
 
     async def close(self) -> None:
         """An open transaction stays open until another producer takes over the id, or its time is up."""

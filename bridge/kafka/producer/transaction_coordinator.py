@@ -61,8 +61,9 @@ class Coordinator:
         self._client = client
         self.transactional_id = transactional_id
         self._node: int | None = None
-        self._kept = 0
-        """The bits that the next epoch begins with."""
+        self.last_committed = False
+        """Whether the id's last transaction before our epoch is committed, whoever had it. False where it is aborted,
+        as the one that is open when we take the id over; and where the coordinator doesn't tell, before Kafka 3.0."""
 
     async def init(
         self, timeout_ms: Callable[[], int], id_and_epoch: ProducerIdAndEpoch, within: float
@@ -70,27 +71,38 @@ class Coordinator:
         """Returns a new producer id and epoch; aborts the transactional id's open transaction and fences older holders.
         With the id and epoch that we had, only if nobody has taken over meanwhile (else FENCED); without, in any case.
         Calls `timeout_ms` once the coordinator is found: the client knows then how far away the cluster is."""
+        # With each new epoch: the epoch's own transactions have ended since the last one.
+        self.last_committed = await self._find_outcome(within)
+        return await self._init(timeout_ms, id_and_epoch, within)
+
+    async def _init(
+        self,
+        timeout_ms: Callable[[], int],
+        id_and_epoch: ProducerIdAndEpoch,
+        within: float,
+        *,
+        ends_hanging: bool = False,
+    ) -> ProducerIdAndEpoch:
+        bits = (_COMMITTED_BEFORE if self.last_committed else 0) | (_ENDS_HANGING if ends_hanging else 0)
 
         def call() -> Call:
-            timeout = timeout_ms() & ~(_COMMITTED_BEFORE | _ENDS_HANGING) | self._kept
+            timeout = timeout_ms() & ~(_COMMITTED_BEFORE | _ENDS_HANGING) | bits
             return produce_requests.init_producer_id(self.transactional_id, timeout, id_and_epoch)
 
         doing = f"take over transactional id {self.transactional_id}"
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
 
-    async def last_committed(self, within: float) -> bool:
-        """Whether the id's last transaction is committed, or being committed: `init` waits for that. False where it is
-        aborted, or `init` aborts it; and where the coordinator doesn't tell, before Kafka 3.0. Commits what `init`
-        would abort of a transaction that ends one which hangs."""
+    async def _find_outcome(self, within: float) -> bool:
+        """Returns `last_committed` of the epoch that comes next. Commits what `_init` would abort of a transaction that
+        ends one which hangs."""
         last = await self._describe(within)
-        committed = last is not None and last.state in _COMMITTED
-        if last is not None and last.state == _EMPTY:
-            committed = bool(last.timeout_ms & _COMMITTED_BEFORE)
-        elif last is not None and last.state == _ONGOING and last.timeout_ms & _ENDS_HANGING:
+        if last is None:
+            return False
+        if last.timeout_ms & _ENDS_HANGING and last.state == _ONGOING:
             await self.end(last.id_and_epoch, within, commit=True)
-            committed = True
-        self._kept = _COMMITTED_BEFORE if committed else 0
-        return committed
+        if last.timeout_ms & _ENDS_HANGING or last.state == _EMPTY:
+            return bool(last.timeout_ms & _COMMITTED_BEFORE)
+        return last.state in _COMMITTED
 
     async def _describe(self, within: float) -> DescribedTransaction | None:
         """Returns the id's last transaction; None where nobody knows any."""
@@ -122,16 +134,13 @@ class Coordinator:
         commit: bool,
     ) -> ProducerIdAndEpoch:
         """Ends what earlier transactions of the id have left open in these partitions, by a transaction without
-        records; returns the producer's id and epoch from now on."""
+        records; returns the producer's id and epoch from now on. It is none that `last_committed` tells of."""
+        self.last_committed = await self._find_outcome(within)
         if commit:
-            self._kept |= _ENDS_HANGING
-            id_and_epoch = await self.init(timeout_ms, id_and_epoch, within)
+            id_and_epoch = await self._init(timeout_ms, id_and_epoch, within, ends_hanging=True)
         await self.add(id_and_epoch, tps, within)
         await self.end(id_and_epoch, within, commit=commit)
-        if commit:
-            self._kept &= ~_ENDS_HANGING
-            id_and_epoch = await self.init(timeout_ms, id_and_epoch, within)
-        return id_and_epoch
+        return await self._init(timeout_ms, id_and_epoch, within)
 
     async def add(
         self, id_and_epoch: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
@@ -232,15 +241,15 @@ async def fence(
     (TransactionalProducer.end_hanging); those without a leader are passed over, but for the one that is `needed`.
     Raises KafkaFailure."""
 
-    async def init(transactional_id: str) -> tuple[Coordinator, ProducerIdAndEpoch, bool]:
+    async def init(transactional_id: str) -> tuple[Coordinator, ProducerIdAndEpoch]:
         coordinator = Coordinator(client, transactional_id)
-        committed = bool(partitions) and await coordinator.last_committed(within)
-        taken = await coordinator.init(lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within)
-        return coordinator, taken, committed
+        return coordinator, await coordinator.init(
+            lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within
+        )
 
-    async def end(coordinator: Coordinator, taken: ProducerIdAndEpoch, committed: bool) -> None:
+    async def end(coordinator: Coordinator, taken: ProducerIdAndEpoch) -> None:
         await coordinator.end_hanging(
-            lambda: TRANSACTION_TIMEOUT_MS, taken, hanging, within, commit=committed
+            lambda: TRANSACTION_TIMEOUT_MS, taken, hanging, within, commit=coordinator.last_committed
         )
 
     client = NetworkClient(settings)

@@ -48,12 +48,11 @@ async def take_over(
 ) -> None:
     """Starts a producer, or aborts what its last try has left open; then no state topic holds a transaction of its id.
     `tps` and `always` as of `start`. Raises KafkaFailure; FENCED when another one has taken over."""
-    committed = await producer.last_committed()
     if producer.open:
         await producer.abort()
     else:
         await producer.start(tps, always)
-    await end_in_state_topics(spec, producer, commit=committed)
+    await end_in_state_topics(spec, producer, commit=producer.last_committed)
 
 
 async def end_in_state_topics(spec: PipelineSpec, producer: TransactionalProducer, *, commit: bool) -> None:
