@@ -10,19 +10,17 @@ each flow.
 from __future__ import annotations
 
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from bridge.local import DEFAULT_KAFKA, LocalStack, ManagedProcess, kafka_jars
-from bridge.local.ports import ReservedPort
+from bridge.local import LocalStack, ManagedProcess
 from bridge.local.properties import write_properties
-from tests.perf.jvms import FULL, WORKER_HEAP
+from tests.perf.dedicated_mirrors import ONE_REPLICA, ours, stock
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import broker_pids
 from tests.perf.processes import Meter, resident, tree
@@ -37,11 +35,6 @@ IDLE_SECONDS = 30.0
 SETTLED_SECONDS = 10.0
 """After the last record: the JVMs still compile, and groups are looked at for the first time."""
 WITHIN = 900.0
-_ONE = (
-    *("replication.factor", "checkpoints.topic.replication.factor", "heartbeats.topic.replication.factor"),
-    *("offset-syncs.topic.replication.factor", "offset.storage.replication.factor"),
-    *("status.storage.replication.factor", "config.storage.replication.factor"),
-)
 
 
 class Figures(NamedTuple):
@@ -78,39 +71,10 @@ def file(folder: Path, bootstraps: Mapping[str, str], topics: Mapping[str, str])
             f"{west}->{east}.enabled": "true",
             f"{west}->{east}.topics": topics[west],
             "tasks.max": "2",
-            **dict.fromkeys(_ONE, "1"),
+            **ONE_REPLICA,
         },
     )
     return path
-
-
-@contextmanager
-def ours(folder: Path, properties: Path) -> Iterator[ManagedProcess]:
-    port = ReservedPort()
-    command = [sys.executable, "-m", "bridge", "mirror", str(properties), "--port", str(port.number)]
-    with _running("ours", folder, command, {}) as process:
-        yield process
-    port.release()
-
-
-@contextmanager
-def stock(folder: Path, properties: Path) -> Iterator[ManagedProcess]:
-    jars = kafka_jars(DEFAULT_KAFKA)
-    command = jars.command("org.apache.kafka.connect.mirror.MirrorMaker", str(properties), heap=WORKER_HEAP)
-    with _running("stock", folder, command, FULL) as process:
-        yield process
-
-
-@contextmanager
-def _running(
-    name: str, folder: Path, command: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[ManagedProcess]:
-    process = ManagedProcess(name, command, folder / f"{unique(name)}.log", environment=environment)
-    process.start()
-    try:
-        yield process
-    finally:
-        process.stop(timeout=60.0)
 
 
 def measure(
