@@ -28,6 +28,9 @@ from connectors.source.topics import copied, missing, plan_topics
 
 log = logging.getLogger(__name__)
 
+AWAITED_SECONDS = 5.0
+"""For how long a round waits at most for what it has made: one topic that does not appear holds up the others so
+long."""
 LOOK_AGAIN_SECONDS = 0.2
 """Seconds between two checks whether topics are there."""
 
@@ -189,10 +192,10 @@ class Discovery:
     async def _awaited(
         self, expected: Mapping[str, int], remotes: Mapping[str, TopicInfo | None], *, failing: bool
     ) -> tuple[dict[str, TopicInfo | None], list[KafkaFailure]]:
-        """Waits until all remote topics are there, for admin.timeout.ms at most. Checks only once when something
-        failed: a topic that was not created does not appear, and the next round comes soon."""
+        """Waits until all remote topics are there, for AWAITED_SECONDS and admin.timeout.ms at most. Checks only once
+        when something failed: a topic that was not created does not appear, and the next round comes soon."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + (0 if failing else self._options.admin_timeout_ms / 1000)
+        end = loop.time() + (0 if failing else min(AWAITED_SECONDS, self._options.admin_timeout_ms / 1000))
         now = dict(remotes)
         while True:
             described, _ = await self._sides.topics(Side.TARGET, missing(expected, now))

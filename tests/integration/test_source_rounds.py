@@ -259,9 +259,13 @@ def test_each_topic_has_its_own_result_in_the_brokers_words(guarded: Broker) -> 
             grown = await changing.create_partitions({many: 2, bad: 2})
             assert grown[many] is None
             assert isinstance(grown[bad], KafkaFailure)
-            altered = await changing.alter_configs({many: {"retention.ms": "x"}, good: {"retention.ms": "8"}})
+            wrong = {"retention.ms": "x", "delete.retention.ms": "9"}
+            altered = await changing.alter_configs({many: wrong, good: {"retention.ms": "8"}})
             assert altered[good] is None
             assert "retention.ms" in str(altered[many])
+            await until(
+                lambda: overrides(where, many) == {"delete.retention.ms": "9"}, "the other key is altered"
+            )
             # An answer may come before the broker has heard of it itself.
             await until(lambda: overrides(where, good) == {"retention.ms": "8"}, "the config is altered")
             described = await changing.configs([good, bad])

@@ -14,7 +14,7 @@ from confluent_kafka.admin._config import ConfigEntry as LibraryEntry
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewPartitions
 
-from bridge.errors import KafkaFailure
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of
 from bridge.kafka.admin.refusals import refusal
 from bridge.kafka.admin.topic_configs import describe_configs
@@ -70,6 +70,19 @@ class KafkaTopicAdmin:
     async def alter_configs(
         self, changes: Mapping[str, Mapping[str, str | None]]
     ) -> dict[str, KafkaFailure | None]:
+        """A broker refuses all changes of a topic for one key: then each is tried alone."""
+        results = await self._alter(changes)
+        refused = {name: list(changes[name].items()) for name, each in results.items() if _of_one_key(each)}
+        apart: dict[str, list[KafkaFailure | None]] = {
+            name: [] for name, configs in refused.items() if len(configs) > 1
+        }
+        for number in range(max(map(len, refused.values()), default=0)):
+            one = {name: dict([refused[name][number]]) for name in apart if number < len(refused[name])}
+            for name, result in (await self._alter(one)).items():
+                apart[name].append(result)
+        return results | {name: _all_of(failures) for name, failures in apart.items()}
+
+    async def _alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, KafkaFailure | None]:
         results: dict[str, KafkaFailure | None] = {}
         for some in _in_calls(list(changes.items()), lambda change: len(change[1])):
             resources = [_changes(name, configs) for name, configs in some]
@@ -118,6 +131,20 @@ def _failure(error: object, doing: str, right: str, harmless: int = Errors.NONE)
     if not isinstance(error, KafkaError) or error.code() == harmless:
         return None
     return failure_of(error, doing, right)
+
+
+def _of_one_key(failed: KafkaFailure | None) -> bool:
+    """Whether changes may have been refused for one of them."""
+    return failed is not None and failed.fault is KafkaFault.OTHER
+
+
+def _all_of(results: Iterable[KafkaFailure | None]) -> KafkaFailure | None:
+    failures = [each for each in results if each is not None]
+    if not failures:
+        return None
+    return KafkaFailure(
+        failures[0].fault, "; ".join(dict.fromkeys(map(str, failures))), retriable=failures[0].retriable
+    )
 
 
 def _on(topic: str, operation: str) -> str:

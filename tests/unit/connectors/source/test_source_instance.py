@@ -26,6 +26,7 @@ from connectors.source import discovery, duty_failures, take_over, task
 from connectors.source.task import SourceInstance, planned_skip
 from tests.support.messages import message, message_pattern
 from tests.support.waiting import until
+from tests.support.waits import WAIT
 from tests.unit.connectors.fake_clusters import Log
 from tests.unit.connectors.run_instance import ALONE, NOBODY
 from tests.unit.connectors.source.source_harness import PROPS, SourceHarness
@@ -209,7 +210,8 @@ def test_a_state_topic_is_looked_at_again_and_made_again_while_records_are_copie
     harness.play(script)
 
 
-def test_b26_what_is_made_is_awaited() -> None:
+def test_b26_what_is_made_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "AWAITED_SECONDS", WAIT)
     harness = SourceHarness()
     harness.target.topic_admin.slow.add("A.orders")
 
@@ -227,10 +229,10 @@ def test_b26_what_is_made_is_awaited() -> None:
     harness.play(script)
 
 
-def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
+def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = SourceHarness()
     harness.often()
-    harness.options = replace(harness.options, admin_timeout_ms=20)
+    monkeypatch.setattr(discovery, "AWAITED_SECONDS", 0.02)
     harness.source.topic("stock", Log())
     harness.target.topic_admin.slow.add("A.orders")
 

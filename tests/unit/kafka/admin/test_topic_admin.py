@@ -113,6 +113,38 @@ def test_overrides_are_set_and_taken_away(library: Library) -> None:
     assert str(result["bad"]) == message("kafka.doing", said="what", doing="alter configs of topic bad")
 
 
+def test_of_overrides_that_are_refused_each_is_tried_alone(library: Library) -> None:
+    """One that is refused holds up no other one of its topic; a right that is missing is missing for all."""
+
+    def answer(requested: Any) -> dict[Any, Any]:
+        return {
+            each: done(error(each.name, {entry.name for entry in each.incremental_configs}))
+            for each in requested
+        }
+
+    def error(topic: str, keys: set[str]) -> KafkaError | None:
+        if topic == "denied":
+            return KafkaError(29)
+        wrong = sorted(keys & {"a", "c"})
+        return KafkaError(40, f"{wrong[0]} is wrong") if wrong and topic != "good" else None
+
+    library.answers("incremental_alter_configs", answer)
+    four: dict[str, str | None] = {"a": "1", "b": "2", "c": None, "d": "4"}
+    one: dict[str, str | None] = {"a": "1"}
+    changes = {"bad": four, "good": four, "denied": four, "one": one}
+    result = asked(library, lambda admin: admin.alter_configs(changes))
+    sent = [
+        [(each.name, len(each.incremental_configs)) for each in requested]
+        for _, requested, _ in library.asked
+    ]
+    assert sent == [[("bad", 4), ("good", 4), ("denied", 4), ("one", 1)], *[[("bad", 1)]] * 4]
+    assert result["good"] is None
+    assert result["denied"] is not None
+    assert result["denied"].fault is KafkaFault.NOT_AUTHORIZED
+    for name, wrong in {"bad": ["a", "c"], "one": ["a"]}.items():
+        assert all(f"{key} is wrong" in str(result[name]) for key in wrong)
+
+
 def test_rules_are_made_one_by_one(library: Library) -> None:
     def answer(requested: Any) -> dict[Any, Any]:
         return {
