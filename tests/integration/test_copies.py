@@ -271,9 +271,9 @@ def test_slots_that_could_not_be_fenced_are_fenced_by_the_next_driver(
     with flow.pipeline(slots=2) as running:
         eventually(lambda: "out of reach" in str(running.status.errors), WAIT, what="fencing fails")
 
-    async def recording(settings: RawSettings, ids: Sequence[str], **options: Any) -> None:
+    async def recording(settings: RawSettings, ids: Sequence[str], **options: Any) -> set[str]:
         fenced.extend(ids)
-        await real(settings, ids, **options)
+        return await real(settings, ids, **options)
 
     monkeypatch.setattr(fencing, "fence", recording)
     assert flow.copy(slots=2).state is PipelineState.CAUGHT_UP

@@ -3,6 +3,8 @@ others are copied."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
@@ -11,8 +13,9 @@ from bridge.model.copying import PipelineState
 from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import Side, TopicPartition
 from tests.integration.copy_flow import CopyFlow
-from tests.support import admin, create_topic, eventually, numbered, produce, unique
+from tests.support import admin, bounds, create_topic, eventually, numbered, produce, unique
 from tests.support.forms import mostly_long
+from tests.support.traffic import Writer
 from tests.support.waits import WAIT
 
 SECOND = 2
@@ -72,4 +75,60 @@ def test_partitions_without_a_leader_wait_alone(mortal_stack: LocalStack, side: 
     flow.assert_copied()
     flow.assert_runs_true()
     second.stop()  # the controller knows at once, and gives it no partition of the topics to come
+    second.close()
+
+
+@pytest.mark.parametrize("lacks", mostly_long(["replicas", "leader"]))
+def test_partitions_that_can_no_longer_be_written_wait_alone(mortal_stack: LocalStack, lacks: str) -> None:
+    """The transaction in which they are written can't be ended there: the others go on with another one."""
+    source, target = mortal_stack.source.bootstrap, mortal_stack.target
+    assert isinstance(target, Broker)
+    flow = CopyFlow(mortal_stack.source, target)
+    well, stuck = flow.topic(), create_topic(source, unique("stuck"))
+    produce(source, well, numbered(1))
+    flow.copy()  # transactions, too, are the business of the first broker, which is alone so far
+    flow.topics.append(stuck)
+    second = mortal_stack.broker(unique(f"second-{lacks}"), properties={"node.id": str(SECOND)}, joins=target)
+    if lacks == "leader":
+        on_second(target.bootstrap, flow.remote(stuck))
+    else:
+        both = NewTopic(
+            flow.remote(stuck), 1, replica_assignment=[[1, SECOND]], config={"min.insync.replicas": "2"}
+        )
+        admin(target.bootstrap).create_topics([both])[flow.remote(stuck)].result(WAIT)
+    places = TopicPartition(well, 0), TopicPartition(stuck, 0)
+    with flow.pipeline(slots=1) as running, ExitStack() as writing:
+
+        def wait_more(place: TopicPartition) -> None:
+            def position() -> int:
+                return running.status.progress[place].position
+
+            before = eventually(position, WAIT, what=f"{place} is copied")
+            eventually(lambda: position() >= before + 50, WAIT, what=f"more of {place} is copied")
+
+        for place in places:
+            writing.enter_context(Writer(source, place.topic).running())
+        for place in places:
+            wait_more(place)
+        if lacks == "leader":
+            second.kill()
+        else:
+            second.stop()
+
+        def waiting() -> bool:
+            shown = [(each.source, each.state) for each in running.status.partitions]
+            return shown == [(places[1], PartitionState.WAITING)]
+
+        eventually(waiting, WAIT, what="what can't be written is named")
+        wait_more(places[0])
+        assert running.status.state is PipelineState.COPYING
+        second.start()
+        wait_more(places[1])
+        eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")
+        writing.close()
+        ends = {place: bounds(source, place.topic)[0][1] for place in places}
+        running.wait_position(ends)
+    flow.assert_copied()
+    flow.assert_runs_true()
+    second.stop()
     second.close()

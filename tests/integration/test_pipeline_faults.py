@@ -18,13 +18,15 @@ from typing import Any
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer, fence, producer_settings
 from bridge.kafka.producer.transaction_coordinator import Coordinator
 from bridge.kafka.record.batch import parse
 from bridge.local import Broker, Cluster, LocalStack, Security, eventually, kafka_jars
 from bridge.local.errors import WaitTimedOut
-from bridge.model.copying import PipelineState
+from bridge.model.copying import PipelineSpec, PipelineState
 from bridge.model.values import Side, TopicPartition
+from bridge.pipeline.driver import supervisor
 from bridge.pipeline.layouts.slots import Slice, transactional_id
 from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import CopyFlow, InProcess, ThreadJobs, fetch_by_name, ledger
@@ -72,13 +74,6 @@ class CopyScenario:
         self._running.append(running)
         return running
 
-    def start_again(self, jobs: ThreadJobs | None = None) -> InProcess | None:
-        """Starts the youngest pipeline again where the broker has ended its driver's transaction, as it does on a
-        machine that stands still for 15 s: the service starts drivers again that have ended."""
-        youngest = self._running[-1]
-        ended = not youngest.alive and any("took too long" in error for error in youngest.status.errors)
-        return self.pipeline(jobs) if ended else None
-
     def log(self) -> str:
         """What there was to copy, and how far that has come."""
         (topic,) = self.flow.topics
@@ -105,12 +100,8 @@ def traffic(flow: CopyFlow) -> Iterator[CopyScenario]:
         with Writer(flow.source.bootstrap, topic).running():
             yield scenario
 
-        def done() -> bool:
-            scenario.start_again()
-            return reader.done
-
         try:
-            eventually(done, WAIT, what="all records are read")
+            eventually(lambda: reader.done, WAIT, what="all records are read")
         except WaitTimedOut as late:
             raise AssertionError(scenario.log()) from late
     flow.assert_copied()
@@ -395,6 +386,48 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
 
 
 @pytest.mark.long
+def test_a_driver_whose_transaction_took_too_long_goes_on(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its target was away for longer: the broker answers as if another driver had taken over, and there is none."""
+    name, real = transactional_id(flow.spec, "driver"), Coordinator.end
+    failing = threading.Event()
+
+    async def end(coordinator: Coordinator, *given: Any, commit: bool) -> None:
+        if coordinator.transactional_id == name and failing.is_set():
+            raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
+        await real(coordinator, *given, commit=commit)
+
+    def brief(spec: PipelineSpec) -> TransactionalProducer:
+        return TransactionalProducer(producer_settings(Side.TARGET, spec.props), name, timeout_ms=1000)
+
+    async def state() -> str:
+        client = NetworkClient(producer_settings(Side.TARGET, flow.spec.props))
+        try:
+            described = await Coordinator(client, name).describe(WAIT)
+        finally:
+            await client.close()
+        return "" if described is None else described.state
+
+    monkeypatch.setattr(Coordinator, "end", end)
+    monkeypatch.setattr(supervisor, "driver", brief)
+    with traffic(flow) as scenario:
+        running = scenario.pipeline()
+        scenario.reader.wait_more()
+        failing.set()
+        running.assign(flow.partitions()[:2])
+        eventually(
+            lambda: asyncio.run(state()) == "CompleteAbort",
+            WAIT,
+            what="the broker has aborted its transaction",
+        )
+        failing.clear()
+        running.assign(flow.partitions())
+        wait_copying(running)
+        scenario.reader.wait_more()
+
+
+@pytest.mark.long
 def test_it_is_stopped_and_started_while_busy(flow: CopyFlow) -> None:
     with traffic(flow) as scenario:
         for slots in (2, 1, 3):
@@ -515,12 +548,10 @@ class Faults:
         """Waits until so many more records are read."""
         most = self._ground.reader.count + records
 
-        def read() -> bool:
-            self._running = self._ground.start_again(self._jobs) or self._running
-            return self._ground.reader.count >= most
-
         try:
-            eventually(read, WAIT, what=f"{records} more records are read")
+            eventually(
+                lambda: self._ground.reader.count >= most, WAIT, what=f"{records} more records are read"
+            )
         except WaitTimedOut as late:
             raise AssertionError(self._ground.log()) from late
 

@@ -76,7 +76,8 @@ ROOMS = {
         unit/connectors/config/test_key_effects""",
     "bridge/kafka/consumer": """integration/test_batch integration/test_copying integration/test_fetcher
         integration/test_internal_topics integration/test_lookups integration/test_nearest_replica
-        integration/test_hanging_transactions integration/test_pipeline_damage integration/test_pipeline_gaps
+        integration/test_hanging_transactions integration/test_killed_in_transactions
+        integration/test_pipeline_damage integration/test_pipeline_gaps
         integration/test_pipeline_unreadable
         integration/test_slow_source
         integration/test_spark_sources""",
@@ -85,7 +86,8 @@ ROOMS = {
         integration/test_reachability integration/test_session_ends integration/test_slow_source
         integration/test_slow_target integration/test_token_logins""",
     "bridge/kafka/producer": """integration/test_copies integration/test_joining integration/test_pipeline_faults
-        integration/test_hanging_transactions integration/test_pipeline_records integration/test_producer
+        integration/test_hanging_transactions integration/test_killed_in_transactions
+        integration/test_pipeline_records integration/test_producer
         integration/test_session_ends integration/test_slow_target integration/test_spark_sink""",
     "bridge/kafka/protocol": """integration/test_admin_faults integration/test_batch integration/test_fetcher
         integration/test_internal_topics integration/test_lookups integration/test_producer
@@ -114,7 +116,7 @@ ROOMS = {
         integration/test_legacy integration/test_rate_limit integration/test_replicate integration/test_spark_cluster
         integration/test_spark_connect integration/test_spark_shared integration/test_spark_submit""",
     "bridge/pipeline/layouts": """e2e/test_source_life e2e/test_source_take_over integration/test_both_directions
-        integration/test_hanging_transactions
+        integration/test_hanging_transactions integration/test_killed_in_transactions
         integration/test_copies integration/test_copying integration/test_driver integration/test_hand_back
         integration/test_joining integration/test_mixed_sources integration/test_pipeline_faults
         integration/test_rate_limit integration/test_state_topics""",
@@ -124,7 +126,7 @@ ROOMS = {
         integration/test_any_lag integration/test_compression integration/test_copies integration/test_copying
         integration/test_driver integration/test_joining integration/test_leaderless_partitions
         integration/test_nearest_replica integration/test_pipeline_faults integration/test_pipeline_gaps
-        integration/test_pipeline_records integration/test_hanging_transactions
+        integration/test_pipeline_records integration/test_hanging_transactions integration/test_killed_in_transactions
         integration/test_pipeline_damage integration/test_pipeline_unreadable integration/test_rate_limit
         integration/test_session_ends
         integration/test_slow_source integration/test_slow_target integration/test_state_topics

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from collections.abc import Collection, Sequence
 
@@ -18,6 +20,7 @@ from bridge.kafka.producer.state_writer import KeyValue, record_batches
 from bridge.kafka.producer.transaction_coordinator import (
     TRANSACTION_TIMEOUT_MS,
     Coordinator,
+    StillEnding,
     fence,
     transaction_timeout_ms,
 )
@@ -25,8 +28,9 @@ from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Writable
 from bridge.model.values import TopicPartition
 
-__all__ = ["SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
+__all__ = ["StillEnding", "SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
 
+_ABORT_SECONDS = 2.0
 _START_SECONDS = 30.0
 """A cluster without transactions has to create __transaction_state first."""
 _FLUSHED_AFTER = 0.8
@@ -49,6 +53,7 @@ class TransactionalProducer:
     was sent has to be acknowledged well before, so that it is we who end a transaction that takes too long, with
     TIMEOUT: the broker's error would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task
     outlives `close`. `window`: how much may be in flight, as far as former producers have learnt it.
+    `ends_within`: as of Coordinator.
     """
 
     def __init__(
@@ -57,20 +62,28 @@ class TransactionalProducer:
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         window: InFlightWindow | None = None,
+        ends_within: float = math.inf,
     ) -> None:
         self._client = NetworkClient(settings)
         self._near_ms = self._timeout_ms = timeout_ms
-        self._coordinator = Coordinator(self._client, transactional_id)
+        self._coordinator = Coordinator(self._client, transactional_id, ends_within)
         self._id_and_epoch = ProducerIdAndEpoch()
         self._sender = BatchSender(
             self._client, transactional_id, timeout_ms / 1000, self._add_partitions, window
         )
         self._open = False
+        self._began = math.inf
+        """When a transaction did that has not ended, by the monotonic clock."""
 
     @property
     def open(self) -> bool:
         """Whether a transaction is: begun, and neither committed nor aborted."""
         return self._open
+
+    @property
+    def id_and_epoch(self) -> ProducerIdAndEpoch:
+        """Nobody else ever has the same ones."""
+        return self._id_and_epoch
 
     @property
     def bytes_in_flight(self) -> int:
@@ -115,7 +128,7 @@ class TransactionalProducer:
 
     async def begin(self) -> None:
         assert not self._open, "a transaction is open"
-        self._open = True
+        self._open, self._began = True, time.monotonic()
         self._sender.deadline = time.monotonic() + self._sender.within
 
     def send(self, tp: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
@@ -151,7 +164,7 @@ class TransactionalProducer:
                 self._sender.fail(error)
                 raise
         self._sender.next_transaction()
-        self._open = False
+        self._open, self._began = False, math.inf
 
     async def abort(self) -> None:
         """Aborts the transaction: nothing of it counts when this returns. May be called again when it raises, but for
@@ -162,7 +175,7 @@ class TransactionalProducer:
         await self._sender.close()
         await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=False)
         await self._init_producer_id(self._sender.within)
-        self._open = False
+        self._open, self._began = False, math.inf
 
     @property
     def last_committed(self) -> bool:
@@ -184,14 +197,27 @@ class TransactionalProducer:
         without records writes a marker alone, which changes nothing where nothing of this id is open. Raises
         KafkaFailure."""
         assert not self._open, "a transaction is open"
+        self._began = time.monotonic()
         self._id_and_epoch = await self._coordinator.end_hanging(
             lambda: self._timeout_ms, self._id_and_epoch, tps, self._sender.within, commit=commit
         )
         self._sender.restart(self._id_and_epoch)
+        self._began = math.inf
 
-    async def close(self) -> None:
-        """An open transaction stays open until another producer takes over the id, or its time is up."""
+    async def has_timed_out(self) -> bool:
+        """Whether FENCED means that our transaction took longer than `timeout`, and that nobody has taken over the id.
+        Raises KafkaFailure."""
+        if time.monotonic() - self._began < self.timeout:
+            return False
+        return await self._coordinator.has_timed_out(_START_SECONDS)
+
+    async def close(self, *, abort: bool = False) -> None:
+        """An open transaction stays open until another producer takes over the id, or its time is up; with `abort` it
+        is aborted, where the coordinator answers soon."""
         await self._sender.close()
+        if self._open and abort and not isinstance(self._sender.failed, StillEnding):
+            with contextlib.suppress(KafkaFailure):
+                await self._coordinator.end(self._id_and_epoch, _ABORT_SECONDS, commit=False)
         await self._client.close()
 
     async def _init_producer_id(self, within: float) -> None:

@@ -4,7 +4,9 @@ AddPartitionsToTxn, EndTxn."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+import math
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from bridge.backoff import Backoff
@@ -30,6 +32,7 @@ _NOTHING_OPEN = {Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING}
 """What an abort is answered where there is nothing to abort. An id that was not used for
 transactional.id.expiration.ms is forgotten, which no id with an open transaction is."""
 _COMMITTED, _ONGOING, _EMPTY = {"PrepareCommit", "CompleteCommit"}, "Ongoing", "Empty"
+_ABORTED = {"PrepareEpochFence", "PrepareAbort", "CompleteAbort"}
 """States of a transaction, as Kafka's TransactionState names them."""
 _COMMITTED_BEFORE, _ENDS_HANGING = 1, 2
 """Bits of transaction.timeout.ms, the one number that a coordinator keeps for us (see Coordinator)."""
@@ -47,6 +50,10 @@ def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> in
     return max(near_ms, min(_MOST_TIMEOUT_MS, int(stretched)))
 
 
+class StillEnding(KafkaFailure):
+    """The last transaction of a transactional id can't be ended everywhere yet: the id can't be used before."""
+
+
 class Coordinator:
     """Sends the requests of one transactional id to its coordinator. Tries each until there is a response or the time
     is up: each of them may be sent twice.
@@ -57,10 +64,14 @@ class Coordinator:
     ends such a one: who finds that transaction open commits it, where taking over the id would abort it.
     """
 
-    def __init__(self, client: NetworkClient, transactional_id: str) -> None:
+    def __init__(self, client: NetworkClient, transactional_id: str, ends_within: float = math.inf) -> None:
+        """`ends_within`: seconds that the end of a transaction may take before what follows it raises StillEnding."""
         self._client = client
         self.transactional_id = transactional_id
+        self._ends_within = ends_within
         self._node: int | None = None
+        self._holder = ProducerIdAndEpoch()
+        """As `init` has returned it last."""
         self.last_committed = False
         """Whether the id's last transaction before our epoch is committed, whoever had it. False where it is aborted,
         as the one that is open when we take the id over; and where the coordinator doesn't tell, before Kafka 3.0."""
@@ -86,16 +97,19 @@ class Coordinator:
         bits = (_COMMITTED_BEFORE if self.last_committed else 0) | (_ENDS_HANGING if ends_hanging else 0)
 
         def call() -> Call:
-            timeout = timeout_ms() & ~(_COMMITTED_BEFORE | _ENDS_HANGING) | bits
+            # Its time must not be up before the next one takes over the id: the broker would abort it.
+            timeout = _MOST_TIMEOUT_MS if ends_hanging else timeout_ms()
+            timeout = timeout & ~(_COMMITTED_BEFORE | _ENDS_HANGING) | bits
             return produce_requests.init_producer_id(self.transactional_id, timeout, id_and_epoch)
 
         doing = f"take over transactional id {self.transactional_id}"
-        return await self._ask(call, produce_requests.read_producer_id, doing, within)
+        self._holder = await self._ask(call, produce_requests.read_producer_id, doing, within)
+        return self._holder
 
     async def _find_outcome(self, within: float) -> bool:
         """Returns `last_committed` of the epoch that comes next. Commits what `_init` would abort of a transaction that
         ends one which hangs."""
-        last = await self._describe(within)
+        last = await self.describe(within)
         if last is None:
             return False
         if last.timeout_ms & _ENDS_HANGING and last.state == _ONGOING:
@@ -104,7 +118,15 @@ class Coordinator:
             return bool(last.timeout_ms & _COMMITTED_BEFORE)
         return last.state in _COMMITTED
 
-    async def _describe(self, within: float) -> DescribedTransaction | None:
+    async def has_timed_out(self, within: float) -> bool:
+        """Whether the broker has aborted a transaction because its time was up, and nobody has taken over the id since:
+        it raises the epoch, as for somebody else. Only of a transaction that was open for that long: an abort for who
+        takes over the id looks the same while it lasts. Raises KafkaFailure."""
+        last = await self.describe(within)
+        next_epoch = self._holder._replace(epoch=self._holder.epoch + 1)
+        return last is not None and last.id_and_epoch == next_epoch and last.state in _ABORTED
+
+    async def describe(self, within: float) -> DescribedTransaction | None:
         """Returns the id's last transaction; None where nobody knows any."""
 
         def read(response: Reader) -> tuple[int, DescribedTransaction | None]:
@@ -185,7 +207,7 @@ class Coordinator:
     async def _ask(
         self, call: Callable[[], Call], read: Callable[[Reader], tuple[int, T]], doing: str, within: float
     ) -> T:
-        unfinished, elsewhere = Backoff(*_SHORT), Backoff(*_LONG)
+        unfinished, elsewhere, since = Backoff(*_SHORT), Backoff(*_LONG), math.inf
         last = failure(KafkaFault.TIMEOUT, doing, f"No answer within {within:g} s")
         try:
             async with asyncio.timeout(within):
@@ -204,9 +226,11 @@ class Coordinator:
                         if code != Errors.CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
                             raise failed
                         last = failed
-                    if (
-                        code == Errors.CONCURRENT_TRANSACTIONS
-                    ):  # it takes the broker milliseconds to end the last one
+                    if code == Errors.CONCURRENT_TRANSACTIONS:
+                        # It takes brokers milliseconds to end the last one, where all of its partitions take a marker.
+                        since = min(since, time.monotonic())
+                        if time.monotonic() - since > self._ends_within:
+                            raise StillEnding(last.fault, str(last))
                         await asyncio.sleep(unfinished.next())
                     else:
                         self._node = None
@@ -234,15 +258,22 @@ async def fence(
     within: float = 30.0,
     *,
     partitions: Sequence[TopicPartition] = (),
-    needed: TopicPartition | None = None,
-) -> None:
+    required: TopicPartition | None = None,
+    left: Mapping[str, ProducerIdAndEpoch] | None = None,
+) -> set[str]:
     """Fences all producers that have one of the ids, and aborts what they have open, before it returns. What their last
     transactions have left open in `partitions` without a marker, it ends as these transactions have ended
-    (TransactionalProducer.end_hanging); those without a leader are passed over, but for the one that is `needed`.
-    Raises KafkaFailure."""
+    (TransactionalProducer.end_hanging); those without a leader are passed over, but for the one that is `required`.
+    Passes over ids whose holder has left them, with this producer id and epoch, while their last transactions are still
+    ending, and returns them. Raises KafkaFailure."""
+    left = left or {}
 
-    async def init(transactional_id: str) -> tuple[Coordinator, ProducerIdAndEpoch]:
+    async def init(transactional_id: str) -> tuple[Coordinator, ProducerIdAndEpoch] | None:
         coordinator = Coordinator(client, transactional_id)
+        if transactional_id in left:
+            last = await coordinator.describe(within)
+            if last is not None and last.ending and last.id_and_epoch == left[transactional_id]:
+                return None
         return coordinator, await coordinator.init(
             lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within
         )
@@ -254,14 +285,15 @@ async def fence(
 
     client = NetworkClient(settings)
     try:
-        fenced = await _all_of(init(each) for each in transactional_ids)
+        fenced = [each for each in await _all_of(map(init, transactional_ids)) if each is not None]
         if partitions:
             await client.metadata(sorted({tp.topic for tp in partitions}))
             hanging, failed = await open_transactions(client, partitions)
-            if needed in failed:
-                raise failed[needed]
+            if required in failed:
+                raise failed[required]
             if hanging:
                 await _all_of(end(*each) for each in fenced)
+        return {*transactional_ids} - {coordinator.transactional_id for coordinator, _ in fenced}
     finally:
         await client.close()
 

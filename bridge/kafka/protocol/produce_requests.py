@@ -7,7 +7,7 @@ continuing after an error never fences a newer producer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from bridge.kafka.protocol.api_keys import ApiKeys
@@ -54,12 +54,19 @@ def describe_transactions(transactional_ids: Sequence[str]) -> Call:
 
 
 class DescribedTransaction(NamedTuple):
-    """`state`: as Kafka's TransactionState names it; `timeout_ms`: as InitProducerId was given it."""
+    """`state`: as Kafka's TransactionState names it; `timeout_ms`: as InitProducerId was given it; `partitions`: those
+    that are part of it and have no marker yet."""
 
     error: int
     state: str
     timeout_ms: int
     id_and_epoch: ProducerIdAndEpoch
+    partitions: Set[TopicPartition] = frozenset()
+
+    @property
+    def ending(self) -> bool:
+        """Whether it is decided, and markers are still to be written. Its id can't be taken over meanwhile."""
+        return self.state in ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 def read_described_transactions(response: Reader) -> dict[str, DescribedTransaction]:
@@ -71,12 +78,15 @@ def read_described_transactions(response: Reader) -> dict[str, DescribedTransact
         timeout_ms = response.int32()
         response.skip(8)  # start time
         id_and_epoch = ProducerIdAndEpoch(response.int64(), response.int16())
-        described[transactional_id or ""] = DescribedTransaction(error, state or "", timeout_ms, id_and_epoch)
+        partitions = set()
         for _ in response.array():
-            response.string()
-            response.skip(4 * len(response.array()))
+            topic = response.string() or ""
+            partitions |= {TopicPartition(topic, response.int32()) for _ in response.array()}
             response.tags()
         response.tags()
+        described[transactional_id or ""] = DescribedTransaction(
+            error, state or "", timeout_ms, id_and_epoch, partitions
+        )
     return described
 
 

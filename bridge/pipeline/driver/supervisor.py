@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import islice
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
-from bridge.kafka.state_topics import read_committed
+from bridge.kafka.protocol.errors import failure
+from bridge.kafka.state_topics import read_committed, read_uncommitted
 from bridge.model.copy_owners import TopicPair
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -37,10 +39,11 @@ from bridge.pipeline.layouts.additions import (
 from bridge.pipeline.layouts.claiming import claim
 from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
 from bridge.pipeline.layouts.dropping import Dropper
-from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned, slot_ids
+from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
+from bridge.pipeline.layouts.left_ids import describe_ending, free_numbers, read_left
 from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, layout_key
-from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance
+from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.rate_limit import equal_shares
@@ -171,7 +174,7 @@ class Supervisor:
             except CopyTaken as taken:
                 self._broke(str(taken), permanent=True, code="copy_taken")
             except KafkaFailure as error:
-                if error.fault is KafkaFault.FENCED:
+                if error.fault is KafkaFault.FENCED and not await self._lead_anew():
                     self._broke(
                         self._taken_over(error), permanent=self._spec.gives_way, code=error.fault.value
                     )
@@ -185,8 +188,7 @@ class Supervisor:
             if time.monotonic() - began > _LONGEST_PAUSE:
                 backoff.reset()
             await self._until(self._over, backoff.next())
-        with contextlib.suppress(KafkaFailure):
-            await self._end(jobs, target)
+        await self._end_in_time(jobs, target)
 
     def _taken_over(self, error: KafkaFailure) -> str:
         name = self._spec.name
@@ -397,22 +399,30 @@ class Supervisor:
         allowed = await watcher.rights.allowed(partitions)
         copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
         self._note_left_out(partitions, copied)
-        shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
+        left = read_left(await read_uncommitted(target, spec.layout_topic), spec)
+        ending = await describe_ending(target, spec, left)
+        shares = balance(copied, min(jobs.slots, MOST_SLOTS - len(ending)), watcher.weights())
         older = before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None
         rates = equal_shares(spec.max_rate, len(shares)) if spec.max_rate and shares else ()
-        slots = max(1, older, len(shares))
+        numbers = list(islice(free_numbers(ending), len(shares)))
+        slots = 1 + max(0, older - 1, *numbers, *ending)
         self._layout = LayoutRecord(before.layout + 1, slots, copied=before.copied, rates=rates)
         await self._write(self._layout)
         self._copied, self._added, self._skips = copied, [Additions() for _ in shares], []
         await self._drain(jobs)
-        await fence_slots(spec, self._layout.slots, topic.unversioned)
+        passed_over = await fence_slots(spec, target, self._layout.slots, topic.unversioned)
+        if passed_over - ending.keys():
+            text = "A slice has left its transactional id while the next layout was made"
+            raise failure(KafkaFault.ABORTED, f"make layout {self._layout.layout}", text)
         if dropped := forget_unversioned(spec, topic):
             await self._leading.write(spec.layout_topic, dropped)
         copies = [copy for each in copied for copy in each.copies]
         records = await read_committed(target, spec.runs_topic)
-        await end_of_slots(spec, target, slot_ids(spec, self._layout.slots), copies, records)
-        self._unfenced = max(1, len(shares))
+        free = [transactional_id(spec, each) for each in range(self._layout.slots) if each not in passed_over]
+        lacking = {tp for number in passed_over for tp in ending[number]}
+        await end_of_slots(spec, target, free, copies, records, lacking)
+        self._unfenced = 1 + max(0, *numbers, *passed_over)
         runs = by_copy(records, [each.id for each in copies])
         lost = lost_runs(topic, runs.by_copy, spec.name)
         pairs = {copy.id.topics for each in partitions for copy in each.copies}
@@ -432,8 +442,10 @@ class Supervisor:
                 [record for each in share for copy in each.copies for record in runs.by_copy[copy.id]],
                 rates[slot] if rates else 0,
                 secret,
+                number,
+                list(passed_over),
             )
-            for slot, share in enumerate(shares)
+            for slot, (number, share) in enumerate(zip(numbers, shares, strict=True))
         ]
 
     async def _followed(self, over: Callable[[], bool], slices: Sequence[Slice]) -> None:
@@ -456,13 +468,26 @@ class Supervisor:
             else:
                 self._layout = layout
 
+    async def _end_in_time(self, jobs: Jobs, target: NetworkClient) -> None:
+        """Ends what runs, again and again for a while: a leader may have moved since the last record. Where that fails,
+        who wants to alter positions is told that the layout has not been stopped."""
+        end = time.monotonic() + DRAIN
+        while True:
+            try:
+                return await self._end(jobs, target)
+            except KafkaFailure as error:
+                if error.fault is KafkaFault.FENCED or time.monotonic() > end:
+                    log.warning("layout %d could not be stopped: %s", self._layout.layout, error)
+                    return None
+            await asyncio.sleep(_FIRST_PAUSE)
+
     async def _end(self, jobs: Jobs, target: NetworkClient) -> None:
         """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""
         if self._leader is not None:
             await self._lead()
             await self._write(self._layout._replace(stop=True))
         await self._drain(jobs)
-        await fence_slots(self._spec, self._layout.slots, None)
+        await fence_slots(self._spec, target, self._layout.slots, None)
         if self._state is not PipelineState.FAILED and self._state is not PipelineState.CAUGHT_UP:
             self._state = PipelineState.STOPPED
 
@@ -489,6 +514,19 @@ class Supervisor:
             await take_over(self._spec, self._leader)
         else:
             await end_in_state_topics(self._spec, self._leader, commit=True)
+
+    async def _lead_anew(self) -> bool:
+        """Whether this driver may take over the id again that somebody else seems to have: the target was away for
+        longer than its transaction may take. Also while the target does not tell."""
+        if self._leader is None:
+            return False
+        try:
+            if not await self._leader.has_timed_out():
+                return False
+        except KafkaFailure:
+            return True
+        self._leader = None
+        return True
 
     async def _write(self, record: LayoutRecord) -> None:
         """Raises KafkaFailure; FENCED when another driver has taken over."""

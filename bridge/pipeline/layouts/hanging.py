@@ -23,7 +23,7 @@ own there changes nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bridge.kafka.consumer.log_bounds import open_transactions
 from bridge.kafka.network.client import NetworkClient
@@ -59,8 +59,8 @@ async def end_in_state_topics(spec: PipelineSpec, producer: TransactionalProduce
     """`commit`: whether the last transaction of the producer's id is committed. Raises KafkaFailure, also where the
     runs topic does not tell what is open: it is read next, and what hangs there would hide what follows."""
     hanging, failed = await producer.open_transactions(state_partitions(spec))
-    if (untold := failed.get(TopicPartition(spec.runs_topic, 0))) is not None:
-        raise untold
+    if (no_answer := failed.get(TopicPartition(spec.runs_topic, 0))) is not None:
+        raise no_answer
     if hanging:
         await producer.end_hanging(hanging, commit=commit)
 
@@ -92,10 +92,11 @@ async def end_of_slots(
     transactional_ids: Iterable[str],
     copies: Sequence[Copied],
     runs_topic: Iterable[LogRecord],
+    ending: Collection[TopicPartition],
 ) -> None:
     """Ends what slots have left open in copies that may be another slot's from now on. `runs_topic`: its committed
-    records. Raises KafkaFailure."""
-    remote = list({copy.remote: None for copy in copies})
+    records; `ending`: partitions that take no marker now. Raises KafkaFailure."""
+    remote = list({copy.remote: None for copy in copies if copy.remote not in ending})
     await target.metadata(sorted({tp.topic for tp in remote}))
     begin, _ = await open_transactions(target, remote)
     if not begin:

@@ -4,6 +4,7 @@
     {"connector"}                                      LayoutRecord: the connector's newest layout
     {"connector", "slot"}                              SliceReport: what a slice has to say
     {"connector", "additions"}                         partitions that join a slice (see additions)
+    {"connector", "left"}                              a transactional id that its slice has left (see left_ids)
     {"source", "target", "connector"}                  Claim: the connector copies the topic `source` to `target`
 
 All are JSON objects. All connectors of one source alias share the topic, so each record counts for the connector that
@@ -205,6 +206,8 @@ def unreadable(key: bytes | None, value: bytes | None) -> str | None:
         return None if layout else "its key is of a layout, and its value is none"
     if names == {"connector", "slot"}:
         return None if report else "its key is of a slice, and its value is no report"
+    if names == {"connector", "left"}:
+        return None  # of an older slice, or none: whoever needs it waits
     if names == {"connector", "additions"}:
         return None  # only its slice can tell whether it is signed
     if names:

@@ -8,7 +8,7 @@ What the layout topic holds is in `records`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,7 +25,8 @@ class Slice:
     """The work of one Spark task. `seconds`: for how long it copies at most from its start on, by its machine's clock;
     `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for the
     task's first attempt. `rate`: bytes per second that it begins with; 0 for no limit. `secret`: signs what is added to
-    the layout (see additions)."""
+    the layout (see additions). `number`: of its transactional id, where it is not that of the slot; `left`: numbers of
+    ids that were passed over (see left_ids)."""
 
     spec: PipelineSpec
     layout: int
@@ -35,10 +36,12 @@ class Slice:
     runs: Sequence[LogRecord] = field(repr=False)
     rate: int = 0
     secret: bytes = field(default=b"", repr=False)
+    number: int | None = None
+    left: Collection[int] = ()
 
     @property
     def transactional_id(self) -> str:
-        return transactional_id(self.spec, self.slot)
+        return transactional_id(self.spec, self.slot if self.number is None else self.number)
 
 
 class Jobs(Protocol):

@@ -3,7 +3,8 @@
 Who may copy is settled by the order of four steps. A driver takes over the driver's transactional id, which ends every
 older driver's power to make layouts; writes its layout; takes over the ids of all slots, which ends what older slices
 have open; and reads the runs. A slice takes over its slot's id, and then looks whether its layout is still the newest.
-So of two layouts that overlap one sees the other, or is fenced by it, before it copies anything.
+So of two layouts that overlap one sees the other, or is fenced by it, before it copies anything. An id that nobody can
+take over now may be passed over where its slice has left it (see left_ids).
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition, Additions
 from bridge.pipeline.layouts.hanging import end_in_copies
+from bridge.pipeline.layouts.left_ids import PartitionsEnding
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.clock import TransactionClock
@@ -116,6 +117,7 @@ class Copier:
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
         self._come, self._retried = added, retried
+        self._takes_no_marker = PartitionsEnding(target, work.spec, work.left)
         self._added: Sequence[Addition] = ()
         self._skips = 0
         """The number of skips that were looked at."""
@@ -202,10 +204,11 @@ class Copier:
         """Takes positions from the committed runs; gaps and positions that no run has yet are committed at once."""
         spec = self._spec
         of_all = self._source, self._target, spec, self._work.partitions, self._runs, self._seen
-        opened = await open_partitions(*of_all)
+        ending = await self._takes_no_marker.ask()
+        opened = await open_partitions(*of_all, ending=ending)
         if opened.held_back:
             await self._end_hanging(opened.held_back, self._copies.values(), self._runs)
-            opened = await open_partitions(*of_all, self._ended)
+            opened = await open_partitions(*of_all, ended=self._ended, ending=ending)
         for failure in () if opened.starts else opened.failed.values():
             raise failure  # of all: it is no fault of single partitions
         self._ends = dict(opened.ends)
@@ -295,10 +298,15 @@ class Copier:
             self._fetcher.add(self._fetch_positions(joined.opened.starts))
 
     def _open_joining(self, additions: Sequence[Addition], *, retried: bool) -> asyncio.Task[Joined]:
-        ended = frozenset(self._ended)
-        return asyncio.create_task(
-            open_joining(self._source, self._target, self._spec, additions, retried=retried, ended=ended)
-        )
+        clusters, ended = (self._source, self._target), frozenset(self._ended)
+
+        async def open_them() -> Joined:
+            ending = await self._takes_no_marker.ask()
+            return await open_joining(
+                *clusters, self._spec, additions, retried=retried, ended=ended, ending=ending
+            )
+
+        return asyncio.create_task(open_them())
 
     def _add_joined(self, joined: Joined) -> None:
         self._copied |= {each.source: each for each in joined.partitions}

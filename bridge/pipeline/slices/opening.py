@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from bridge.kafka.network.client import NetworkClient
@@ -36,10 +36,11 @@ async def open_joining(
     additions: Sequence[Addition],
     *,
     retried: bool,
-    ended: Collection[TopicPartition],
+    ended: Set[TopicPartition],
+    ending: Set[TopicPartition],
 ) -> Joined:
     """Finds where partitions begin that join. `retried`: the slice may have copied some of them before, so that only
-    the runs topic tells how far. `ended`: as of open_partitions.
+    the runs topic tells how far. `ended` and `ending`: as of open_partitions.
 
     Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     partitions = [each.copied for each in additions]
@@ -49,6 +50,6 @@ async def open_joining(
         records = [run for each in additions for run in each.runs]
     known = read_runs(records)
     runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
-    opened = await open_partitions(source, target, spec, partitions, runs, Seen(), ended)
+    opened = await open_partitions(source, target, spec, partitions, runs, Seen(), ended=ended, ending=ending)
     topics = sorted({each.target_topic for each in partitions})
     return Joined(additions, runs, opened, await topic_limits(target, topics))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -19,7 +19,7 @@ from bridge.kafka.consumer.position_validation import (
     log_errors,
 )
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.protocol.errors import failure, of_code
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
 from bridge.kafka.record.coalescing import DataBatches
@@ -158,11 +158,14 @@ async def open_partitions(
     partitions: Sequence[Copied],
     runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
-    ended: Collection[TopicPartition] = (),
+    *,
+    ended: Set[TopicPartition] = frozenset(),
+    ending: Set[TopicPartition] = frozenset(),
 ) -> Opened:
     """Finds where to go on, of each partition whose leaders answer on both sides. Newest runs that can't be true are
-    passed over in `runs`. `ended`: remote partitions in which no transaction of ours is open, whatever is of others.
-    Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    passed over in `runs`. `ended`: remote partitions in which no transaction of ours is open, whatever is of others;
+    `ending`: those that take no marker (see layouts.left_ids): a transaction with them could not be ended. Raises
+    KafkaFailure, and Moved where a topic has another id than its Copied says."""
     committed_only = spec.committed_only
     await _same_topics(
         source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
@@ -179,7 +182,8 @@ async def open_partitions(
     logs_there, (begin, no_answer) = await asyncio.gather(
         bounds(target, remote, committed_only=False), open_transactions(target, remote)
     )
-    if held_back := {tp: offset for tp, offset in begin.items() if tp not in ended}:
+    no_answer |= {tp: _takes_no_marker(tp) for tp in remote if tp in ending}
+    if held_back := {tp: offset for tp, offset in begin.items() if tp not in ended and tp not in ending}:
         return Opened({}, {}, {}, {}, {}, held_back)
     there, of_target = _by_answer({**logs_there, **no_answer})
     failed = of_source | {copy.source: of_target[copy.remote] for copy in copies if copy.remote in of_target}
@@ -237,6 +241,11 @@ async def open_partitions(
             gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
         starts[tp] = start._replace(gaps=tuple(gaps))
     return Opened(starts, {tp: here[tp].end for tp in starts}, failed, target_ends, lost_from)
+
+
+def _takes_no_marker(tp: TopicPartition) -> KafkaFailure:
+    text = "An earlier transaction can't be ended there: it has no leader, or too few replicas in sync"
+    return failure(KafkaFault.LEADER_MOVED, f"write to {tp.topic}-{tp.partition}", text)
 
 
 def _by_answer(

@@ -18,13 +18,16 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
-from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
+from bridge.kafka.producer.producer import StillEnding, SyncProducer, TransactionalProducer, producer_settings
+from bridge.kafka.producer.transaction_coordinator import Coordinator
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.state_topics import read_committed, read_uncommitted
 from bridge.model.copying import Copied
 from bridge.model.partition_states import with_fewer_causes
 from bridge.model.values import LogRecord, Side, TopicPartition
 from bridge.pipeline.layouts.additions import Additions, additions_key, decode
 from bridge.pipeline.layouts.hanging import take_over
+from bridge.pipeline.layouts.left_ids import encode_left, left_key
 from bridge.pipeline.layouts.records import (
     LayoutRecord,
     SliceReport,
@@ -34,6 +37,7 @@ from bridge.pipeline.layouts.records import (
     report_key,
 )
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
+from bridge.pipeline.layouts.state import state_partitions
 from bridge.pipeline.slices.copier import Copier
 from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.permanent_errors import permanent
@@ -56,6 +60,8 @@ _AGAIN = 0.1
 """Seconds after a question that failed."""
 _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
 """What a report may take; connections are opened for it."""
+_ENDS_WITHIN = 0.7
+"""Seconds that the end of a transaction may take, which is milliseconds; then it is looked why it does not."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _MOST_CAUSES = 1_000
 """Why partitions are not copied: texts in one report, far below what a broker takes."""
@@ -167,6 +173,8 @@ class _Attempts:
         self._seen = Seen()
         self._failed = FailedPartitions()
         self._window = InFlightWindow()
+        self._holder: TransactionalProducer | None = None
+        """The last producer that has held the transactional id."""
         self._reported = self._slice_report()
 
     async def run(self, *, retried: bool) -> str:
@@ -192,6 +200,9 @@ class _Attempts:
             except PolicySaysFail as failed:
                 report = self._slice_report(failure=str(failed))
             except KafkaFailure as error:
+                if StillEnding in (type(error), type(error.__cause__)) and (ended := await self._leave_id()):
+                    await self._report_at_last(self._slice_report(ended=ended))
+                    return "left its transactional id"
                 if error.fault is KafkaFault.FENCED:
                     # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
                     await self._report_at_last(self._slice_report(ended=str(error)))
@@ -240,15 +251,21 @@ class _Attempts:
         work, spec = self._work, self._work.spec
         async with AsyncExitStack() as stack:
             producer = TransactionalProducer(
-                producer_settings(Side.TARGET, spec.props), work.transactional_id, window=self._window
+                producer_settings(Side.TARGET, spec.props),
+                work.transactional_id,
+                window=self._window,
+                ends_within=_ENDS_WITHIN,
             )
-            stack.push_async_callback(producer.close)
+            # By us, and not by who takes over the id next: of an epoch that is raised meanwhile nobody could tell
+            # whether somebody has it.
+            stack.push_async_callback(producer.close, abort=True)
             runs_log = TopicPartition(spec.runs_topic, 0)
             tps = [runs_log, *(each.remote for each in work.partitions)]
             if retried:
                 await take_over(spec, producer, tps, always=runs_log)
             else:  # the layout's driver has ended what was left open before
                 await producer.start(tps, always=runs_log)
+            self._holder = producer
             # What is not committed yet, or has no marker, counts: nobody copies while a driver writes a newer layout.
             layouts = await read_uncommitted(self._target, spec.layout_topic)
             if read_layouts(layouts, spec).newest.layout != work.layout:
@@ -286,6 +303,24 @@ class _Attempts:
             )
             await copier.run(self._lease.over, self._settled)
 
+    async def _leave_id(self) -> str:
+        """Leaves the transactional id, if its last transaction is ours and lacks only markers of copies (see left_ids);
+        returns why then. Nothing is written by it after this."""
+        work, spec = self._work, self._work.spec
+        holder = self._holder.id_and_epoch if self._holder is not None else ProducerIdAndEpoch()
+        try:
+            last = await Coordinator(self._target, work.transactional_id).describe(_REPORT_SECONDS)
+            if last is None or not last.ending or last.id_and_epoch != holder:
+                return ""
+            if not last.partitions or not last.partitions.isdisjoint(state_partitions(spec)):
+                return ""
+            number = work.slot if work.number is None else work.number
+            await self._write(left_key(spec, number), encode_left(holder))
+        except (KafkaFailure, TimeoutError):
+            return ""
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(last.partitions))
+        return f"its last transaction can't be ended in {names}, which has no leader, or too few replicas in sync"
+
     async def _settled(self) -> None:
         """Copying goes well, but for single partitions: an error that was reported counts no longer."""
         await self._report(self._slice_report())
@@ -300,19 +335,20 @@ class _Attempts:
         if report == self._reported:
             return True
         try:
-            async with asyncio.timeout(_REPORT_SECONDS + _REPORT_ROUND_TRIPS * self._target.round_trip):
-                producer = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
-                try:
-                    await producer.write(
-                        self._work.spec.layout_topic,
-                        [(report_key(self._work.spec, self._work.slot), report.value())],
-                    )
-                finally:
-                    await producer.close()
+            await self._write(report_key(self._work.spec, self._work.slot), report.value())
         except (KafkaFailure, TimeoutError):
             return False
         self._reported = report
         return True
+
+    async def _write(self, key: bytes, value: bytes) -> None:
+        """Writes a record to the layout topic. Raises KafkaFailure and TimeoutError; then it may be there."""
+        async with asyncio.timeout(_REPORT_SECONDS + _REPORT_ROUND_TRIPS * self._target.round_trip):
+            producer = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
+            try:
+                await producer.write(self._work.spec.layout_topic, [(key, value)])
+            finally:
+                await producer.close()
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

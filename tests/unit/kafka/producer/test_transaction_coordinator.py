@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.producer.transaction_coordinator import Coordinator
+from bridge.kafka.producer import transaction_coordinator
+from bridge.kafka.producer.transaction_coordinator import Coordinator, StillEnding, fence
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
@@ -21,6 +22,8 @@ from tests.support.messages import message
 
 STATE_TOPIC = TopicPartition("runs", 0)
 VERSIONS = {int(key): (0, version) for key, version in [(22, 4), (24, 3), (26, 3), (65, 0)]}
+SETTINGS: Any = None
+"""Of a client in memory."""
 DEATHS = 24
 """More than the requests of a life, each before and after it has come."""
 
@@ -53,6 +56,9 @@ class CoordinatorModel:
         """The next client dies at this place."""
         self.death = iter([number == death for number in range(DEATHS)])
 
+    async def close(self) -> None:
+        pass
+
     async def send(self, node: int | None, call: Call, doing: str, **_: Any) -> Reader:
         writer = Writer(flexible=node is not None)
         writer.int32(0)
@@ -72,6 +78,10 @@ class CoordinatorModel:
         request = Reader(bytes(call.encode()), flexible=True)
         if call.API_KEY == ApiKeys.DESCRIBE_TRANSACTIONS:
             self.describe(writer)
+        elif call.API_KEY == ApiKeys.INIT_PRODUCER_ID and self.state.startswith("Prepare"):
+            writer.int16(51)
+            writer.int64(-1)
+            writer.int16(-1)
         elif call.API_KEY == ApiKeys.INIT_PRODUCER_ID:
             request.string()
             if self.state == "Ongoing":
@@ -163,7 +173,6 @@ def test_an_abort_of_nothing_is_done_and_a_commit_of_nothing_is_an_error() -> No
     ("describes", "state", "committed"),
     [
         (0, "CompleteCommit", True),
-        (0, "PrepareCommit", True),
         (0, "CompleteAbort", False),
         (0, "Ongoing", False),
         (0, "Empty", False),
@@ -177,6 +186,73 @@ def test_a_transaction_is_committed_where_its_coordinator_says_so(
     coordinator = coordinator_of(CoordinatorModel(state, describes=describes))
     asyncio.run(coordinator.init(lambda: 15_000, ProducerIdAndEpoch(), 5.0))
     assert coordinator.last_committed is committed
+
+
+def test_an_id_whose_last_transaction_is_still_ending_is_not_waited_for_longer_than_that_may_take() -> None:
+    client: Any = (model := CoordinatorModel("PrepareCommit"))
+    coordinator = Coordinator(client, "mirror-0", ends_within=0.05)
+    with pytest.raises(StillEnding):
+        asyncio.run(coordinator.init(lambda: 15_000, ProducerIdAndEpoch(), 5.0))
+    assert coordinator.last_committed, "that is decided"
+    described = asyncio.run(coordinator.describe(5.0))
+    assert described is not None
+    assert described.ending
+    assert described.id_and_epoch == ProducerIdAndEpoch(7, model.epoch)
+    assert described.partitions == {STATE_TOPIC}
+
+
+@pytest.mark.parametrize(
+    ("state", "left", "epoch"),
+    [
+        ("PrepareCommit", ProducerIdAndEpoch(7, 3), 3),
+        ("PrepareAbort", ProducerIdAndEpoch(7, 3), 3),
+        ("CompleteCommit", ProducerIdAndEpoch(7, 3), 4),
+        ("Ongoing", ProducerIdAndEpoch(7, 3), 4),
+        ("CompleteCommit", None, 4),
+    ],
+)
+def test_an_id_that_its_holder_has_left_is_fenced_unless_its_transaction_is_still_ending(
+    monkeypatch: pytest.MonkeyPatch, state: str, left: ProducerIdAndEpoch | None, epoch: int
+) -> None:
+    model = CoordinatorModel(state)
+    monkeypatch.setattr(transaction_coordinator, "NetworkClient", lambda _: model)
+    asyncio.run(fence(SETTINGS, ["mirror-0"], 1.0, left={} if left is None else {"mirror-0": left}))
+    assert model.epoch == epoch
+
+
+@pytest.mark.parametrize(
+    "left", [{}, {"mirror-0": ProducerIdAndEpoch(7, 2)}, {"mirror-1": ProducerIdAndEpoch(7, 3)}]
+)
+def test_an_id_that_is_still_ending_and_that_another_holder_has_left_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, left: dict[str, ProducerIdAndEpoch]
+) -> None:
+    model = CoordinatorModel("PrepareCommit")
+    monkeypatch.setattr(transaction_coordinator, "NetworkClient", lambda _: model)
+    with pytest.raises(KafkaFailure):
+        asyncio.run(fence(SETTINGS, ["mirror-0"], 0.2, left=left))
+
+
+@pytest.mark.parametrize(
+    ("state", "further", "timed_out"),
+    [
+        ("PrepareEpochFence", 1, True),
+        ("CompleteAbort", 1, True),
+        ("CompleteAbort", 0, False),
+        ("CompleteAbort", 2, False),
+        ("Empty", 1, False),
+        ("Ongoing", 1, False),
+        ("CompleteCommit", 1, False),
+    ],
+)
+def test_a_broker_that_aborts_what_took_too_long_raises_the_epoch(
+    state: str, further: int, timed_out: bool
+) -> None:
+    """Somebody who has taken over the id has an epoch of that number too, and begins without a transaction."""
+    model = CoordinatorModel("Empty")
+    coordinator = coordinator_of(model)
+    asyncio.run(coordinator.init(lambda: 15_000, ProducerIdAndEpoch(), 5.0))
+    model.state, model.epoch = state, model.epoch + further
+    assert asyncio.run(coordinator.has_timed_out(5.0)) is timed_out
 
 
 async def take_over(model: CoordinatorModel) -> tuple[Coordinator, ProducerIdAndEpoch]:
@@ -245,6 +321,8 @@ def test_ending_what_hangs_leaves_the_outcome_of_the_last_transaction(
         model.live(death)
         with contextlib.suppress(Died):
             asyncio.run(scene(model))
+        if model.state == "Ongoing":
+            assert model.timeout_ms > 60_000, "a broker aborts what takes longer"
         model.live(DEATHS)
         coordinator = coordinator_of(model)
         asyncio.run(coordinator.init(lambda: 15_000, ProducerIdAndEpoch(), 5.0))
