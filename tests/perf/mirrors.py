@@ -95,7 +95,7 @@ class Ours:
     def add(self, topic: str, partitions: int) -> str:
         """Wants the topic; answers its copy, new and empty."""
         remote = create_topic(self.scene.near_target, self.flow.remote(topic), partitions)
-        self._want(topic, remote, range(partitions))
+        self.want(topic, remote, range(partitions))
         return remote
 
     def grow(self, topic: str, partitions: int) -> None:
@@ -103,9 +103,9 @@ class Ours:
         remote, before = self.flow.remote(topic), sum(each.source.topic == topic for each in self._partitions)
         add_partitions(self.scene.near_source, topic, partitions)
         add_partitions(self.scene.near_target, remote, partitions)
-        self._want(topic, remote, range(before, partitions))
+        self.want(topic, remote, range(before, partitions))
 
-    def _want(self, topic: str, remote: str, numbers: Iterable[int]) -> None:
+    def want(self, topic: str, remote: str, numbers: Iterable[int]) -> None:
         here, there = topic_id(self.scene.near_source, topic), topic_id(self.scene.near_target, remote)
         transforms = tuple(range(len(self.flow.transforms)))
         self._partitions += [
