@@ -266,7 +266,7 @@ async def _records(cluster: Cluster, topic: str) -> list[LogRecord]:
         records = [*([] if part.restarted else records), *part.records]
         if part.at_end:
             break
-    return records
+    return sorted(records)
 
 
 async def _ahead(cluster: Cluster, topics: Mapping[str, TopicFacts] | Unknown) -> list[str]:

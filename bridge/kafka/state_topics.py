@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_configs import describe_configs
@@ -52,53 +52,63 @@ async def read_uncommitted(client: NetworkClient, topic: str) -> list[LogRecord]
             return records
 
 
-async def read_committed(client: NetworkClient, topic: str, within: float = 30.0) -> list[LogRecord]:
-    """All committed records that partition 0 holds now.
+async def read_committed(
+    client: NetworkClient,
+    topic: str,
+    within: float = 30.0,
+    counts: Callable[[bytes | None], bool] = lambda _key: True,
+) -> list[LogRecord]:
+    """All committed records that partition 0 holds now, in the order of the log.
 
     A plain read_committed read ends where the oldest open transaction begins, and what others have committed beyond it
-    stays hidden: one's own newest position, too. So this one asks first where the log ends, committed or not, and reads
-    until it gets there. Raises KafkaFailure, TIMEOUT when a transaction stays open for longer than `within`
-    seconds.
+    stays hidden: one's own newest position, too. Here an open transaction is waited for that has a record of a key that
+    `counts`, and no other one. Raises KafkaFailure, TIMEOUT when one stays open for longer than `within` seconds.
     """
-    records, position, end = await _read_committed(client, topic, within)
-    if position < end:
-        text = (
-            f"An open transaction has held back offset {position} and later for {within:g} s; if nobody is "
-            f"going to end it, kafka-transactions.sh find-hanging --topic {topic} lists it, and abort ends it"
-        )
-        raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end}", text)
-    return records
-
-
-async def read_beside_open(
-    client: NetworkClient, topic: str, within: float
-) -> tuple[list[LogRecord], list[LogRecord]]:
-    """The committed records that partition 0 holds now; and where a transaction stays open for longer than `within`
-    seconds all that stands at its beginning and behind, committed or not, apart. Raises KafkaFailure."""
-    records, position, end = await _read_committed(client, topic, within)
-    if position >= end:
-        return records, []
-    return records, [each for each in await read_uncommitted(client, topic) if each.offset >= position]
-
-
-async def _read_committed(
-    client: NetworkClient, topic: str, within: float
-) -> tuple[list[LogRecord], int, int]:
-    """Reads for `within` seconds at most beyond what is there; the records, up to which offset, and the log's end."""
-    tp = TopicPartition(topic, 0)
-    tail = TopicTail(client, topic, committed_only=True)
-    await tail.begin()  # the client knows its leader from here on
-    end = (await bounds(client, [tp], committed_only=False))[tp]
-    if isinstance(end, KafkaFailure):
-        raise end
-    records: list[LogRecord] = []
     deadline = time.monotonic() + within
-    while True:
-        part = await tail.read()
-        if part.restarted:
-            records.clear()
-        records += part.records
-        if tail.position >= end.end or (not part.records and time.monotonic() > deadline):
-            return records, tail.position, end.end
-        if not part.records:
-            await asyncio.sleep(_PAUSE)
+    reading = _Reading(client, topic)
+    await reading.begin()
+    while held := [each for each in await reading.read() if counts(each.key)]:
+        if time.monotonic() > deadline:
+            text = (
+                f"An open transaction has held back offset {held[0].offset} for {within:g} s; if nobody is "
+                f"going to end it, kafka-transactions.sh find-hanging --topic {topic} lists it, and abort ends it"
+            )
+            raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {reading.end}", text)
+        await asyncio.sleep(_PAUSE)
+    return sorted(reading.records)
+
+
+async def read_beside_open(client: NetworkClient, topic: str) -> tuple[list[LogRecord], Sequence[LogRecord]]:
+    """The committed records that partition 0 holds now, in the order of the log; and those of transactions that are
+    open. Raises KafkaFailure."""
+    reading = _Reading(client, topic)
+    await reading.begin()
+    undecided = await reading.read()
+    return sorted(reading.records), undecided
+
+
+class _Reading:
+    """Reads what a log holds when that begins."""
+
+    def __init__(self, client: NetworkClient, topic: str) -> None:
+        self._client, self._tp = client, TopicPartition(topic, 0)
+        self._tail = TopicTail(client, topic, committed_only=True)
+        self.records: list[LogRecord] = []
+        self.end = 0
+
+    async def begin(self) -> None:
+        await self._tail.begin()  # the client knows its leader from here on
+        end = (await bounds(self._client, [self._tp], committed_only=False))[self._tp]
+        if isinstance(end, KafkaFailure):
+            raise end
+        self.end = end.end
+
+    async def read(self) -> Sequence[LogRecord]:
+        """Reads at least up to the end; returns what was not decided there yet."""
+        while True:
+            part = await self._tail.read()
+            if part.restarted:
+                self.records.clear()
+            self.records += part.records
+            if self._tail.position >= self.end or part.at_end:
+                return [each for each in self._tail.undecided if each.offset < self.end]

@@ -114,7 +114,8 @@ class _OtherSource:
         self._options, wait = options, options.admin_timeout_ms
         self.alias = layouts[len(_LAYOUTS) : -len(_INTERNAL)].strip("._-")
         self.name = f"flow {self.alias} to {options.target_alias}"
-        self._claims: dict[bytes, Claim] = {}
+        self._claims: dict[bytes, tuple[int, Claim]] = {}
+        """With the offset: what was decided later may stand before others."""
         self.owners: dict[str, str] = {}
         """By target topic, who copies to it."""
         self._connectors: dict[str, _Connector] = {}
@@ -143,8 +144,8 @@ class _OtherSource:
             return
         self._claims.pop(record.key, None)
         if record.value is not None and claim.settled:
-            self._claims[record.key] = claim
-        self.owners = {each.target_topic: each.connector for each in self._claims.values()}
+            self._claims[record.key] = record.offset, claim
+        self.owners = {each.target_topic: each.connector for _, each in sorted(self._claims.values())}
 
     def _no_claims(self) -> None:
         self._claims, self.owners = {}, {}

@@ -3,7 +3,7 @@ when the topic was made anew or its log cut back."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -12,8 +12,9 @@ from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure, of_code
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
-from bridge.kafka.record.decoding import decode_log
-from bridge.model.values import TailPart, TopicPartition
+from bridge.kafka.record.decoding import DecodedLog, decode_log
+from bridge.kafka.record.open_transactions import Decided, OpenTransactions
+from bridge.model.values import LogRecord, TailPart, TopicPartition
 
 T = TypeVar("T")
 _BYTES = 1024 * 1024
@@ -29,7 +30,8 @@ class TopicTail:
     """Partition 0 of a topic. One reader at a time.
 
     Isolation is read_uncommitted, as that of stock's consumer: records of open and aborted transactions come too,
-    control records never. With `committed_only` they don't, and what an open transaction holds back is not waited for.
+    control records never. With `committed_only` they don't: what stands behind the beginning of an open transaction is
+    read too, and comes once it is decided (see open_transactions), which of different keys may be in another order.
 
     What is read is `restarted` when a reader who begins now would not learn all that was read before, or learn other
     things; it comes from the log's start then, and what was read before no longer counts:
@@ -71,6 +73,13 @@ class TopicTail:
         self._last_epoch = -1
         self._restarted = False
         self._begin_at = log_requests.LATEST if from_end else log_requests.EARLIEST
+        self._open: OpenTransactions | None = None
+        """While the log is read behind its last stable offset."""
+
+    @property
+    def undecided(self) -> Sequence[LogRecord]:
+        """The records of transactions that are open, as far as the log was read; none without `committed_only`."""
+        return [] if self._open is None else self._open.undecided
 
     @property
     def position(self) -> int:
@@ -124,6 +133,7 @@ class TopicTail:
 
     def _begin_anew(self) -> None:
         self._restarted = self._restarted or self._next > self._began
+        self._open = None
         self._began = self._next = self._last_epoch = -1
 
     async def _find_leader(self) -> int:
@@ -155,7 +165,8 @@ class TopicTail:
     async def _fetch(self, leader: int) -> PartitionData:
         doing = f"read {self.topic} at {self._next}"
         part = FetchPartition(self._topic_id, self._next, _BYTES, self._last_epoch)
-        call = log_requests.fetch({self._tp: part}, committed_only=self._committed_only, params=self._params)
+        committed_only = self._committed_only and self._open is None
+        call = log_requests.fetch({self._tp: part}, committed_only=committed_only, params=self._params)
         response = await self._client.send(leader, call, doing, apart=self._params.max_wait_ms > 0)
         data = log_requests.read_fetched(response, call.API_VERSION, {self._topic_id: self.topic}).get(
             self._tp
@@ -171,7 +182,12 @@ class TopicTail:
         failed = of_code(data.error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
-        log = decode_log(data.records, self._next, data.aborted, self._client.most_decompressed)
+        most = self._client.most_decompressed
+        log: Decided | DecodedLog | None
+        if self._open is not None:
+            log = self._open.read(data.records, self._next, most)
+        else:
+            log = decode_log(data.records, self._next, data.aborted, most)
         if log is None:
             raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
         if data.records and log.end == self._next:
@@ -180,5 +196,18 @@ class TopicTail:
         if log.leader_epoch >= 0:
             self._last_epoch = log.leader_epoch
         restarted, self._restarted = self._restarted, False
-        log_end = data.last_stable if self._committed_only else data.high_watermark
-        return TailPart(log.records, restarted, log.end >= log_end, log.unreadable)
+        if self._committed_only:
+            self._follow_open(data)
+        return TailPart(log.records, restarted, log.end >= data.high_watermark, log.unreadable)
+
+    def _follow_open(self, data: PartitionData) -> None:
+        """Goes on behind the last stable offset, or again as a broker tells what is committed."""
+        at_end = self._next >= data.high_watermark
+        if self._open is None:
+            if data.last_stable <= self._next < data.high_watermark:
+                self._open = OpenTransactions()
+        elif not self._open:
+            self._open = None
+        elif at_end and self._open.begin < data.last_stable:
+            # It is decided, and compaction has taken its marker since the last read.
+            self._begin_anew()

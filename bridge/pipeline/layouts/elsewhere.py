@@ -16,15 +16,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.state_topics import read_beside_open
 from bridge.model.copy_owners import OtherCopy, TopicPair
 from bridge.model.copying import PipelineSpec
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord
 from bridge.pipeline.layouts.records import (
     layout_key,
@@ -39,8 +39,7 @@ _AT_A_TIME = 16
 DECIDED_SECONDS = 30.0
 """How long a connector waits for another one to settle or withdraw its claim: one that has died does neither."""
 LOOK_SECONDS = 0.1
-_OPEN_SECONDS = 2.0
-"""How long another connector's transaction is waited for; one that nobody ends must not hold up ours."""
+Claims = Mapping[tuple[str, str], Sequence[Claim]]
 _HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
 
 
@@ -48,15 +47,15 @@ async def mixed(
     spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
 ) -> dict[TopicPair, OtherCopy]:
     """Returns the pairs whose target topic a connector of another source alias copies to, with its copy. Layout topics
-    that we may not read are passed over. A claim in a transaction that stays open counts as not settled: it holds up
-    who wants the same topic, and no other one. Raises KafkaFailure."""
+    that we may not read are passed over. A claim in a transaction that is open counts as not settled: it holds up who
+    wants the same topic, and no other one. Raises KafkaFailure."""
     names = [name for name in await target.topic_names() if is_layout_topic(name)]
     slots = asyncio.Semaphore(_AT_A_TIME)
 
-    async def read(name: str) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
+    async def read(name: str) -> Claims:
         async with slots:
             try:
-                return await read_beside_open(target, name, _OPEN_SECONDS)
+                return read_claims(*await read_beside_open(target, name))
             except KafkaFailure as failure:
                 if failure.fault not in _HIDDEN:
                     raise
@@ -65,21 +64,11 @@ async def mixed(
                     name,
                     failure,
                 )
-                return (), ()
+                return {}
 
     others = [name for name in names if name != spec.layout_topic]
     topics = dict(zip(others, await asyncio.gather(*map(read, others)), strict=True))
-    undecided = {name: behind for name, (_, behind) in topics.items() if behind}
-    for name in undecided:
-        log.warning(
-            "a transaction stays open in layout topic %s: claims in it hold up those of %s to the same topics until it "
-            "ends; if nobody is going to end it, kafka-transactions.sh find-hanging --topic %s lists it, and abort "
-            "ends it",
-            name,
-            spec.name,
-            name,
-        )
-    return mixtures(spec, {name: records for name, (records, _) in topics.items()}, pairs, undecided)
+    return mixtures(spec, topics, pairs)
 
 
 async def decided(
@@ -96,7 +85,8 @@ async def decided(
         if time.monotonic() >= end:
             named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
             log.warning(
-                "waited %.0f s for %s to settle or withdraw its claim: %s does not copy these topics now",
+                "waited %.0f s for %s to settle or withdraw its claim: %s does not copy these topics now; if a driver "
+                "has died in a transaction, kafka-transactions.sh find-hanging lists it, and abort ends it",
                 DECIDED_SECONDS,
                 named,
                 spec.name,
@@ -117,7 +107,7 @@ async def opposite(
     with its copy. Raises KafkaFailure, also where the layout topic may not be read: records may go round then."""
     if not spec.opposite_layouts or spec.opposite_layouts not in await source.topic_names():
         return {}
-    records, undecided = await read_beside_open(source, spec.opposite_layouts, _OPEN_SECONDS)
+    records, undecided = await read_beside_open(source, spec.opposite_layouts)
     return loops(spec, records, pairs, undecided)
 
 
@@ -127,29 +117,28 @@ def loops(
     pairs: Collection[TopicPair],
     undecided: Sequence[LogRecord] = (),
 ) -> dict[TopicPair, OtherCopy]:
-    """Decides `opposite` from the records of the other direction's layout topic; `undecided`: those behind the
-    beginning of an open transaction. A connector that has stopped copies nothing, unless it has claimed the copy since:
+    """Decides `opposite` from the records of the other direction's layout topic; `undecided`: those of
+    transactions that are open. A connector that has stopped copies nothing, unless it has claimed the copy since:
     then it starts again. Pure."""
-    claimed = {pair: held[0].connector for pair, held in read_claims(undecided).items()}
-    open_claims = {
-        pair: OtherCopy(claimed[back], pair[1], spec.opposite_layouts, settled=False)
-        for pair in pairs
-        if (back := (pair[1], pair[0])) in claimed
-    }
-    first = {pair: held[0] for pair, held in read_claims(records).items()}
+    first = {pair: held[0] for pair, held in read_claims(records, undecided).items()}
     offsets = {record.key: record.offset for record in records}
+    opening = {record.key for record in undecided}
     stopped_at: dict[str, int] = {}
     for owner in {claim.connector for claim in first.values()}:
         of_owner = replace(spec, name=owner)
         stopped = read_layouts(records, of_owner).newest.stop
         at = max(offsets.get(key(of_owner), -1) for key in (layout_key, unversioned_layout_key))
         stopped_at[owner] = at if stopped else -1
-    return open_claims | {
-        pair: OtherCopy(claim.connector, pair[1], spec.opposite_layouts, claim.settled and not claim.starting)
-        for pair in pairs
-        if (claim := first.get((pair[1], pair[0])))
-        and offsets.get(claim.key(), 0) > stopped_at[claim.connector]
-    }
+    found = {}
+    for pair in pairs:
+        claim = first.get((pair[1], pair[0]))
+        if claim is None:
+            continue
+        copies = offsets.get(claim.key(), -1) > stopped_at[claim.connector]
+        if copies or claim.key() in opening:
+            settled = copies and claim.settled and not claim.starting
+            found[pair] = OtherCopy(claim.connector, pair[1], spec.opposite_layouts, settled)
+    return found
 
 
 def is_layout_topic(name: str) -> bool:
@@ -158,18 +147,13 @@ def is_layout_topic(name: str) -> bool:
 
 
 def mixtures(
-    spec: PipelineSpec,
-    topics: Mapping[str, Iterable[LogRecord]],
-    pairs: Collection[TopicPair],
-    undecided: Mapping[str, Iterable[LogRecord]] = MappingProxyType({}),
+    spec: PipelineSpec, topics: Mapping[str, Claims], pairs: Collection[TopicPair]
 ) -> dict[TopicPair, OtherCopy]:
-    """Decides `mixed` from the committed records of the other layout topics, and from those that are `undecided`: of
-    several copies the one that goes first. Pure."""
+    """Decides `mixed` from the claims in the other layout topics: of several copies the one that goes first. Pure."""
     targets: dict[str, OtherCopy] = {}
-    read = [*((*item, True) for item in topics.items()), *((*item, False) for item in undecided.items())]
-    for name, records, committed in read:
-        for (source, target), (claim, *_) in read_claims(records).items():
-            copy = OtherCopy(claim.connector, source, name, committed and claim.settled)
+    for name, claims in topics.items():
+        for (source, target), (claim, *_) in claims.items():
+            copy = OtherCopy(claim.connector, source, name, claim.settled)
             first = targets.get(target)
             if copy.connector not in spec.merge_with and (first is None or _rank(copy) < _rank(first)):
                 targets[target] = copy

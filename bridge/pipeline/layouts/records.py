@@ -20,10 +20,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.model.copying import PipelineSpec
 from bridge.model.partition_states import PartitionStatus, pack, unpack
 from bridge.model.state_records.claims import Claim, json_key, json_object
 from bridge.model.values import LAST_PARTITION, LogRecord, TopicPartition
+from bridge.pipeline.layouts.left_ids import read_left
 
 VERSION = 1
 MOST_SLOTS = 4096
@@ -131,6 +133,8 @@ class LayoutTopic(NamedTuple):
     """As version 0 has left it: its slots have unescaped transactional ids."""
     claims: Mapping[tuple[str, str], Sequence[Claim]]
     """By source and target topic; the first one holds."""
+    left: Mapping[int, ProducerIdAndEpoch]
+    """Who has left transactional ids of slots last, by the ids' numbers."""
 
     def claim(self, copy: tuple[str, str]) -> Claim | None:
         """The claim that holds, of those to copy the source topic to the target topic."""
@@ -167,7 +171,7 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
                 newest = fields or LayoutRecord(each.offset + 1, MOST_SLOTS)
         elif each.key == old_key:
             unversioned = LayoutRecord.decode(each.value)
-    return LayoutTopic(newest, unversioned, read_claims(records))
+    return LayoutTopic(newest, unversioned, read_claims(records), read_left(records, spec))
 
 
 def read_partitions(
@@ -181,15 +185,21 @@ def read_partitions(
             yield from report.partitions
 
 
-def read_claims(records: Iterable[LogRecord]) -> dict[tuple[str, str], list[Claim]]:
+def read_claims(
+    records: Iterable[LogRecord], undecided: Iterable[LogRecord] = ()
+) -> dict[tuple[str, str], list[Claim]]:
     """The claims of all connectors, by source and target topic: settled ones first, and then in the order of the log,
-    where a claim that is settled has moved behind those that came after it."""
+    where a claim that is settled has moved behind those that came after it. `undecided`: records of transactions that
+    are open: one that makes a claim counts as not settled, one that ends it counts not."""
     claims: dict[bytes, tuple[bool, int, Claim]] = {}
     for each in records:
         if each.key is not None and (claim := Claim.decode(each.key, each.value)) is not None:
             claims.pop(each.key, None)
             if each.value is not None:
                 claims[each.key] = (not claim.settled, each.offset, claim)
+    for each in undecided:
+        if each.key is not None and each.value is not None and (claim := Claim.decode(each.key, each.value)):
+            claims.setdefault(each.key, (True, each.offset, claim._replace(settled=False)))
     held: dict[tuple[str, str], list[Claim]] = {}
     for *_, claim in sorted(claims.values()):
         held.setdefault((claim.source_topic, claim.target_topic), []).append(claim)

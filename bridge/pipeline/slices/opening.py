@@ -14,6 +14,7 @@ from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.slices.resume import Opened, Seen, open_partitions, topic_limits
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import runs_of
 
 
 class Joined(NamedTuple):
@@ -45,7 +46,8 @@ async def open_joining(
     Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     partitions = [each.copied for each in additions]
     if retried:
-        records = await read_committed(target, spec.runs_topic)
+        ours = runs_of([each.source for each in partitions])
+        records = await read_committed(target, spec.runs_topic, counts=ours)
     else:
         records = [run for each in additions for run in each.runs]
     known = read_runs(records)

@@ -20,6 +20,7 @@ A key of version 0 does not name the copy: two copies of one topic overwrote eac
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -294,6 +295,19 @@ class Segment:
 def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
     """Decodes a record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
     return RunKey.decode(key), None if value is None else OffsetRun.decode(key, value)
+
+
+def runs_of(sources: Collection[TopicPartition]) -> Callable[[bytes | None], bool]:
+    """Returns what tells whether a key may be that of a run of these partitions: one that nobody can decode may."""
+    known = frozenset(sources)
+
+    def may_be(key: bytes | None) -> bool:
+        try:
+            return RunKey.decode(key).source in known
+        except SchemaError:
+            return True
+
+    return may_be
 
 
 def commit_times(value: bytes | None) -> bytes:

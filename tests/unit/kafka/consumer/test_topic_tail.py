@@ -19,7 +19,7 @@ from bridge.kafka.protocol.wire import Call, Reader
 from bridge.kafka.record.batch import parse
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.values import TailPart, TopicPartition
-from tests.unit.kafka.record.raw_batches import GZIP, batch, marker, sealed
+from tests.unit.kafka.record.raw_batches import GZIP, Plain, batch, batch_of, marker, sealed
 
 TP = TopicPartition("syncs", 0)
 
@@ -38,10 +38,11 @@ class MemoryClient:
         self.sent: list[str] = []
         self.parts: Mapping[TopicPartition, log_requests.FetchPartition] = {}
         self.timestamp = 0
+        self.committed_only = False
         self._newest_fetch = newest_fetch
         fetch = log_requests.fetch
         monkeypatch.setattr(
-            log_requests, "fetch", lambda parts, **how: self._asked(parts, fetch(parts, **how))
+            log_requests, "fetch", lambda parts, **how: self._asked(parts, fetch(parts, **how), how)
         )
         monkeypatch.setattr(log_requests, "read_fetched", lambda *_: self.fetched())
         list_offsets = log_requests.list_offsets
@@ -56,8 +57,13 @@ class MemoryClient:
         self.batches += batches
         self.end = max(each.last_offset for each in parse(batches[-1])) + 1
 
-    def _asked(self, parts: Mapping[TopicPartition, log_requests.FetchPartition], call: Call) -> Call:
-        self.parts = parts
+    def _asked(
+        self,
+        parts: Mapping[TopicPartition, log_requests.FetchPartition],
+        call: Call,
+        how: Mapping[str, object],
+    ) -> Call:
+        self.parts, self.committed_only = parts, bool(how["committed_only"])
         return call
 
     def _listing(self, requested: Mapping[TopicPartition, int], call: Call) -> Call:
@@ -360,3 +366,81 @@ def test_from_the_end_on(client: MemoryClient) -> None:
     client.append(batch(0, 2))
     part = read(log)
     assert (offsets(part), part.restarted) == ([0, 1], True)
+
+
+class Transactions:
+    """A log in which one transaction, of producer 9, is open from offset 2 on until it is ended."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self.client, self.last_stable = client, 2
+        client.append(batch(0, 2), of(9, other_key(2)), of(8, batch(3, 1)), marker(4, 1, 8), batch(5, 1))
+        client.fetched = self.fetched  # type: ignore[method-assign]
+        self.committed_only = list[bool]()
+
+    def fetched(self) -> dict[TopicPartition, PartitionData]:
+        at, stable = self.client.parts[TP].offset, self.last_stable
+        committed_only = self.client.committed_only
+        self.committed_only.append(committed_only)
+        end = stable if committed_only else self.client.end
+        data = b"".join(each for each in self.client.batches if at <= next(parse(each)).last_offset < end)
+        return {TP: PartitionData(0, self.client.end, stable, 0, (), data)}
+
+
+def other_key(offset: int) -> bytes:
+    made = bytearray(batch_of([Plain(1, b"other", b"value")]))
+    made[0:8] = offset.to_bytes(8, "big")
+    return sealed(made)
+
+
+def of(producer: int, data: bytes) -> bytes:
+    made = bytearray(data)
+    made[22] |= 0x10
+    made[43:51] = producer.to_bytes(8, "big")
+    return sealed(made)
+
+
+def all_of(log: TopicTail) -> tuple[list[int], bool]:
+    """Reads to the end; whether it was restarted."""
+    read_offsets, restarted = list[int](), False
+    for _ in range(9):
+        part = read(log)
+        restarted = restarted or part.restarted
+        read_offsets = [*([] if part.restarted else read_offsets), *offsets(part)]
+        if part.at_end:
+            return read_offsets, restarted
+    pytest.fail("it never comes to the end")
+
+
+def test_an_open_transaction_hides_none_of_others(client: MemoryClient) -> None:
+    log = Transactions(client)
+    followed = TopicTail(client, TP.topic, committed_only=True)  # type: ignore[arg-type]
+    assert all_of(followed) == ([0, 1, 3, 5], False)
+    assert [each.offset for each in followed.undecided] == [2]
+    client.append(batch(6, 1))
+    assert all_of(followed) == ([6], False)
+    client.append(marker(7, 1, 9))
+    log.last_stable = client.end
+    assert all_of(followed) == ([2], False)
+    assert not followed.undecided
+    client.append(batch(8, 1))
+    log.last_stable = client.end
+    assert all_of(followed) == ([8], False)
+    assert log.committed_only[-1], "by the broker again"
+
+
+def test_a_marker_that_compaction_has_taken_makes_it_begin_anew(client: MemoryClient) -> None:
+    log = Transactions(client)
+    followed = TopicTail(client, TP.topic, committed_only=True)  # type: ignore[arg-type]
+    all_of(followed)
+    client.append(batch(8, 1))  # that was at 7
+    log.last_stable = client.end
+    assert all_of(followed) == ([8], False)
+    assert all_of(followed) == ([0, 1, 2, 3, 5, 8], True)
+    assert not followed.undecided
+
+
+def test_without_committed_only_nothing_is_undecided(client: MemoryClient) -> None:
+    Transactions(client)
+    followed = tail(client)
+    assert all_of(followed) == ([0, 1, 2, 3, 5], False)
+    assert not followed.undecided

@@ -88,7 +88,7 @@ def copied() -> Copied:
 def reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads go to the fake cluster."""
 
-    async def read(target: Topics, name: str, _within: float) -> tuple[list[LogRecord], list[LogRecord]]:
+    async def read(target: Topics, name: str) -> tuple[list[LogRecord], list[LogRecord]]:
         return await target.read(name), []
 
     async def read_layout(target: Topics, spec: PipelineSpec) -> LayoutTopic:

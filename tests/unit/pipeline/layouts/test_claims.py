@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +11,13 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copy_owners import OtherCopy, mixture_refusals, opposite_refusals, refusals
+from bridge.model.copying import PipelineSpec
+from bridge.model.state_records.claims import Claim
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.pipeline.layouts import elsewhere
 from bridge.pipeline.layouts.claims import claims, lost_runs, ownership, withdrawn
 from bridge.pipeline.layouts.elsewhere import before, is_layout_topic, loops, mixtures
-from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, read_layouts
+from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, read_claims, read_layouts
 from tests.support.messages import message
 from tests.unit.pipeline.values import spec
 
@@ -98,19 +100,25 @@ def others(name: str, *pairs: tuple[str, str]) -> list[LogRecord]:
     return [LogRecord(offset, 0, *pair) for offset, pair in enumerate(claims(pairs, name))]
 
 
+def found(
+    this: PipelineSpec, topics: Mapping[str, Sequence[LogRecord]], pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], OtherCopy]:
+    return mixtures(this, {name: read_claims(records) for name, records in topics.items()}, pairs)
+
+
 def test_a_topic_that_another_source_is_copied_to_is_found() -> None:
     elsewhere = {
         "mm2-layout.B.internal": others("two", ("t", "A.t"), ("x", "y")),
         "mm2-layout.C.internal": others("three", ("u", "A.u")),
     }
-    copies = mixtures(spec(), elsewhere, [T, U, V])
+    copies = found(spec(), elsewhere, [T, U, V])
     assert copies == {
         T: OtherCopy("two", "t", "mm2-layout.B.internal"),
         U: OtherCopy("three", "u", "mm2-layout.C.internal"),
     }
-    assert mixtures(spec(merge_with=("two",)), elsewhere, [T, U, V]).keys() == {U}
+    assert found(spec(merge_with=("two",)), elsewhere, [T, U, V]).keys() == {U}
     ended = {"mm2-layout.B.internal": [*others("two", T), LogRecord(9, 0, *withdrawn([T], "two")[0])]}
-    assert mixtures(spec(), ended, [T]) == {}
+    assert found(spec(), ended, [T]) == {}
 
 
 def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
@@ -120,8 +128,8 @@ def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
         "mm2-layout.B.internal": [open_claim],
         "mm2-layout.C.internal": others("three", T),
     }
-    assert mixtures(spec(), elsewhere, [T])[T] == OtherCopy("three", "t", "mm2-layout.C.internal")
-    last = mixtures(spec(merge_with=("three", "four")), elsewhere, [T])[T]
+    assert found(spec(), elsewhere, [T])[T] == OtherCopy("three", "t", "mm2-layout.C.internal")
+    last = found(spec(merge_with=("three", "four")), elsewhere, [T])[T]
     assert last == OtherCopy("two", "t", "mm2-layout.B.internal", settled=False)
     assert not before(spec(layout_topic="mm2-layout.A.internal"), last)
     assert before(spec(layout_topic="mm2-layout.C.internal"), last)
@@ -130,12 +138,45 @@ def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
 def test_a_claim_in_a_transaction_that_stays_open_is_one_that_is_not_settled() -> None:
     """Settled or not, as its record says: nobody knows whether that counts."""
     name = "mm2-layout.B.internal"
-    found = mixtures(spec(), {name: others("two", U)}, [T, U, V], {name: others("two", T)})
-    assert found == {T: OtherCopy("two", "t", name, settled=False), U: OtherCopy("two", "u", name)}
-    this = spec(opposite_layouts=name)
-    assert loops(this, [], [T, U], others("back", ("A.t", "t"))) == {
-        T: OtherCopy("back", "A.t", name, settled=False)
+    topics = {name: read_claims(others("two", U), others("two", T))}
+    assert mixtures(spec(), topics, [T, U, V]) == {
+        T: OtherCopy("two", "t", name, settled=False),
+        U: OtherCopy("two", "u", name),
     }
+    this = spec(opposite_layouts=name)
+    there = others("back", ("A.t", "t"))
+    undecided = {T: OtherCopy("back", "A.t", name, settled=False)}
+    assert loops(this, [], [T, U], there) == undecided
+    stopped = [*there, opposite_layout("back", stop=True)]
+    again = [LogRecord(60, 0, *claims([("A.t", "t")], "back")[0])]
+    assert loops(this, stopped, [T, U], again) == undecided, "it may be starting again"
+
+
+@pytest.mark.parametrize(
+    ("records", "undecided", "settled"),
+    [
+        ([], [True], False),
+        ([True], [False], True),
+        ([True], [None], True),
+        ([False], [True], False),
+        ([True, None], [True], False),
+        ([True, None], [None], None),
+    ],
+)
+def test_what_is_undecided_makes_a_claim_and_ends_none(
+    records: Sequence[bool | None], undecided: Sequence[bool | None], settled: bool | None
+) -> None:
+    """Of claims that are settled or not, and such that end it."""
+
+    def log(states: Sequence[bool | None]) -> list[LogRecord]:
+        pairs = [
+            withdrawn([T], "two")[0] if state is None else claims([T], "two", settled=state)[0]
+            for state in states
+        ]
+        return [LogRecord(offset, 0, *pair) for offset, pair in enumerate(pairs)]
+
+    held = read_claims(log(records), log(undecided))
+    assert held == ({} if settled is None else {T: [Claim(*T, "two", settled)]})
 
 
 def test_layout_topics_of_all_aliases_are_known_by_name() -> None:
