@@ -42,7 +42,7 @@ def leave_open(
 ) -> None:
     """Has the producer of a slot, or of the driver, write a record and go away."""
 
-    async def added_nowhere(*_: object) -> None:
+    async def added_nowhere(*_: object, **__: object) -> None:
         pass
 
     async def write() -> None:
@@ -118,9 +118,13 @@ def test_what_lacks_the_marker_of_a_commit_counts(
     real = Coordinator.add
 
     async def add_others(
-        coordinator: Coordinator, taken: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
+        coordinator: Coordinator,
+        taken: ProducerIdAndEpoch,
+        tps: Collection[TopicPartition],
+        within: float,
+        **named: Any,
     ) -> None:
-        await real(coordinator, taken, [tp for tp in tps if tp != left_out] or [beside], within)
+        await real(coordinator, taken, [tp for tp in tps if tp != left_out] or [beside], within, **named)
 
     with flow.pipeline(slots=1), monkeypatch.context() as patched:
         patched.setattr(Coordinator, "add", add_others)

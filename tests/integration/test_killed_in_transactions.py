@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from confluent_kafka.cimpl import NewTopic
@@ -89,10 +90,14 @@ def kill_at(step: str, target: Target, monkeypatch: pytest.MonkeyPatch) -> list[
             await asyncio.to_thread(target.kill)
 
     async def killed_add(
-        coordinator: Coordinator, taken: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
+        coordinator: Coordinator,
+        taken: ProducerIdAndEpoch,
+        tps: Collection[TopicPartition],
+        within: float,
+        **named: Any,
     ) -> None:
         await reach(coordinator, "before partitions are added")
-        await add(coordinator, taken, tps, within)
+        await add(coordinator, taken, tps, within, **named)
         await reach(coordinator, "before records are sent")
 
     async def killed_end(

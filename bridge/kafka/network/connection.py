@@ -81,6 +81,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._used = time.monotonic()
         self.lost: BaseException | None = None
         """Why the connection was lost; None while it is open."""
+        self.broke = False
+        """Whether it was lost by none of us, and not because it was idle."""
 
     @classmethod
     async def open(cls, host: str, port: int, settings: Mapping[str, Any]) -> Self:
@@ -98,8 +100,11 @@ class BulkConnection(asyncio.BufferedProtocol):
     @property
     def usable(self) -> bool:
         """Not when it is lost, nor when the broker may be about to close it because it was idle."""
-        idle = not self._requests and time.monotonic() - self._used > self._idle_within
-        return self.lost is None and not idle
+        return self.lost is None and not self._idle
+
+    @property
+    def _idle(self) -> bool:
+        return not self._requests and time.monotonic() - self._used > self._idle_within
 
     @property
     def buffer_size(self) -> int:
@@ -217,6 +222,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.broke = self.lost is None and not self._idle
         self._end(exc or KafkaConnectionError("The broker closed the connection"))
         self._before.connection_lost(exc)
 

@@ -24,6 +24,7 @@ from bridge.kafka.producer.transaction_coordinator import (
     fence,
     transaction_timeout_ms,
 )
+from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Writable
 from bridge.model.values import TopicPartition
@@ -53,7 +54,7 @@ class TransactionalProducer:
     was sent has to be acknowledged well before, so that it is we who end a transaction that takes too long, with
     TIMEOUT: the broker's error would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task
     outlives `close`. `window`: how much may be in flight, as far as former producers have learnt it.
-    `ends_within`: as of Coordinator.
+    `ends_within`: as of Coordinator. `unbroken`: no transaction begins once a connection was lost (`disconnected`).
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class TransactionalProducer:
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         window: InFlightWindow | None = None,
         ends_within: float = math.inf,
+        *,
+        unbroken: bool = False,
     ) -> None:
         self._client = NetworkClient(settings)
         self._near_ms = self._timeout_ms = timeout_ms
@@ -72,6 +75,7 @@ class TransactionalProducer:
             self._client, transactional_id, timeout_ms / 1000, self._add_partitions, window
         )
         self._open = False
+        self._unbroken, self._lost_before = unbroken, 0
         self._began = math.inf
         """When a transaction did that has not ended, by the monotonic clock."""
 
@@ -84,6 +88,12 @@ class TransactionalProducer:
     def id_and_epoch(self) -> ProducerIdAndEpoch:
         """Nobody else ever has the same ones."""
         return self._id_and_epoch
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether a connection was lost since the last `start` or `abort`: a broker that comes back may have left out
+        markers of transactions that are committed (see layouts.hanging)."""
+        return self._client.connections_lost > self._lost_before
 
     @property
     def bytes_in_flight(self) -> int:
@@ -227,6 +237,7 @@ class TransactionalProducer:
             return self._timeout_ms
 
         self._id_and_epoch = await self._coordinator.init(timeout_ms, self._id_and_epoch, within)
+        self._lost_before = self._client.connections_lost
         self._sender.within = _FLUSHED_AFTER * self.timeout
         self._sender.round_trip = quickest(self._sender.round_trip, self._client.round_trip)
         self._sender.restart(self._id_and_epoch)
@@ -249,7 +260,9 @@ class TransactionalProducer:
     async def _add_partitions(self, tps: Sequence[TopicPartition]) -> None:
         # Connections first: while they are opened there is no transaction, and batches have the network to themselves.
         await self._connected(tps)
-        await self._coordinator.add(self._id_and_epoch, tps, self._sender.within)
+        if self._unbroken and self.disconnected:
+            raise failure(KafkaFault.UNREACHABLE, "begin a transaction", "A connection was lost")
+        await self._coordinator.add(self._id_and_epoch, tps, self._sender.within, once=self._unbroken)
 
 
 class SyncProducer:

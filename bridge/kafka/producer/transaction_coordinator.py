@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import TypeVar
 
 from bridge.backoff import Backoff
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 TRANSACTION_TIMEOUT_MS = 15_000
 """transaction.timeout.ms for a cluster near by, with a short round trip."""
-_MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
+_MAY_HEAL = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED})
 _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 """Seconds: the first pause before a try and the longest."""
 _NOTHING_OPEN = {Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING}
@@ -165,9 +165,15 @@ class Coordinator:
         return await self._init(timeout_ms, id_and_epoch, within)
 
     async def add(
-        self, id_and_epoch: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
+        self,
+        id_and_epoch: ProducerIdAndEpoch,
+        tps: Collection[TopicPartition],
+        within: float,
+        *,
+        once: bool = False,
     ) -> None:
-        """Makes partitions part of the transaction, which begins with the first."""
+        """Makes partitions part of the transaction, which begins with the first. `once`: does not look for another
+        coordinator, or the same one that has come back, which may have left out markers of the last transaction."""
 
         def read(response: Reader) -> tuple[int, None]:
             errors = produce_requests.read_added_partitions(response)
@@ -184,7 +190,7 @@ class Coordinator:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])
         more = " …" if len(tps) > 5 else ""
         doing = f"add {names}{more} to the transaction of {self.transactional_id}"
-        await self._ask(call, read, doing, within)
+        await self._ask(call, read, doing, within, may_heal=set() if once else _MAY_HEAL)
 
     async def end(self, id_and_epoch: ProducerIdAndEpoch, within: float, *, commit: bool) -> None:
         """Ends the transaction. An abort is also right when none was begun, and while one is being committed: `init`
@@ -205,7 +211,12 @@ class Coordinator:
         )
 
     async def _ask(
-        self, call: Callable[[], Call], read: Callable[[Reader], tuple[int, T]], doing: str, within: float
+        self,
+        call: Callable[[], Call],
+        read: Callable[[Reader], tuple[int, T]],
+        doing: str,
+        within: float,
+        may_heal: Set[KafkaFault] = _MAY_HEAL,
     ) -> T:
         unfinished, elsewhere, since = Backoff(*_SHORT), Backoff(*_LONG), math.inf
         last = failure(KafkaFault.TIMEOUT, doing, f"No answer within {within:g} s")
@@ -215,7 +226,7 @@ class Coordinator:
                     try:
                         response = await self._client.send(await self._find(), call(), doing)
                     except KafkaFailure as error:
-                        if error.fault not in _MAY_HEAL:
+                        if error.fault not in may_heal:
                             raise
                         code, last = int(Errors.NOT_COORDINATOR), error
                     else:
@@ -223,7 +234,7 @@ class Coordinator:
                         failed = of_code(code, doing)
                         if failed is None:
                             return result
-                        if code != Errors.CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
+                        if code != Errors.CONCURRENT_TRANSACTIONS and failed.fault not in may_heal:
                             raise failed
                         last = failed
                     if code == Errors.CONCURRENT_TRANSACTIONS:

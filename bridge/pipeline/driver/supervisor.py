@@ -18,7 +18,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.protocol.errors import failure
-from bridge.kafka.state_topics import read_committed, read_uncommitted
+from bridge.kafka.state_topics import read_committed
 from bridge.model.copy_owners import TopicPair
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -41,12 +41,13 @@ from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
 from bridge.pipeline.layouts.dropping import Dropper
 from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
-from bridge.pipeline.layouts.left_ids import describe_ending, free_numbers, read_left
+from bridge.pipeline.layouts.left_ids import describe_ending, free_numbers
 from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, layout_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.rate_limit import equal_shares
+from bridge.translation.runs.runs import runs_of
 
 log = logging.getLogger(__name__)
 
@@ -301,7 +302,9 @@ class Supervisor:
         new = joining(self._copied, copied)
         if new is None or watcher.rights.denied or topic.newest.layout != self._layout.layout:
             return None
-        runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
+        ours = runs_of([each.source for each in copied])
+        records_of_runs = await read_committed(target, spec.runs_topic, counts=ours)
+        runs = by_copy(records_of_runs, [each.id for each in copied])
         lost = lost_runs(topic, runs.by_copy, spec.name)
         held = [
             [*work.partitions, *(each.copied for each in self._added[work.slot].partitions)]
@@ -399,8 +402,7 @@ class Supervisor:
         allowed = await watcher.rights.allowed(partitions)
         copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
         self._note_left_out(partitions, copied)
-        left = read_left(await read_uncommitted(target, spec.layout_topic), spec)
-        ending = await describe_ending(target, spec, left)
+        ending = await describe_ending(target, spec, topic.left)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS - len(ending)), watcher.weights())
         older = before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None
@@ -418,7 +420,8 @@ class Supervisor:
         if dropped := forget_unversioned(spec, topic):
             await self._leading.write(spec.layout_topic, dropped)
         copies = [copy for each in copied for copy in each.copies]
-        records = await read_committed(target, spec.runs_topic)
+        ours = runs_of([each.source for each in partitions])
+        records = await read_committed(target, spec.runs_topic, counts=ours)
         free = [transactional_id(spec, each) for each in range(self._layout.slots) if each not in passed_over]
         lacking = {tp for number in passed_over for tp in ending[number]}
         await end_of_slots(spec, target, free, copies, records, lacking)

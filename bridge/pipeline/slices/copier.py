@@ -40,6 +40,7 @@ from bridge.pipeline.slices.refusals import LeftOut, Refusals, going_round, refu
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
+    Disconnected,
     Opened,
     PolicySaysFail,
     Seen,
@@ -146,7 +147,7 @@ class Copier:
     async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
         commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail.
-        Raises KafkaFailure, Moved and PolicySaysFail; then nothing of the open
+        Raises KafkaFailure, Disconnected, Moved and PolicySaysFail; then nothing of the open
         transaction counts."""
         self._ending = ending
         await self._go_on()
@@ -163,6 +164,8 @@ class Copier:
         reported = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
+                if self._producer.disconnected:
+                    raise Disconnected
                 self._pace()
                 await self._join()
                 self._release_skipped()

@@ -117,6 +117,11 @@ class DamagedBatch(Exception):
         self.damage = damage
 
 
+class Disconnected(Exception):
+    """A connection to the target was lost. What is committed may lack a marker there, and is to be ended before
+    anything follows it (see layouts.hanging)."""
+
+
 class PolicySaysFail(Exception):
     """Something that the configuration says not to go on behind; the text names the partition, and the key."""
 

@@ -46,6 +46,7 @@ from bridge.pipeline.slices.rate_limit import TokenBucket
 from bridge.pipeline.slices.refusals import Refusals, Refused
 from bridge.pipeline.slices.resume import (
     CopiesLost,
+    Disconnected,
     LogDiverged,
     Moved,
     PolicySaysFail,
@@ -53,6 +54,7 @@ from bridge.pipeline.slices.resume import (
 )
 from bridge.pipeline.slices.transformed import Transforms
 from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import runs_of
 
 _WAIT_MS = 1000
 """How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""
@@ -193,6 +195,9 @@ class _Attempts:
             except CopiesLost as lost:
                 self._seen.target_ends[lost.copy] = lost.base
                 report = self._slice_report(error=str(lost))
+            except Disconnected:
+                retried = True
+                continue
             except Refused as refused:
                 self._leave_out(self._found(refused))
                 retried = True
@@ -255,6 +260,7 @@ class _Attempts:
                 work.transactional_id,
                 window=self._window,
                 ends_within=_ENDS_WITHIN,
+                unbroken=True,
             )
             # By us, and not by who takes over the id next: of an epoch that is raised meanwhile nobody could tell
             # whether somebody has it.
@@ -284,7 +290,10 @@ class _Attempts:
             if spec.syncs_topic and not spec.syncs_on_target:
                 syncs = SyncProducer(producer_settings(Side.SOURCE, spec.props))
                 stack.push_async_callback(syncs.close)
-            records = await read_committed(self._target, spec.runs_topic) if retried else work.runs
+            records = work.runs
+            if retried:
+                ours = runs_of([each.source for each in work.partitions])
+                records = await read_committed(self._target, spec.runs_topic, counts=ours)
             copier = Copier(
                 work,
                 self._source,
