@@ -198,7 +198,8 @@ class TopicTail:
         restarted, self._restarted = self._restarted, False
         if self._committed_only:
             self._follow_open(data)
-        return TailPart(log.records, restarted, log.end >= data.high_watermark, log.unreadable)
+        at_end = self._next >= data.high_watermark  # not where it has just begun anew
+        return TailPart(log.records, restarted, at_end, log.unreadable)
 
     def _follow_open(self, data: PartitionData) -> None:
         """Goes on behind the last stable offset, or again as a broker tells what is committed."""

@@ -27,7 +27,7 @@ from itertools import count
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.transaction_coordinator import Coordinator
-from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
+from bridge.kafka.protocol.produce_requests import DescribedTransaction, ProducerIdAndEpoch
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.claims import json_key, json_object
 from bridge.model.values import LogRecord, TopicPartition
@@ -64,11 +64,19 @@ async def describe_ending(
 ) -> dict[int, Set[TopicPartition]]:
     """Returns the numbers of ids that may be passed over, and the partitions that lack a marker of their last
     transactions. Raises KafkaFailure."""
+    ending = await _describe_ending(target, spec, left)
+    return {number: last.partitions for number, last in ending.items() if last.id_and_epoch == left[number]}
+
+
+async def _describe_ending(
+    target: NetworkClient, spec: PipelineSpec, numbers: Iterable[int]
+) -> dict[int, DescribedTransaction]:
+    """Returns the last transactions of ids that have not ended everywhere, by the ids' numbers."""
     ending = {}
-    for number, holder in left.items():
+    for number in numbers:
         last = await Coordinator(target, transactional_id(spec, number)).describe(_DESCRIBE_SECONDS)
-        if last is not None and last.ending and last.id_and_epoch == holder:
-            ending[number] = last.partitions
+        if last is not None and last.ending:
+            ending[number] = last
     return ending
 
 
@@ -81,11 +89,10 @@ class PartitionsEnding:
     """The remote partitions that lack a marker of ids that the layout has passed over."""
 
     def __init__(self, target: NetworkClient, spec: PipelineSpec, numbers: Collection[int]) -> None:
-        self._coordinators = [Coordinator(target, transactional_id(spec, each)) for each in numbers]
+        self._target, self._spec, self._numbers = target, spec, numbers
 
     async def ask(self) -> Set[TopicPartition]:
         """Raises KafkaFailure."""
-        described = [(each, await each.describe(_DESCRIBE_SECONDS)) for each in self._coordinators]
-        ending = [(each, last) for each, last in described if last is not None and last.ending]
-        self._coordinators = [coordinator for coordinator, _ in ending]
-        return {tp for _, last in ending for tp in last.partitions}
+        ending = await _describe_ending(self._target, self._spec, self._numbers)
+        self._numbers = ending.keys()
+        return {tp for last in ending.values() for tp in last.partitions}

@@ -195,9 +195,10 @@ class _Attempts:
             except CopiesLost as lost:
                 self._seen.target_ends[lost.copy] = lost.base
                 report = self._slice_report(error=str(lost))
-            except Disconnected:
-                retried = True
-                continue
+            except Disconnected as lost:
+                # One is no news: brokers restart. Where they are lost again and again, nothing else may tell of it.
+                lasted = time.monotonic() - began > _LONGEST_PAUSE
+                report = self._reported if lasted else self._slice_report(error=str(lost))
             except Refused as refused:
                 self._leave_out(self._found(refused))
                 retried = True
