@@ -37,7 +37,7 @@ def with_socket(
     module: str, *, logged: bool = False, more: Mapping[str, str] | None = None
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Starts a module that answers on a socket, whose file descriptor is its one argument. Returns the process, which
-    leads a session of its own and can be killed with all that it has started, and our end of the socket.
+    leads a process group of its own and can be killed with all that it has started, and our end of the socket.
 
     - `logged`: what it prints goes to standard error, and else nowhere.
     - `more`: variables of its environment besides those of every child.
@@ -51,7 +51,7 @@ def with_socket(
                 stdin=subprocess.DEVNULL,
                 stdout=2 if logged else subprocess.DEVNULL,
                 stderr=None if logged else subprocess.DEVNULL,
-                start_new_session=True,
+                process_group=0,
                 env=for_child() | dict(more or {}),
             )
         except BaseException:
@@ -81,7 +81,8 @@ class ChildProcess:
     - `before_start`: called before each start; returns whether to start it.
     - `steady_seconds`: a process that runs for longer resets the backoff.
     - `limit`: most bytes of output that are buffered for `read`.
-    - `new_session`: keeps signals of the terminal, Ctrl-C above all, from the process.
+    - `own_group`: keeps signals of the terminal, Ctrl-C above all, from the process. In a session of its own it would
+      not be any nicer to us: Linux gives every session the same share of the processors (sched_autogroup_enabled).
     """
 
     def __init__(
@@ -98,13 +99,13 @@ class ChildProcess:
         limit: int,
         connector: str | None = None,
         before_start: Callable[[], Awaitable[bool]] | None = None,
-        new_session: bool = False,
+        own_group: bool = False,
     ) -> None:
         self._name, self._command = name, command
         self._log_fields = process, connector
         self._read, self._ended, self._started, self._before_start = read, ended, started, before_start
         self._backoff, self._steady_seconds = backoff, steady_seconds
-        self._limit, self._new_session = limit, new_session
+        self._limit, self._process_group = limit, 0 if own_group else None
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._stopping = False
@@ -174,7 +175,7 @@ class ChildProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=forward.fileno,
-                start_new_session=self._new_session,
+                process_group=self._process_group,
                 env=for_child(),
                 limit=self._limit,
             )

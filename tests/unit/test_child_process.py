@@ -39,7 +39,7 @@ class Owner:
         command: list[str] | None = None,
         again: bool = True,
         before_start: Callable[[], Awaitable[bool]] | None = None,
-        new_session: bool = False,
+        own_group: bool = False,
     ) -> None:
         self.pids: list[int] = []
         self.lines: list[str] = []
@@ -58,7 +58,7 @@ class Owner:
             backoff=Backoff(first, max(first, LONGEST)),
             steady_seconds=steady,
             limit=limit,
-            new_session=new_session,
+            own_group=own_group,
         )
 
     def _started(self) -> None:
@@ -258,13 +258,14 @@ def test_what_it_writes_to_standard_error_goes_to_our_log(caplog: pytest.LogCapt
     assert (getattr(record, "process_name", None), getattr(record, "connector", None)) == ("driver", "c1")
 
 
-@pytest.mark.parametrize("new_session", [False, True])
-def test_signals_of_the_terminal_reach_it_only_in_our_session(new_session: bool) -> None:
+@pytest.mark.parametrize("own_group", [False, True])
+def test_signals_of_the_terminal_reach_it_only_in_our_group(own_group: bool) -> None:
     async def script(owner: Owner) -> None:
         await until(lambda: bool(owner.lines))
-        assert (os.getsid(owner.pids[0]) == os.getsid(0)) is not new_session
+        assert (os.getpgid(owner.pids[0]) == os.getpgid(0)) is not own_group
+        assert os.getsid(owner.pids[0]) == os.getsid(0), "what runs in another one shares no niceness with us"
 
-    play(Owner(DEAF, new_session=new_session), script)
+    play(Owner(DEAF, own_group=own_group), script)
 
 
 def test_secrets_are_not_for_children(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,12 +287,12 @@ def test_commands_and_endings() -> None:
 
 
 def test_a_module_answers_on_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leads a session of its own, has the variables that it is given, and no secret of its parent's."""
+    """It leads a process group of its own, has the variables that it is given, and no secret of its parent's."""
     (tmp_path / "answering.py").write_text(
         "import os, socket, sys\n"
         "ours = socket.socket(fileno=int(sys.argv[1]))\n"
         "known = [os.environ.get(each, 'none') for each in ('MORE', 'MIRROR_BRIDGE_AUTH_TOKEN')]\n"
-        "ours.sendall(f'{os.getsid(0) == os.getpid()} {known}'.encode())\n"
+        "ours.sendall(f'{os.getpgid(0) == os.getpid()} {known}'.encode())\n"
         "sys.exit(3)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

@@ -99,7 +99,7 @@ class DriverPipeline:
             steady_seconds=STEADY_SECONDS,
             limit=LONGEST,
             # Ctrl-C would kill Spark before the last commit; the driver ends when its parent asks it to.
-            new_session=True,
+            own_group=True,
         )
         self._driver.start()
 

@@ -80,7 +80,7 @@ class SharedSpark:
             backoff=Backoff(FIRST_BACKOFF, _MOST_BACKOFF),
             steady_seconds=_STEADY_SECONDS,
             limit=LONGEST,
-            new_session=True,
+            own_group=True,
         )
         self._process.start()
 
