@@ -7,14 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.errors import of_code
-from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.kafka.record.batch import CorruptBatch, RawBatch
 from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
@@ -80,8 +77,8 @@ class RangesReader:
         completed = await self._fetcher.poll(POLL_SECONDS)
         fetched = [each for part in completed if part.tp in self._ranges for each in self._taken(part)]
         self._waited = 0.0 if fetched else self._waited + time.monotonic() - began
-        if self._waited > POLL_SECONDS and self._ranges:
-            await self._stalled()
+        if self._waited > self._patience and self._ranges:
+            self._stalled()
         return fetched
 
     def _taken(self, part: CompletedFetch) -> Iterator[Fetched]:
@@ -142,43 +139,21 @@ class RangesReader:
             del self._ranges[each.tp]
             self._fetcher.drop(each.tp)
 
-    async def _stalled(self) -> None:
-        """Ends ranges whose last offsets have no records any more. Raises KafkaFailure when nothing has come for too
-        long."""
-        for tp, each in list(self._ranges.items()):
-            if await self.is_empty(each, self._positions[tp]):
-                self._at(tp, each.end)
-        if self._waited <= self._patience or not self._ranges:
-            return
+    def _stalled(self) -> NoReturn:
+        """Raises KafkaFailure: nothing has come for too long."""
         for failed in self._fetcher.errors.values():
             raise failed
         name = ", ".join(each.name for each in self._ranges.values())
         text = f"no records of {name} have come for {self._patience:g} s"
         raise KafkaFailure(KafkaFault.TIMEOUT, text, retriable=True)
 
-    async def is_empty(self, each: OffsetRange, position: int) -> bool:
-        """Whether the log has no records from there to the end of the range. Asked for by itself: in a fetch of several
-        partitions one may be left empty because the others have filled the response."""
-        nodes, _ = self._client.by_leader([each.tp])
-        for node in nodes:
-            call = log_requests.fetch(
-                {each.tp: FetchPartition(each.topic_id, position, 1)}, committed_only=self._committed_only
-            )
-            doing = f"fetch {each.name}"
-            response = await self._client.send(node, call, doing)
-            names = {each.topic_id: each.tp.topic}
-            data = log_requests.read_fetched(response, call.API_VERSION, names).get(each.tp)
-            if data is None or of_code(data.error, doing) is not None:
-                return False
-            end = data.last_stable if self._committed_only else data.high_watermark
-            return not data.records and end >= each.end
-        return False
-
 
 _WHY = {
     FetchErrorKind.OUT_OF_RANGE: "{name} has no offset {at} any more: its log is from {error.log_start} to "
     "{error.log_end}",
     FetchErrorKind.DIVERGED: "the log of {name} has changed below offset {at}: it was cut back",
+    FetchErrorKind.SILENT: "the broker sends nothing of {name} from offset {at} on, though its log ends at "
+    "{error.log_end}: the length of a batch is damaged where it is stored",
     FetchErrorKind.UNKNOWN_TOPIC_ID: "topic {topic} was deleted, and perhaps made again, while it was read",
 }
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from bridge.kafka.consumer import fetcher
 from bridge.kafka.record.batch import parse
 from bridge.local import Broker, LocalStack
 from bridge.model.copying import PipelineState
@@ -18,6 +19,8 @@ from tests.support.waits import WAIT
 
 EACH = 100
 """Records of a batch."""
+LENGTH = 8
+"""Where the length of a batch stands in it, its highest byte first."""
 
 
 def flow_with(mortal_stack: LocalStack, policy: str) -> tuple[CopyFlow, str, str]:
@@ -38,13 +41,13 @@ def failed(running: InProcess) -> PartitionStatus:
     return status
 
 
-def damage(broker: Broker, topic: str) -> None:
-    """Flips a bit among the records of the batch that begins at EACH, while the broker is stopped, in good order."""
+def damage(broker: Broker, topic: str, byte: int = 200) -> None:
+    """Flips a bit of the batch that begins at EACH, while the broker is stopped, in good order."""
     broker.stop()
     log = broker.data / f"{topic}-0" / f"{0:020}.log"
     data = bytearray(log.read_bytes())
     at = sum(len(each.data) for each in parse(bytes(data)) if each.last_offset < EACH)
-    data[at + 200] ^= 0x10
+    data[at + byte] ^= 0x10
     log.write_bytes(data)
     broker.start()
 
@@ -108,3 +111,23 @@ def test_an_operator_has_a_damaged_batch_skipped_while_all_is_copied(mortal_stac
     covered = [(run.covered_from, run.upstream_end) for run in flow.runs()[place].runs]
     assert not any(begin < 2 * EACH and end > EACH for begin, end in covered), covered
     assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP
+
+
+@pytest.mark.long
+def test_a_damaged_length_is_named(mortal_stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker sends nothing from there on, and no error. What stands in later segments is out of no one's reach."""
+    monkeypatch.setattr(fetcher, "SILENT_SECONDS", 1.0)
+    flow, bad, well = flow_with(mortal_stack, "report")
+    assert isinstance(mortal_stack.source, Broker)
+    damage(mortal_stack.source, bad, LENGTH)
+    place = TopicPartition(bad, 0)
+    with flow.pipeline(slots=1) as running:
+        status = eventually(partial(failed, running), WAIT, what="the damage is named")
+        assert (status.source, status.offset, status.end) == (place, EACH, -1)
+        assert f"from offset {EACH} on" in status.why
+        assert f"mirror-bridge skip {flow.spec.name} {bad}-0 --to OFFSET" in status.way_out
+        running.wait_position({TopicPartition(well, 0): EACH, place: EACH})
+        running.skip(Skip(*place, EACH, 3 * EACH))
+        eventually(lambda: gaps_of(running.status) == [("skipped", EACH, 3 * EACH)], WAIT, what="a gap")
+        running.wait_position({place: 3 * EACH})
+    assert [each.value for each in flow.copies(bad)] == [each.value for each in numbered(EACH)]

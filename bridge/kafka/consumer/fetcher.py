@@ -21,6 +21,7 @@ from bridge.kafka.consumer.position_validation import (
     FetchPosition,
     errors_by_name,
     range_error,
+    silence,
     topic_errors,
 )
 from bridge.kafka.consumer.preferred_replica import PreferredReplicas
@@ -38,6 +39,12 @@ UNKNOWN_TOPIC_SECONDS = 2.0
 one after the other."""
 RETRY_SECONDS = (0.05, 2.0)
 """The first pause before a partition is tried again, and the longest."""
+SILENT_SECONDS = 10.0
+"""After which a partition that stands still before the end of its log is asked for by itself."""
+_SILENT_TIMES = 2
+"""Times in a row that it comes empty until we believe it: a broker may give a slow disk, or tiered storage, up."""
+_ASKED_AT_ONCE = 10
+"""Partitions that are asked for by themselves: what they send counts for nothing."""
 
 
 class CompletedFetch(NamedTuple):
@@ -72,6 +79,13 @@ class PartitionState:
     """Before it is tried again."""
     unknown_since: float | None = None
     """When brokers began not to know its topic, in monotonic time."""
+    end: int = -1
+    """Where what may be read of its log ended at the last response."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether more is to come, and nothing is in hand."""
+        return self.broker is not None and not self.in_hand and self.offset < self.end
 
     @property
     def position(self) -> FetchPosition:
@@ -119,6 +133,7 @@ class Fetcher:
 
     async def start(self) -> None:
         self._run(self._look_for_leaders())
+        self._run(self._look_for_silent())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -263,6 +278,7 @@ class Fetcher:
                 partition.broker.hand_out(tp)
                 partition.by_name, partition.in_hand = partition.broker.by_name, len(data.records)
                 self.bytes_in_hand += partition.in_hand
+            partition.end = data.last_stable if self._config.committed_only else data.high_watermark
             ends = (data.high_watermark, data.last_stable, data.log_start)
             self._complete(CompletedFetch(tp, data.records, partition.offset, data.aborted, *ends))
 
@@ -278,6 +294,32 @@ class Fetcher:
             else:
                 doing = f"fetch {tp.topic}-{tp.partition}"
                 self._retry([each], of_code(Errors.OFFSET_OUT_OF_RANGE, doing))
+
+    async def _look_for_silent(self) -> None:
+        """Stops partitions of which the leader sends nothing any more, though their logs go on."""
+        stood: dict[TopicPartition, FetchPosition] = {}
+        times: dict[TopicPartition, int] = {}
+        while True:
+            await asyncio.sleep(SILENT_SECONDS)
+            if self._room <= 0:  # nobody is asked for anything
+                continue
+            stand = {tp: each.position for tp, each in self._partitions.items() if each.behind}
+            still = [tp for tp, position in stand.items() if stood.get(tp) == position]
+            stood, before, times = stand, times, {}
+            for tp in still[:_ASKED_AT_ONCE]:
+                partition = self._partitions.get(tp)
+                error = await self._silence(tp, stand[tp])
+                if error is None or partition is None or not self._unchanged({tp: partition}):
+                    continue
+                times[tp] = before.get(tp, 0) + 1
+                if times[tp] >= _SILENT_TIMES and partition.behind and partition.position == stand[tp]:
+                    self._stop(tp, error)
+
+    async def _silence(self, tp: TopicPartition, position: FetchPosition) -> FetchError | None:
+        try:
+            return await silence(self._client, tp, position, committed_only=self._config.committed_only)
+        except KafkaFailure:
+            return None
 
     # -- leaders, and what to do without one -----------------------------------------------------------------------
 

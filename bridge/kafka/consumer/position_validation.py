@@ -11,9 +11,10 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import epoch_requests
+from bridge.kafka.protocol import epoch_requests, log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.model.values import TopicPartition
 
 
@@ -34,11 +35,14 @@ class FetchErrorKind(StrEnum):
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
     """The topic was deleted, and perhaps made again."""
     NOT_AUTHORIZED = "not_authorized"
+    SILENT = "silent"
+    """The log goes on at the position, and its leader sends nothing of it, nor an error: the length of a batch is not
+    what was written, and a broker reads a segment batch by batch. What follows in the segment is out of reach, too."""
 
 
 class FetchError(NamedTuple):
-    """Why a position can't be fetched from. `log_start`, `log_end`: of an OUT_OF_RANGE partition. `epoch`,
-    `end_offset`: up to where a DIVERGED log agrees with what was fetched. -1 for unknown."""
+    """Why a position can't be fetched from. `log_start`, `log_end`: of an OUT_OF_RANGE partition, and the end of a
+    SILENT one. `epoch`, `end_offset`: up to where a DIVERGED log agrees with what was fetched. -1 for unknown."""
 
     kind: FetchErrorKind
     log_start: int = -1
@@ -56,6 +60,26 @@ async def range_error(client: NetworkClient, tp: TopicPartition, offset: int) ->
     if log.start <= offset <= log.end:
         return None
     return FetchError(FetchErrorKind.OUT_OF_RANGE, log_start=log.start, log_end=log.end)
+
+
+async def silence(
+    client: NetworkClient, tp: TopicPartition, position: FetchPosition, *, committed_only: bool
+) -> FetchError | None:
+    """Returns the error of a position from which the leader sends nothing, though its log goes on there; None where it
+    sends something, or an error that says why not. Needs `client.metadata` of the topic first. Raises KafkaFailure."""
+    nodes, leaderless = client.by_leader([tp])
+    if leaderless:
+        return None
+    (node,) = nodes
+    # By itself: in a fetch of several partitions one may come empty because others have filled the response.
+    part = FetchPartition(position.topic_id, position.offset, 1)
+    call = log_requests.fetch({tp: part}, committed_only=committed_only)
+    response = await client.send(node, call, f"fetch {tp.topic}-{tp.partition}")
+    data = log_requests.read_fetched(response, call.API_VERSION, {position.topic_id: tp.topic}).get(tp)
+    if data is None or data.error or data.records:
+        return None
+    end = data.last_stable if committed_only else data.high_watermark
+    return FetchError(FetchErrorKind.SILENT, log_end=end) if end > position.offset else None
 
 
 async def topic_errors(

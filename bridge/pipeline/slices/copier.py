@@ -49,6 +49,7 @@ from bridge.pipeline.slices.resume import (
     fetch_from,
     open_partitions,
     topic_limits,
+    unreadable_from,
 )
 from bridge.pipeline.slices.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
 from bridge.pipeline.slices.transformed import Step, Transforms
@@ -165,7 +166,7 @@ class Copier:
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
                 if self._producer.disconnected:
-                    raise Disconnected
+                    raise Disconnected("A connection to the target was lost: what may hang is ended first")
                 self._pace()
                 await self._join()
                 self._release_skipped()
@@ -330,6 +331,9 @@ class Copier:
         tp, copied = fetch.tp, self._copied[fetch.tp]
         self._fetched_ms = _now_ms()
         if fetch.error is not None:
+            if (silent := unreadable_from(tp, fetch.error, self._positions[tp])) is not None:
+                await self._handle_damage(silent, copied)
+                return
             raise fetch_failure(tp, fetch.error, self._runs[copied.id].runs)
         position, policy = self._positions[tp], self._policies[copied.target_topic]
         transforms = self._transforms if copied.transforms else None

@@ -94,6 +94,17 @@ def fetch_failure(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRu
             return Moved([tp])
 
 
+def unreadable_from(tp: TopicPartition, error: FetchError, position: int) -> Damage | None:
+    """Returns the damage of a log of which its broker sends nothing from the position on; None for another error."""
+    if error.kind is not FetchErrorKind.SILENT:
+        return None
+    why = (
+        f"the source sends nothing of {tp.topic}-{tp.partition} from offset {position} on, though its log goes on: "
+        "the length of a batch is damaged where it is stored"
+    )
+    return Damage(position, None, why)
+
+
 def batches_of(
     fetch: CompletedFetch, position: int, policy: BatchPolicy, *, committed_only: bool
 ) -> DataBatches:

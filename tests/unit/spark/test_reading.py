@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -96,6 +96,10 @@ def test_each_range_is_read_to_its_end(fetcher: ScriptedFetcher) -> None:
         ),
         (FetchError(FetchErrorKind.DIVERGED), "the log of orders-0 has changed below offset 5"),
         (FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID), "topic orders was deleted, and perhaps made again"),
+        (
+            FetchError(FetchErrorKind.SILENT, log_end=20),
+            "sends nothing of orders-0 from offset 5 on",
+        ),
     ],
 )
 def test_what_is_gone_meanwhile_is_an_error_or_left_out(
@@ -132,27 +136,10 @@ def test_damaged_bytes_are_fetched_once_more(fetcher: ScriptedFetcher) -> None:
         whole(reader(part(A, 0, 4)))
 
 
-def stalled(monkeypatch: pytest.MonkeyPatch, is_empty: Callable[[], bool]) -> None:
-    async def answer(*_: object) -> bool:
-        return is_empty()
-
-    monkeypatch.setattr(RangesReader, "is_empty", answer)
-    monkeypatch.setattr(reading, "POLL_SECONDS", 0.0)
-
-
-def test_a_range_whose_last_records_compaction_has_taken_ends(
-    fetcher: ScriptedFetcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stalled(monkeypatch, lambda: True)
-    fetcher.script = [[CompletedFetch(A, batch(0, 4), 0)]]
-    assert len(whole(reader(part(A, 0, 9)))) == 1
-    assert fetcher.calls == [("done", A, 4), ("drop", A, 0)]
-
-
 def test_what_does_not_come_is_not_waited_for_for_ever(
     fetcher: ScriptedFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stalled(monkeypatch, lambda: False)
+    monkeypatch.setattr(reading, "POLL_SECONDS", 0.0)
     with pytest.raises(KafkaFailure, match=r"no records of orders-0 have come for 0\.01 s"):
         whole(reader(part(A, 0, 9), patience=0.01))
     fetcher.errors[A] = KafkaFailure(KafkaFault.LEADER_MOVED, "no leader")

@@ -16,6 +16,7 @@ from bridge.kafka.consumer import broker_fetcher
 from bridge.kafka.consumer import fetcher as consumer_fetcher
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionMetadata, TopicMetadata
@@ -47,6 +48,9 @@ class MemoryClient:
         self.leaders = {A: 1, B: 1}
         self.topic = TopicMetadata(0, ID, {})
         self.serve: Callable[[int, TopicPartition, int], Answer | None] = lambda *_: None
+        self.alone: list[Answer] = []
+        """What comes of a partition that is asked for by itself, in this order; the last one again and again."""
+        self.asked_alone: list[TopicPartition] = []
         self.broken: dict[int, KafkaFailure] = {}
         self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
         """Node, session epoch, partitions of the session with their offsets."""
@@ -64,7 +68,7 @@ class MemoryClient:
         fetch = log_requests.fetch
 
         def spy(parts: Mapping[TopicPartition, FetchPartition], **how: Any) -> Call:
-            self._asked = (parts, how["params"])
+            self._asked = (parts, how.get("params"))
             return fetch(parts, **how)
 
         monkeypatch.setattr(log_requests, "fetch", spy)
@@ -83,7 +87,12 @@ class MemoryClient:
         return nodes, {}
 
     async def send(self, node: int, call: Call, doing: str) -> Reader:
-        return self._listed(call)
+        if call.API_KEY != ApiKeys.FETCH:
+            return self._listed(call)
+        call.prepare({1: (4, 17)})
+        (tp,) = self._asked[0]
+        self.asked_alone.append(tp)
+        return self._answer(0, {tp: self.alone.pop(0) if len(self.alone) > 1 else self.alone[0]})
 
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
         call.prepare({1: (4, 17)})
@@ -609,3 +618,49 @@ def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(client: Me
 
     part = asyncio.run(go())
     assert (bytes(part.records), part.offset) == (b"leader", 5)
+
+
+def one_empty_answer(client: MemoryClient) -> None:
+    """A's log goes on, and nothing of it comes; a session does not tell that again."""
+    answers = {A: Answer()}
+    client.serve = lambda _, tp, __: answers.pop(tp, None)
+
+
+def test_a_partition_of_which_the_leader_sends_nothing_is_stopped(
+    client: MemoryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_fetcher, "SILENT_SECONDS", 0.01)
+    one_empty_answer(client)
+    client.alone = [Answer()]
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.error is not None)
+        assert (part.tp, part.offset) == (A, 5)
+        assert part.error == FetchError(FetchErrorKind.SILENT, log_end=90)
+        assert client.asked_alone == [A, A]
+
+    fetch(client, work)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [Answer(records=b"x")],
+        [Answer(Errors.CORRUPT_MESSAGE)],
+        [Answer(), Answer(records=b"x"), Answer(), Answer(records=b"x")],
+    ],
+)
+def test_a_partition_that_is_only_slow_is_fetched_on(
+    client: MemoryClient, monkeypatch: pytest.MonkeyPatch, answers: list[Answer]
+) -> None:
+    monkeypatch.setattr(consumer_fetcher, "SILENT_SECONDS", 0.01)
+    one_empty_answer(client)
+    client.alone = answers
+
+    async def work(fetcher: Fetcher) -> None:
+        while len(client.asked_alone) < 4:
+            assert all(part.error is None for part in await fetcher.poll(0.01))
+        client.serve = lambda _, tp, __: Answer(records=b"x") if tp == A else None
+        await until(fetcher, lambda part: bool(part.records))
+
+    fetch(client, work)

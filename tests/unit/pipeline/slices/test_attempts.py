@@ -12,12 +12,13 @@ import pytest
 
 from bridge.model.values import LogRecord
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key
-from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
 from bridge.pipeline.slices import running
 from bridge.pipeline.slices.resume import Disconnected
 from tests.unit.pipeline.values import spec
 
 LAYOUT = 7
+SPEC = spec({"source.cluster.bootstrap.servers": "a:9092", "target.cluster.bootstrap.servers": "b:9092"})
 LOST = "A connection to the target was lost"
 
 
@@ -80,10 +81,10 @@ class Attempts:
             monkeypatch.setattr(running, name, value)
 
     def run(self) -> str:
-        return asyncio.run(running.copy_slice(Slice(spec(), LAYOUT, 0, 3600.0, [], [])))
+        return asyncio.run(running.copy_slice(Slice(SPEC, LAYOUT, 0, 3600.0, [], [])))
 
     async def _layouts(self, *_: object) -> list[LogRecord]:
-        return [LogRecord(0, 0, layout_key(spec()), LayoutRecord(LAYOUT, 1).value())]
+        return [LogRecord(0, 0, layout_key(SPEC), LayoutRecord(LAYOUT, 1).value())]
 
     async def _none(self, *_: object, **__: object) -> list[LogRecord]:
         return []
@@ -93,12 +94,12 @@ def test_a_target_that_drops_connections_again_and_again_is_told_of_and_gets_pau
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attempts = Attempts(monkeypatch, losses=3, seconds=1)
-    assert attempts.run() == running.CAUGHT_UP
+    assert attempts.run() == CAUGHT_UP
     assert attempts.pauses == 3
     assert attempts.errors == [LOST, ""]
 
 
 def test_a_lost_connection_now_and_then_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts(monkeypatch, losses=3, seconds=600)
-    assert attempts.run() == running.CAUGHT_UP
+    assert attempts.run() == CAUGHT_UP
     assert not attempts.errors
