@@ -43,16 +43,18 @@ def test_each_step_comes_after_steps_that_there_are(form: str, rooms: list[str])
 
 
 @pytest.mark.parametrize(
-    ("slower", "test", "wait"), [(0.5, "120", "60"), (1.0, "120", "60"), (2.0, "240", "120")]
+    ("slower", "test", "wait", "lanes"),
+    [(0.5, "120", "60", "5"), (1.0, "120", "60", "5"), (2.0, "240", "120", "3")],
 )
 def test_a_hang_costs_two_minutes_and_more_only_where_the_machine_is_slow(
-    slower: float, test: str, wait: str
+    slower: float, test: str, wait: str, lanes: str
 ) -> None:
     planned = [one for one in steps.plan("short", [], "", slower) if "pytest" in shlex.join(one.command)]
     assert len(planned) == 2
     for one in planned:
         assert f"--timeout={test}" in one.command
         assert one.environment["MIRROR_BRIDGE_TEST_WAIT"] == wait
+    assert f"--numprocesses={lanes}" in planned[-1].command
 
 
 def test_the_slowest_tests_of_all_steps_come_first_and_the_pace_of_the_machine_last(logs: Path) -> None:
