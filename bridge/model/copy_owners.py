@@ -13,12 +13,14 @@ TopicPair = tuple[str, str]
 
 class OtherCopy(NamedTuple):
     """A copy that a connector of another source alias makes, or is about to make while its claim is not `settled`.
-    `where`: the topic that the claim is in."""
+    `where`: the topic that the claim is in. `unread`: why that topic can't be read now; then it may hold a claim, and
+    the connector and its source topic are ""."""
 
     connector: str
     source_topic: str
     where: str
     settled: bool = True
+    unread: str = ""
 
 
 _HEARTBEATS = "heartbeats"
@@ -66,6 +68,14 @@ def mixture_refusals(mixed: Mapping[TopicPair, OtherCopy], connector: str) -> li
         _mixture([pair for pair in sorted(mixed) if mixed[pair].connector == owner], mixed, connector)
         for owner in sorted({each.connector for each in mixed.values()})
     ]
+
+
+def unread_claims(other: OtherCopy) -> str:
+    """Returns the sentence for a copy that waits until it is known whether it is another connector's."""
+    return (
+        f"another connector may copy to the same topic: layout topic {other.where} can't be read ({other.unread}). "
+        "Where its connectors are no more, delete it"
+    )
 
 
 def _mixture(pairs: Collection[TopicPair], mixed: Mapping[TopicPair, OtherCopy], connector: str) -> str:

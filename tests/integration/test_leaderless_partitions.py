@@ -13,7 +13,7 @@ from bridge.model.copying import PipelineState
 from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import Side, TopicPartition
 from tests.integration.copy_flow import CopyFlow
-from tests.support import admin, bounds, create_topic, eventually, numbered, produce, unique
+from tests.support import admin, bounds, create_topic, delete_topic, eventually, numbered, produce, unique
 from tests.support.forms import mostly_long
 from tests.support.traffic import Writer
 from tests.support.waits import WAIT
@@ -75,6 +75,47 @@ def test_partitions_without_a_leader_wait_alone(mortal_stack: LocalStack, side: 
     flow.assert_copied()
     flow.assert_runs_true()
     second.stop()  # the controller knows at once, and gives it no partition of the topics to come
+    second.close()
+
+
+@pytest.mark.long
+def test_claims_of_others_that_cannot_be_read_hold_up_new_topics_alone(mortal_stack: LocalStack) -> None:
+    """Nobody can tell whether a connector of the other alias copies to the same topic."""
+    source, target = mortal_stack.source.bootstrap, mortal_stack.target
+    assert isinstance(target, Broker)
+    flow = CopyFlow(mortal_stack.source, target)
+    well = TopicPartition(flow.topic(), 0)
+    produce(source, well.topic, numbered(10))
+    second = mortal_stack.broker(unique("second-claims"), properties={"node.id": str(SECOND)}, joins=target)
+    claims = f"mm2-layout.{unique('other')}.internal"
+    on_second(target.bootstrap, claims)
+    with flow.pipeline(slots=1) as running:
+        running.wait_position({well: 10})
+        second.stop()
+        new = TopicPartition(flow.topic(), 0)
+        produce(source, new.topic, numbered(10))
+        running.assign(flow.partitions())
+
+        def waiting() -> str:
+            (status,) = running.status.partitions
+            assert (status.source, status.state) == (new, PartitionState.WAITING)
+            return status.why
+
+        assert claims in eventually(waiting, WAIT, what="what waits is named")
+        produce(source, well.topic, numbered(10, start=10))
+        running.wait_position({well: 20})
+        second.start()
+        running.wait_position({new: 10})
+        eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")
+        second.stop()
+        last = TopicPartition(flow.topic(), 0)
+        produce(source, last.topic, numbered(10))
+        running.assign(flow.partitions())
+        eventually(lambda: running.status.partitions != [], WAIT, what="the next one waits")
+        delete_topic(target.bootstrap, claims)
+        running.wait_position({last: 10})
+    flow.assert_copied()
+    flow.assert_runs_true()
     second.close()
 
 

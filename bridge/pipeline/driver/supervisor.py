@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +19,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.protocol.errors import failure
 from bridge.kafka.state_topics import read_committed
-from bridge.model.copy_owners import TopicPair
+from bridge.model.copy_owners import OtherCopy, TopicPair, unread_claims
 from bridge.model.copy_samples import CopySample
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.partition_states import PartitionState, PartitionStatus, Skip, reasons, with_since
@@ -39,10 +39,11 @@ from bridge.pipeline.layouts.additions import (
 from bridge.pipeline.layouts.claiming import claim
 from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
 from bridge.pipeline.layouts.dropping import Dropper
+from bridge.pipeline.layouts.elsewhere import wait_readable
 from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
 from bridge.pipeline.layouts.left_ids import describe_ending, free_numbers
-from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, layout_key
+from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, LayoutTopic, layout_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.slices.permanent_errors import permanent
@@ -77,6 +78,10 @@ class Supervisor:
         """How many slots may have something open; None while only the layout topic can tell."""
         self._taken: list[str] = []
         """What is not copied, because other connectors own it."""
+        self._unread: Mapping[TopicPair, OtherCopy] = {}
+        """What is not copied, because nobody can tell whether other connectors own it."""
+        self._readable: asyncio.Task[None] | None = None
+        """Waits for layout topics of others, without which nobody can tell whether they own what is left out."""
         self._left_out: Sequence[PartitionStatus] = ()
         """The partitions that are assigned, and that the layout leaves out."""
         self._claimed: set[TopicPair] = set()
@@ -117,7 +122,8 @@ class Supervisor:
     def status(self) -> PipelineStatus:
         watched = self._watcher
         errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
-        apart = watched.partitions if watched else ()
+        waiting = (each for each in self._left_out if each.state is PartitionState.WAITING)
+        apart = [*waiting, *(watched.partitions if watched else ())]
         copying = self._state is PipelineState.COPYING and errors
         return PipelineStatus(
             state=PipelineState.RETRYING if copying else self._state,
@@ -131,7 +137,7 @@ class Supervisor:
                 *(watched.rights.errors if watched else ()),
                 *(each.sentence for each in reasons(apart) if each.why not in errors),
             ),
-            partitions=[*self._left_out, *apart],
+            partitions=[*(each for each in self._left_out if each.state is PartitionState.FAILED), *apart],
             failure=self._failure,
             failure_code=self._code,
             restarts=self._restarts,
@@ -161,8 +167,10 @@ class Supervisor:
             try:
                 await self._layouts(jobs, source, target)
             finally:
-                watching.cancel()
-                await asyncio.wait({watching})
+                tasks = {watching} if self._readable is None else {watching, self._readable}
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
                 await self._watcher.look(ends=self._state is PipelineState.CAUGHT_UP)
 
     async def _layouts(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
@@ -225,7 +233,8 @@ class Supervisor:
         assert watcher is not None
 
         def changed() -> bool:
-            return self._stop or self.assigned is not assigned or watcher.rights.changed
+            readable = self._readable is not None and self._readable.done()
+            return self._stop or self.assigned is not assigned or watcher.rights.changed or readable
 
         if not slices:
             self._state, self._errors = PipelineState.COPYING, []
@@ -297,14 +306,15 @@ class Supervisor:
         await self._lead()
         topic = await layout_topic(target, spec)
         allowed = await watcher.rights.allowed(assigned)
-        copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        copied = await self._claim(source, target, topic, allowed)
         self._note_left_out(assigned, copied)
         new = joining(self._copied, copied)
         if new is None or watcher.rights.denied or topic.newest.layout != self._layout.layout:
             return None
         ours = runs_of([each.source for each in copied])
-        records_of_runs = await read_committed(target, spec.runs_topic, counts=ours)
-        runs = by_copy(records_of_runs, [each.id for each in copied])
+        runs = by_copy(
+            await read_committed(target, spec.runs_topic, counts=ours), [each.id for each in copied]
+        )
         lost = lost_runs(topic, runs.by_copy, spec.name)
         held = [
             [*work.partitions, *(each.copied for each in self._added[work.slot].partitions)]
@@ -360,18 +370,31 @@ class Supervisor:
         self._claimed.difference_update(pairs)
         log.info("released %d topic(s) that topics leaves out: another connector may copy them", len(pairs))
 
+    async def _claim(
+        self, source: NetworkClient, target: NetworkClient, topic: LayoutTopic, partitions: Sequence[Copied]
+    ) -> list[Copied]:
+        """Returns the partitions that are the connector's to copy. Raises KafkaFailure and CopyTaken."""
+        if self._readable is not None:
+            self._readable.cancel()
+        claimed = await claim(self._spec, source, target, self._leading, topic, partitions)
+        topics = sorted({each.where for each in claimed.unread.values()})
+        self._readable = asyncio.create_task(wait_readable(target, topics)) if topics else None
+        self._taken, self._unread = claimed.refusals, claimed.unread
+        return claimed.partitions
+
     def _note_left_out(self, assigned: Sequence[Copied], copied: Sequence[Copied]) -> None:
-        """Notes which partitions are not copied, because their topics are denied, or other connectors own them."""
+        """Notes which partitions are not copied, because their topics are denied, or other connectors own them, or
+        nobody can tell."""
         assert self._watcher is not None
         kept = {each.source for each in copied}
         now_ms, taken = int(time.time() * 1000), "; ".join(self._taken)
-        left_out = [
-            PartitionStatus(
-                *each.source, PartitionState.FAILED, now_ms, self._watcher.rights.why_denied(each) or taken
-            )
-            for each in assigned
-            if each.source not in kept
-        ]
+        left_out = []
+        for each in (each for each in assigned if each.source not in kept):
+            why, state = self._watcher.rights.why_denied(each) or taken, PartitionState.FAILED
+            unread = [other for copy in each.copies if (other := self._unread.get(copy.id.topics))]
+            if unread:
+                why, state = unread_claims(unread[0]), PartitionState.WAITING
+            left_out.append(PartitionStatus(*each.source, state, now_ms, why))
         self._left_out = with_since(left_out, {each.source: each for each in self._left_out})
 
     async def assign_current_ids(self, watcher: Watcher) -> None:
@@ -400,7 +423,7 @@ class Supervisor:
         before = topic.before
         self._layout = self._layout if self._layout.layout else before  # what ends where we are refused
         allowed = await watcher.rights.allowed(partitions)
-        copied, self._taken = await claim(spec, source, target, self._leading, topic, allowed)
+        copied = await self._claim(source, target, topic, allowed)
         self._note_left_out(partitions, copied)
         ending = await describe_ending(target, spec, topic.left)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS - len(ending)), watcher.weights())

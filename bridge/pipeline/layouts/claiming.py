@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
@@ -33,6 +35,15 @@ from bridge.pipeline.layouts.state import layout_topic
 log = logging.getLogger(__name__)
 
 
+class Claimed(NamedTuple):
+    """The partitions that are the connector's to copy; for the rest a sentence for each owner, and `unread`: copies of
+    which nobody knows who owns them, because a layout topic can't be read now."""
+
+    partitions: list[Copied]
+    refusals: list[str]
+    unread: Mapping[TopicPair, OtherCopy]
+
+
 async def claim(
     spec: PipelineSpec,
     source: NetworkClient,
@@ -40,12 +51,12 @@ async def claim(
     leader: TransactionalProducer,
     topic: LayoutTopic,
     partitions: Sequence[Copied],
-) -> tuple[list[Copied], list[str]]:
-    """Returns those of `partitions` that are the connector's to copy, and for the rest a sentence for each owner.
-    `leader`: the driver's producer; `topic`: what the layout topic holds now.
+) -> Claimed:
+    """Claims `partitions` for the connector. `leader`: the driver's producer; `topic`: what the layout topic holds now.
 
     Raises CopyTaken for a connector that owns nothing of it yet: then nothing is claimed either. One that copies
-    already goes on with what it owns when a new topic turns out to be another connector's. Raises KafkaFailure.
+    already goes on with what it owns when a new topic turns out to be another connector's, or when nobody can tell.
+    Raises KafkaFailure.
     """
     pairs = {copy.id.topics for each in partitions for copy in each.copies}
     claimed = ownership(topic, pairs, spec.name)
@@ -67,7 +78,9 @@ async def claim(
             if other.settled or (pair not in begun and before(spec, other))
         },
     )
-    others = await mixed(spec, target, claimed.free) if claimed.free else {}
+    # What is to end once all is copied waits for all.
+    look = partial(mixed, spec, target, all_read=spec.until_caught_up or not claimed.owned)
+    others = await look(claimed.free) if claimed.free else {}
     others = {pair: other for pair, other in others.items() if before(spec, other)}
     _refuse_first(claimed, others, spec.name)
     free = [pair for pair in claimed.free if pair not in others]
@@ -83,7 +96,7 @@ async def claim(
             [*claims(unclaimed, spec.name, settled=False), *claims(starting, spec.name, starting=True)],
         )
         claimed = ownership(await layout_topic(target, spec), pairs, spec.name)
-        others |= await decided(spec, lambda: mixed(spec, target, free))
+        others |= await decided(spec, lambda: look(free))
         lost: list[TopicPair] = []
         if claimed.taken or not others.keys().isdisjoint(free):
             lost = [pair for pair in free if pair in claimed.taken or pair in others or not owned]
@@ -100,7 +113,10 @@ async def claim(
         await leader.write(spec.layout_topic, claims([*{*free} - {*lost}, *starting], spec.name))
     refused = claimed.taken.keys() | others.keys()
     ours = [each for each in partitions if not any(copy.id.topics in refused for copy in each.copies)]
-    return ours, [*refusals(claimed.taken, spec.name), *mixture_refusals(others, spec.name)]
+    unread = {pair: other for pair, other in others.items() if other.unread}
+    known = {pair: other for pair, other in others.items() if not other.unread}
+    texts = [*refusals(claimed.taken, spec.name), *mixture_refusals(known, spec.name)]
+    return Claimed(ours, texts, unread)
 
 
 def _refuse_loops(spec: PipelineSpec, others: Mapping[TopicPair, OtherCopy]) -> None:

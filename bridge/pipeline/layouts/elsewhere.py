@@ -39,18 +39,22 @@ _AT_A_TIME = 16
 DECIDED_SECONDS = 30.0
 """How long a connector waits for another one to settle or withdraw its claim: one that has died does neither."""
 LOOK_SECONDS = 0.1
+READABLE_SECONDS = 2.0
+"""After which a layout topic that can't be read is tried again."""
 Claims = Mapping[tuple[str, str], Sequence[Claim]]
 _HIDDEN = (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNKNOWN_TOPIC)
 
 
 async def mixed(
-    spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair]
+    spec: PipelineSpec, target: NetworkClient, pairs: Collection[TopicPair], *, all_read: bool = True
 ) -> dict[TopicPair, OtherCopy]:
     """Returns the pairs whose target topic a connector of another source alias copies to, with its copy. Layout topics
     that we may not read are passed over. A claim in a transaction that is open counts as not settled: it holds up who
-    wants the same topic, and no other one. Raises KafkaFailure."""
+    wants the same topic, and no other one. Raises KafkaFailure; without `all_read` not where a layout topic can't be
+    read, as one without a leader: it may hold a claim of any pair."""
     names = [name for name in await target.topic_names() if is_layout_topic(name)]
     slots = asyncio.Semaphore(_AT_A_TIME)
+    unread: dict[str, str] = {}
 
     async def read(name: str) -> Claims:
         async with slots:
@@ -58,7 +62,10 @@ async def mixed(
                 return read_claims(*await read_beside_open(target, name))
             except KafkaFailure as failure:
                 if failure.fault not in _HIDDEN:
-                    raise
+                    if all_read:
+                        raise
+                    unread[name] = str(failure)
+                    return {}
                 log.info(
                     "can't read layout topic %s, so its connectors are not checked for copies of the same topics: %s",
                     name,
@@ -68,7 +75,20 @@ async def mixed(
 
     others = [name for name in names if name != spec.layout_topic]
     topics = dict(zip(others, await asyncio.gather(*map(read, others)), strict=True))
-    return mixtures(spec, topics, pairs)
+    return mixtures(spec, topics, pairs, unread)
+
+
+async def wait_readable(target: NetworkClient, layout_topics: Collection[str]) -> None:
+    """Waits until these layout topics can be read."""
+    for name in layout_topics:
+        while True:
+            try:
+                await read_beside_open(target, name)
+                break
+            except KafkaFailure as failure:
+                if failure.fault in _HIDDEN:
+                    break
+            await asyncio.sleep(READABLE_SECONDS)
 
 
 async def decided(
@@ -147,9 +167,13 @@ def is_layout_topic(name: str) -> bool:
 
 
 def mixtures(
-    spec: PipelineSpec, topics: Mapping[str, Claims], pairs: Collection[TopicPair]
+    spec: PipelineSpec,
+    topics: Mapping[str, Claims],
+    pairs: Collection[TopicPair],
+    unread: Mapping[str, str] | None = None,
 ) -> dict[TopicPair, OtherCopy]:
-    """Decides `mixed` from the claims in the other layout topics: of several copies the one that goes first. Pure."""
+    """Decides `mixed` from the claims in the other layout topics: of several copies the one that goes first. `unread`:
+    those that can't be read, and why. Pure."""
     targets: dict[str, OtherCopy] = {}
     for name, claims in topics.items():
         for (source, target), (claim, *_) in claims.items():
@@ -157,7 +181,12 @@ def mixtures(
             first = targets.get(target)
             if copy.connector not in spec.merge_with and (first is None or _rank(copy) < _rank(first)):
                 targets[target] = copy
-    return {pair: targets[pair[1]] for pair in pairs if pair[1] in targets}
+    found = {pair: targets[pair[1]] for pair in pairs if pair[1] in targets}
+    if unread:
+        name = min(unread)
+        may_be = OtherCopy("", "", name, unread=unread[name])
+        found |= {pair: may_be for pair in pairs if pair not in found}
+    return found
 
 
 def _rank(copy: OtherCopy) -> tuple[bool, str]:

@@ -8,12 +8,14 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.model.copy_owners import OtherCopy
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.layouts import claiming, elsewhere
@@ -106,7 +108,7 @@ async def start(
     target = cast(NetworkClient, topics)
     known = read_layouts(await topics.read(connector.layout_topic), connector)
     try:
-        ours, texts = await claiming.claim(
+        claimed = await claiming.claim(
             connector,
             cast(NetworkClient, source or topics),
             target,
@@ -116,7 +118,7 @@ async def start(
         )
     except CopyTaken as refused:
         return str(refused)
-    assert len(ours) == len(partitions), texts
+    assert len(claimed.partitions) == len(partitions), claimed
     return None
 
 
@@ -188,6 +190,50 @@ def test_a_claim_that_is_settled_counts_before_all_others() -> None:
         assert topics.settled() == ["from-C"]
 
     asyncio.run(test())
+
+
+@pytest.mark.usefixtures("reads")
+@pytest.mark.parametrize("since", [0, 1])
+def test_what_cannot_be_read_elsewhere_holds_up_new_copies_alone(
+    monkeypatch: pytest.MonkeyPatch, since: int
+) -> None:
+    """`since`: the read of C's layout topic from which on it has no leader."""
+    looks = 0
+
+    async def read(target: Topics, name: str) -> tuple[list[LogRecord], list[LogRecord]]:
+        nonlocal looks
+        if name == layout("C"):
+            looks += 1
+            if looks > since:
+                raise KafkaFailure(KafkaFault.LEADER_MOVED, "no leader")
+        return await target.read(name), []
+
+    async def test() -> None:
+        topics = Topics(1)
+        await topics.write(layout("A"), claims([("t", "merged")], "from-A"))
+        known = read_layouts(await topics.read(layout("A")), of("A"))
+        cluster: Any = topics
+        new = Copied(TopicPartition("new", 0), "source-id", "A.new", "target-id")
+        claimed = await claiming.claim(of("A"), cluster, cluster, cluster, known, [copied(), new])
+        assert [each.source.topic for each in claimed.partitions] == ["t"]
+        assert claimed.unread == {
+            ("new", "A.new"): OtherCopy("", "", layout("C"), unread="no leader"),
+        }
+        assert not claimed.refusals
+        assert (topics.settled(), topics.claims()) == (["from-A"], 1), "it claims nothing else"
+
+    monkeypatch.setattr(elsewhere, "read_beside_open", read)
+    asyncio.run(test())
+
+
+@pytest.mark.usefixtures("reads")
+def test_one_that_owns_nothing_yet_waits_until_all_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(*_: object) -> tuple[list[LogRecord], list[LogRecord]]:
+        raise KafkaFailure(KafkaFault.LEADER_MOVED, "no leader")
+
+    monkeypatch.setattr(elsewhere, "read_beside_open", read)
+    with pytest.raises(KafkaFailure, match="no leader"):
+        asyncio.run(start(Topics(1), of("A"), copied()))
 
 
 def opposite_of(alias: str, other: str) -> PipelineSpec:
