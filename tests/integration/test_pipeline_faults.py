@@ -30,7 +30,7 @@ from bridge.pipeline.driver import supervisor
 from bridge.pipeline.layouts.slots import Slice, transactional_id
 from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import CopyFlow, InProcess, ThreadJobs, fetch_by_name, ledger
-from tests.support import Record, allow, bounds, denied, numbered, produce
+from tests.support import Record, allow, bounds, denied, numbered, produce, set_topic_config
 from tests.support.forms import mostly_long
 from tests.support.records import open_transaction
 from tests.support.traffic import Reader, Writer
@@ -76,7 +76,7 @@ class CopyScenario:
 
     def log(self) -> str:
         """What there was to copy, and how far that has come."""
-        (topic,) = self.flow.topics
+        topic, *_ = self.flow.topics
         ends = {
             number: (end, len(self.flow.original(topic, number)))
             for number, (_, end) in bounds(self.flow.source.bootstrap, topic).items()
@@ -541,6 +541,9 @@ class Faults:
     def __init__(self, scenario: CopyScenario, seed: int) -> None:
         self._ground, self._dice = scenario, random.Random(seed)
         self._jobs = ThreadJobs(2)
+        self._strict = scenario.flow.topic(remote={"cleanup.policy": "compact"})
+        self._taken: list[Record] = []
+        """Of the topic whose copy takes no record without a key."""
         self._running = scenario.pipeline(self._jobs)
         self.done: list[str] = []
 
@@ -566,6 +569,9 @@ class Faults:
             self.restarted,
             self.taken_over,
             self.fewer_partitions,
+            self.records_refused,
+            self.replicas_missing,
+            self.state_topic_held_open,
         ]
         fault = self._dice.choice(faults)
         self.done.append(f"{time.monotonic():.0f} {fault.__name__}")
@@ -603,13 +609,48 @@ class Faults:
         threading.Event().wait(self._dice.uniform(0.0, 1.0))
         self._running.assign(self._ground.flow.partitions())
 
+    def records_refused(self) -> None:
+        key = str(len(self._taken)).encode()
+        self._taken.append(Record(b"one", key=key))
+        records = [Record(b"refused"), self._taken[-1], Record(b"refused")]
+        produce(self._ground.flow.source.bootstrap, self._strict, records)
+
+    def replicas_missing(self) -> None:
+        """Where a transaction is written, or kept: it can't be ended meanwhile either."""
+        flow = self._ground.flow
+        topic = self._dice.choice([flow.remote(flow.topics[0]), *flow.state_topics])
+        set_topic_config(flow.target.bootstrap, topic, {"min.insync.replicas": "2"})
+        threading.Event().wait(self._dice.uniform(0.1, 3.0))
+        set_topic_config(flow.target.bootstrap, topic, {"min.insync.replicas": "1"})
+
+    def state_topic_held_open(self) -> None:
+        """By somebody else's transaction."""
+        flow = self._ground.flow
+        with open_transaction(
+            flow.target.bootstrap, self._dice.choice(flow.state_topics), numbered(1)
+        ) as sink:
+            threading.Event().wait(self._dice.uniform(0.1, 3.0))
+            sink.abort_transaction(WAIT)
+
+    def assert_others_copied(self) -> None:
+        """Asserts that what the strict copy takes is there, and forgets it: what it refuses is not."""
+        flow = self._ground.flow
+        expected = [each.key for each in self._taken]
+
+        def there() -> None:
+            assert [each.key for each in flow.copies(self._strict)] == expected
+
+        eventually(there, WAIT, what="what the strict copy takes is copied")
+        flow.topics.remove(self._strict)
+
     def _begin(self) -> None:
         self._jobs = ThreadJobs(self._dice.randint(1, 3))
         self._running = self._ground.pipeline(self._jobs)
 
 
 @pytest.mark.long
-def test_all_at_random(flow: CopyFlow) -> None:
+def test_all_at_random(own: LocalStack) -> None:
+    flow = CopyFlow(own.source, own.target, settings={"fail_on_refused_record": False})
     seed = int(os.environ.get("MIRROR_BRIDGE_FAULT_SEED", random.randrange(1 << 32)))
     with traffic(flow) as scenario:
         faults = Faults(scenario, seed)
@@ -618,5 +659,6 @@ def test_all_at_random(flow: CopyFlow) -> None:
             print(f"MIRROR_BRIDGE_FAULT_SEED={seed}: {', '.join(faults.done[-1:])}")
             faults.copied_more(50)
             faults.one()
+        faults.assert_others_copied()
     reader = scenario.reader
     assert reader.longest < STALL, f"until {reader.longest_at:.0f}"
