@@ -48,7 +48,7 @@ class NetworkClient:
         self._opening = asyncio.Lock()
         self._coordinators: ExpiringCache[str, int] = ExpiringCache(_REMEMBERED)
         self._topics: ExpiringCache[str, TopicMetadata] = ExpiringCache(_REMEMBERED)
-        self._lost = 0
+        self._dropped = 0
         self.round_trip = UNKNOWN
         """Seconds that the quickest response to a small request took."""
 
@@ -63,10 +63,10 @@ class NetworkClient:
         return self.settings.most_decompressed
 
     @property
-    def connections_lost(self) -> int:
+    def connections_dropped(self) -> int:
         """Connections that broke so far, but for those that were not used for long."""
-        library = self._client.lost if isinstance(self._client, LibraryClient) else 0
-        return library + self._lost + sum(each.broke for each in self._bulk.values())
+        library = self._client.dropped if isinstance(self._client, LibraryClient) else 0
+        return library + self._dropped + sum(each.dropped for each in self._bulk.values())
 
     @property
     def metadata_seconds(self) -> float:
@@ -117,7 +117,7 @@ class NetworkClient:
             if connection is not None and connection.usable:
                 return connection
             if connection is not None:
-                self._lost += connection.broke
+                self._dropped += connection.dropped
                 del self._bulk[node]
                 connection.close()
             broker = client.cluster.broker_metadata(node)

@@ -81,7 +81,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._used = time.monotonic()
         self.lost: BaseException | None = None
         """Why the connection was lost; None while it is open."""
-        self.broke = False
+        self.dropped = False
         """Whether it was lost by none of us, and not because it was idle."""
 
     @classmethod
@@ -222,7 +222,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.broke = self.lost is None and not self._idle
+        self.dropped = self.lost is None and not self._idle
         self._end(exc or KafkaConnectionError("The broker closed the connection"))
         self._before.connection_lost(exc)
 

@@ -191,11 +191,11 @@ class LibraryClient(AIOKafkaClient):
 
     def __init__(self, **settings: Any) -> None:
         AIOKafkaClient.__init__(self, **settings)
-        self.lost = 0
+        self.dropped = 0
         """Connections that broke, but for those that were not used for long."""
 
     def _on_connection_closed(self, conn: AIOKafkaConnection, reason: CloseReason) -> None:
-        self.lost += reason in (CloseReason.CONNECTION_BROKEN, CloseReason.CONNECTION_TIMEOUT)
+        self.dropped += reason in (CloseReason.CONNECTION_BROKEN, CloseReason.CONNECTION_TIMEOUT)
         AIOKafkaClient._on_connection_closed(self, conn, reason)
 
     async def _metadata_update(self, cluster_metadata: ClusterMetadata, topics: Collection[str]) -> bool:

@@ -54,7 +54,8 @@ class TransactionalProducer:
     was sent has to be acknowledged well before, so that it is we who end a transaction that takes too long, with
     TIMEOUT: the broker's error would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task
     outlives `close`. `window`: how much may be in flight, as far as former producers have learnt it.
-    `ends_within`: as of Coordinator. `unbroken`: no transaction begins once a connection was lost (`disconnected`).
+    `ends_within`: as of Coordinator. `fail_disconnected`: no transaction begins once a connection was lost
+    (`disconnected`).
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class TransactionalProducer:
         window: InFlightWindow | None = None,
         ends_within: float = math.inf,
         *,
-        unbroken: bool = False,
+        fail_disconnected: bool = False,
     ) -> None:
         self._client = NetworkClient(settings)
         self._near_ms = self._timeout_ms = timeout_ms
@@ -75,7 +76,7 @@ class TransactionalProducer:
             self._client, transactional_id, timeout_ms / 1000, self._add_partitions, window
         )
         self._open = False
-        self._unbroken, self._lost_before = unbroken, 0
+        self._fail_disconnected, self._dropped_before = fail_disconnected, 0
         self._began = math.inf
         """When a transaction did that has not ended, by the monotonic clock."""
 
@@ -93,7 +94,7 @@ class TransactionalProducer:
     def disconnected(self) -> bool:
         """Whether a connection was lost since the last `start` or `abort`: a broker that comes back may have left out
         markers of transactions that are committed (see layouts.hanging)."""
-        return self._client.connections_lost > self._lost_before
+        return self._client.connections_dropped > self._dropped_before
 
     @property
     def bytes_in_flight(self) -> int:
@@ -237,7 +238,7 @@ class TransactionalProducer:
             return self._timeout_ms
 
         self._id_and_epoch = await self._coordinator.init(timeout_ms, self._id_and_epoch, within)
-        self._lost_before = self._client.connections_lost
+        self._dropped_before = self._client.connections_dropped
         self._sender.within = _FLUSHED_AFTER * self.timeout
         self._sender.round_trip = quickest(self._sender.round_trip, self._client.round_trip)
         self._sender.restart(self._id_and_epoch)
@@ -260,9 +261,11 @@ class TransactionalProducer:
     async def _add_partitions(self, tps: Sequence[TopicPartition]) -> None:
         # Connections first: while they are opened there is no transaction, and batches have the network to themselves.
         await self._connected(tps)
-        if self._unbroken and self.disconnected:
+        if self._fail_disconnected and self.disconnected:
             raise failure(KafkaFault.UNREACHABLE, "begin a transaction", "A connection was lost")
-        await self._coordinator.add(self._id_and_epoch, tps, self._sender.within, once=self._unbroken)
+        await self._coordinator.add(
+            self._id_and_epoch, tps, self._sender.within, retry=not self._fail_disconnected
+        )
 
 
 class SyncProducer:

@@ -170,10 +170,10 @@ class Coordinator:
         tps: Collection[TopicPartition],
         within: float,
         *,
-        once: bool = False,
+        retry: bool = True,
     ) -> None:
-        """Makes partitions part of the transaction, which begins with the first. `once`: does not look for another
-        coordinator, or the same one that has come back, which may have left out markers of the last transaction."""
+        """Makes partitions part of the transaction, which begins with the first. `retry`: looks for another
+        coordinator, or the same one that has come back; it may have left out markers of the last transaction."""
 
         def read(response: Reader) -> tuple[int, None]:
             errors = produce_requests.read_added_partitions(response)
@@ -190,7 +190,7 @@ class Coordinator:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])
         more = " …" if len(tps) > 5 else ""
         doing = f"add {names}{more} to the transaction of {self.transactional_id}"
-        await self._ask(call, read, doing, within, may_heal=set() if once else _MAY_HEAL)
+        await self._ask(call, read, doing, within, may_heal=_MAY_HEAL if retry else set())
 
     async def end(self, id_and_epoch: ProducerIdAndEpoch, within: float, *, commit: bool) -> None:
         """Ends the transaction. An abort is also right when none was begun, and while one is being committed: `init`

@@ -92,17 +92,17 @@ def plan(batches: Iterable[RawBatch], policy: BatchPolicy, start_offset: int) ->
         size, codec = len(batch.data), batch.attributes & CODEC
         coalesced = batch.heads is not None or size <= sizes[codec]
         if group and (not coalesced or size > room or (codec, batch.leader_epoch) != kind):
-            yield PlannedChunk(group, _as_is(group, policy, start_offset))
+            yield PlannedChunk(group, _is_unchanged(group, policy, start_offset))
             group = []
         if not group:
             room, kind = most if coalesced else 0, (codec, batch.leader_epoch)
         group.append(batch)
         room -= size
     if group:
-        yield PlannedChunk(group, _as_is(group, policy, start_offset))
+        yield PlannedChunk(group, _is_unchanged(group, policy, start_offset))
 
 
-def _as_is(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
+def _is_unchanged(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
     if len(group) > 1:
         return False
     batch, compression, stored = group[0], policy.compression, policy.stored
@@ -111,9 +111,9 @@ def _as_is(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) ->
     return same and passes(batch, start_offset, policy.max_message_bytes)
 
 
-def may_pass(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
+def is_unchanged_if_small(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> bool:
     """Whether the group is one batch that is sent as it is, if only it is small enough as brokers store it."""
-    return policy.stored is not None and _as_is(group, replace(policy, stored=None), start_offset)
+    return policy.stored is not None and _is_unchanged(group, replace(policy, stored=None), start_offset)
 
 
 def passes(batch: RawBatch, start_offset: int, max_message_bytes: int) -> bool:

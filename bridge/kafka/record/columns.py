@@ -86,7 +86,7 @@ class Records:
         return int((self.columns[3] - self.columns[2]).sum())
 
     @property
-    def most_stored(self) -> int:
+    def max_stored_size(self) -> int:
         """Bytes of a batch of them without compression, at most."""
         return HEADER_SIZE + self.size + _MOST_OVERHEAD * self.count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from bridge.kafka.record.batch import CODEC, Chunk, RawBatch, parse, passed
-from bridge.kafka.record.batch_plan import BatchPolicy, may_pass, passes, plan
+from bridge.kafka.record.batch_plan import BatchPolicy, is_unchanged_if_small, passes, plan
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.model.batch_limits import FREE, MOST_BYTES
@@ -73,7 +73,7 @@ def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
 
 def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> Iterator[Chunk]:
     compression = policy.compression or Compression(group[0].attributes & CODEC)
-    epoch, single = group[0].leader_epoch, may_pass(group, policy, start_offset)
+    epoch, unchanged = group[0].leader_epoch, is_unchanged_if_small(group, policy, start_offset)
     collected, held = list[Records](), 0
 
     def ready() -> Iterator[Chunk]:
@@ -83,7 +83,7 @@ def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) 
 
     for batch, decoded in decoded_each(group, start_offset, policy.decompressed):
         if isinstance(decoded, Records):
-            if single and decoded.most_stored <= policy.max_message_bytes:
+            if unchanged and decoded.max_stored_size <= policy.max_message_bytes:
                 yield passed(batch)
                 continue
             # The first offset of a batch from before 0.11 is in its records only.
@@ -107,7 +107,7 @@ def _fitting(
 ) -> Iterator[Chunk]:
     """Makes one chunk, or halves and their halves until each is small enough, also as brokers store it."""
     largest, single = policy.max_message_bytes, records.count == 1
-    if single or policy.stored in (None, compression.codec) or records.most_stored <= largest:
+    if single or policy.stored in (None, compression.codec) or records.max_stored_size <= largest:
         whole = records.chunk(compression, leader_epoch)
         if whole.size <= largest:
             yield whole

@@ -11,6 +11,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchPosition
@@ -24,26 +26,24 @@ from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied
 from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
-from bridge.pipeline.layouts.additions import Addition, Additions
+from bridge.pipeline.layouts.additions import Addition
 from bridge.pipeline.layouts.hanging import end_in_copies
 from bridge.pipeline.layouts.left_ids import PartitionsEnding
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.clock import TransactionClock
 from bridge.pipeline.slices.cycles import CycleDetector
-from bridge.pipeline.slices.failed_partitions import FailedPartitions
 from bridge.pipeline.slices.gaps import ledger_entry, refusal, skipped
+from bridge.pipeline.slices.lease import Lease, SliceMemory
 from bridge.pipeline.slices.opening import Joined, open_joining
-from bridge.pipeline.slices.progress_row import Tally
 from bridge.pipeline.slices.rate_limit import TokenBucket
-from bridge.pipeline.slices.refusals import LeftOut, Refusals, going_round, refused_gap
+from bridge.pipeline.slices.refusals import LeftOut, going_round, refused_gap
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
     Disconnected,
     Opened,
     PolicySaysFail,
-    Seen,
     batches_of,
     fetch_failure,
     fetch_from,
@@ -52,12 +52,11 @@ from bridge.pipeline.slices.resume import (
     unreadable_from,
 )
 from bridge.pipeline.slices.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
-from bridge.pipeline.slices.transformed import Step, Transforms
+from bridge.pipeline.slices.transformed import Step
 from bridge.translation.runs.partition_runs import PartitionRuns
 
 _LOOK = 0.25
 """Seconds after which a slice that a broker asks to wait looks whether it is to end."""
-
 _SOON = 0.01
 """Seconds that a slice sleeps at least where its limit keeps it waiting."""
 _TOLD_SECONDS = 2.0
@@ -76,35 +75,35 @@ class _CannotCopy(Exception):
         self.left_out = records
 
 
+class Connections(NamedTuple):
+    """What a slice reads and writes by. `syncs`: for offset syncs, None where none go to the source."""
+
+    source: NetworkClient
+    target: NetworkClient
+    producer: TransactionalProducer
+    syncs: SyncProducer | None
+
+
 class Copier:
     """Copies one slice, from fencing to the first error, or until its lease ends."""
 
     def __init__(
         self,
         work: Slice,
-        source: NetworkClient,
-        target: NetworkClient,
-        producer: TransactionalProducer,
-        syncs: SyncProducer | None,
+        connections: Connections,
         runs: Mapping[CopyId, PartitionRuns],
-        refusals: Refusals,
-        seen: Seen,
-        transforms: Transforms | None,
-        bucket: TokenBucket | None = None,
+        memory: SliceMemory,
+        lease: Lease,
         *,
-        failed: FailedPartitions | None = None,
-        added: Callable[[], Additions] = Additions,
-        retried: bool = False,
-        tally: Tally | None = None,
+        retried: bool,
     ) -> None:
-        """`seen`: found at the start; cleared once it is committed. `bucket`: None for no limit. `failed`: what is not
-        copied now. `added`: all that has come to the slice by now. `retried`: the slice may have copied some of that
-        before, so that only the runs topic tells how far. `tally` counts what is committed."""
+        """`retried`: the slice may have copied some of what comes to it before, so that only the runs topic tells how
+        far."""
         self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
-        self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
-        self._refusals, self._seen, self._transforms = refusals, seen, transforms
-        self._bucket, self._tally = bucket, tally or Tally()
-        self._failed = FailedPartitions() if failed is None else failed
+        self._source, self._target, producer, self._syncs = connections
+        self._producer, self._lease, self._retried = producer, lease, retried
+        self._refusals, self._seen, self._transforms = memory.refusals, memory.seen, memory.transforms
+        self._failed, self._tally = memory.failed, memory.tally
         self._cycles = CycleDetector()
         self._lost: set[CopyId] = set()
         """The copies that are known to be lost, until the next ones are committed."""
@@ -112,14 +111,12 @@ class Copier:
         self._copies = {copy.id: copy for each in work.partitions for copy in each.copies}
         self._runs = {copy: runs.get(copy) or PartitionRuns([]) for copy in self._copies}
         self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
-        self._fetcher = Fetcher(source, committed_only=self._spec.committed_only)
+        self._fetcher = Fetcher(self._source, committed_only=self._spec.committed_only)
         self._positions: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
-        self._ending: Callable[[], bool] = lambda: False
-        self._come, self._retried = added, retried
-        self._takes_no_marker = PartitionsEnding(target, work.spec, work.left)
+        self._partitions_ending = PartitionsEnding(self._target, work.spec, work.left)
         self._added: Sequence[Addition] = ()
         self._skips = 0
         """The number of skips that were looked at."""
@@ -145,12 +142,11 @@ class Copier:
         """By target topic, for a target that is `_round_trip` seconds away."""
         self._round_trip: float | None = None
 
-    async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
-        """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
+    async def run(self, settled: Callable[[], Awaitable[None]]) -> None:
+        """Copies until the lease ends, or, with `until_caught_up`, until all is copied that was there at the start;
         commits, and returns. `settled` is awaited once the first fetch has come, and whenever other partitions fail.
         Raises KafkaFailure, Disconnected, Moved and PolicySaysFail; then nothing of the open
         transaction counts."""
-        self._ending = ending
         await self._go_on()
         await self._fetcher.start()
         try:
@@ -164,7 +160,7 @@ class Copier:
     async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
         reported = False
         with contextlib.suppress(_Ending):
-            while not self._ending() and not self._caught_up():
+            while not self._lease.over() and not self._caught_up():
                 if self._producer.disconnected:
                     raise Disconnected("A connection to the target was lost: what may hang is ended first")
                 self._pace()
@@ -175,15 +171,15 @@ class Copier:
                 for fetch in fetches:
                     await self._copy_fetch(fetch)
                 self._note_failing(time.monotonic())
-                if self._bucket is not None and not fetches:
-                    self._bucket.idle(time.monotonic())
+                if self._lease.bucket is not None and not fetches:
+                    self._lease.bucket.idle(time.monotonic())
                 if not reported or self._failed.changed:
                     reported = True
                     await settled()
                 if self._clock.due():
                     await self.commit()
         await self.commit()
-        if self._spec.until_caught_up and not self._ending():
+        if self._spec.until_caught_up and not self._lease.over():
             failed = [each for each in self._failed.take_statuses() if not self._reached_end(each.source)]
             if failed:
                 raise PolicySaysFail("; ".join(each.sentence for each in reasons(failed)))
@@ -207,12 +203,15 @@ class Copier:
     async def _go_on(self) -> None:
         """Takes positions from the committed runs; gaps and positions that no run has yet are committed at once."""
         spec = self._spec
-        of_all = self._source, self._target, spec, self._work.partitions, self._runs, self._seen
-        ending = await self._takes_no_marker.ask()
-        opened = await open_partitions(*of_all, ending=ending)
+        ending = await self._partitions_ending.ask()
+        clusters, partitions = (self._source, self._target), self._work.partitions
+        open_all = partial(
+            open_partitions, *clusters, spec, partitions, self._runs, self._seen, ending=ending
+        )
+        opened = await open_all()
         if opened.held_back:
             await self._end_hanging(opened.held_back, self._copies.values(), self._runs)
-            opened = await open_partitions(*of_all, ended=self._ended, ending=ending)
+            opened = await open_all(ended=self._ended)
         for failure in () if opened.starts else opened.failed.values():
             raise failure  # of all: it is no fault of single partitions
         self._ends = dict(opened.ends)
@@ -253,7 +252,7 @@ class Copier:
             for copy in self._copied[tp].copies:
                 if copy.id in opened.lost_from:
                     self._part(copy).lost_from = opened.lost_from[copy.id]
-        for skip in self._come().skips:
+        for skip in self._lease.added.skips:
             # It names the offset at which the partition stood: one that has moved since needs it no more.
             if skip.source in opened.starts and self._positions[skip.source] == skip.offset:
                 for copy in self._copied[skip.source].copies:
@@ -264,7 +263,7 @@ class Copier:
 
     def _release_skipped(self) -> None:
         """Opens partitions again in which an operator has skipped something."""
-        skips = self._come().skips
+        skips = self._lease.added.skips
         for skip in skips[self._skips :]:
             self._failed.release(skip.source)
             self._cycles.forget(skip.source)
@@ -282,7 +281,7 @@ class Copier:
     async def _join(self) -> None:
         """Copies what was added to the slice from now on, once it is known where to begin: the others do not wait."""
         if self._opening is None:
-            added, again = self._come().partitions, [Addition(self._copied[tp]) for tp in self._to_open]
+            added, again = self._lease.added.partitions, [Addition(self._copied[tp]) for tp in self._to_open]
             if added is self._added and not again:
                 return
             self._added, self._to_open = added, []
@@ -305,7 +304,7 @@ class Copier:
         clusters, ended = (self._source, self._target), frozenset(self._ended)
 
         async def open_them() -> Joined:
-            ending = await self._takes_no_marker.ask()
+            ending = await self._partitions_ending.ask()
             return await open_joining(
                 *clusters, self._spec, additions, retried=retried, ended=ended, ending=ending
             )
@@ -458,9 +457,9 @@ class Copier:
     async def _send(self, copied: Copied, chunk: Chunk) -> None:
         """Sends a batch when the target has room; commits first if this transaction has lasted too long by then. What
         goes to several topics at once stays together: no position lies between its batches."""
-        if self._bucket is not None:
-            await self._until_full(self._bucket)
-            self._bucket.take(len(chunk.data))
+        if (bucket := self._lease.bucket) is not None:
+            await self._until_full(bucket)
+            bucket.take(len(chunk.data))
         while self._producer.bytes_in_flight > self._producer.window:
             self._go_on_unless_ending()
             await self._answered(self._unanswered.popleft())
@@ -493,7 +492,7 @@ class Copier:
             await asyncio.sleep(min(wait, _LOOK, max(_SOON, self._clock.patience())))
 
     def _go_on_unless_ending(self) -> None:
-        if self._ending() and not self._mid_record:
+        if self._lease.over() and not self._mid_record:
             raise _Ending
 
     async def _answered(self, base: asyncio.Future[int]) -> None:

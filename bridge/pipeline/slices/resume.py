@@ -198,7 +198,7 @@ async def open_partitions(
     logs_there, (begin, no_answer) = await asyncio.gather(
         bounds(target, remote, committed_only=False), open_transactions(target, remote)
     )
-    no_answer |= {tp: _takes_no_marker(tp) for tp in remote if tp in ending}
+    no_answer |= {tp: _ending_failure(tp) for tp in remote if tp in ending}
     if held_back := {tp: offset for tp, offset in begin.items() if tp not in ended and tp not in ending}:
         return Opened({}, {}, {}, {}, {}, held_back)
     there, of_target = _by_answer({**logs_there, **no_answer})
@@ -259,7 +259,7 @@ async def open_partitions(
     return Opened(starts, {tp: here[tp].end for tp in starts}, failed, target_ends, lost_from)
 
 
-def _takes_no_marker(tp: TopicPartition) -> KafkaFailure:
+def _ending_failure(tp: TopicPartition) -> KafkaFailure:
     text = "An earlier transaction can't be ended there: it has no leader, or too few replicas in sync"
     return failure(KafkaFault.LEADER_MOVED, f"write to {tp.topic}-{tp.partition}", text)
 

@@ -15,7 +15,6 @@ from dataclasses import replace
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import StillEnding, SyncProducer, TransactionalProducer, producer_settings
@@ -24,25 +23,21 @@ from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.state_topics import read_committed, read_uncommitted
 from bridge.model.copying import Copied
 from bridge.model.partition_states import with_fewer_causes
-from bridge.model.values import LogRecord, Side, TopicPartition
-from bridge.pipeline.layouts.additions import Additions, additions_key, decode
+from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.layouts.hanging import take_over
 from bridge.pipeline.layouts.left_ids import encode_left, left_key
 from bridge.pipeline.layouts.records import (
-    LayoutRecord,
     SliceReport,
-    layout_key,
     read_layouts,
     read_partitions,
     report_key,
 )
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
 from bridge.pipeline.layouts.state import state_partitions
-from bridge.pipeline.slices.copier import Copier
-from bridge.pipeline.slices.failed_partitions import FailedPartitions
+from bridge.pipeline.slices.copier import Connections, Copier
+from bridge.pipeline.slices.lease import Lease, SliceMemory
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.progress_row import Tally
-from bridge.pipeline.slices.rate_limit import TokenBucket
 from bridge.pipeline.slices.refusals import Refusals, Refused
 from bridge.pipeline.slices.resume import (
     CopiesLost,
@@ -50,16 +45,11 @@ from bridge.pipeline.slices.resume import (
     LogDiverged,
     Moved,
     PolicySaysFail,
-    Seen,
 )
 from bridge.pipeline.slices.transformed import Transforms
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import runs_of
 
-_WAIT_MS = 1000
-"""How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""
-_AGAIN = 0.1
-"""Seconds after a question that failed."""
 _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
 """What a report may take; connections are opened for it."""
 _ENDS_WITHIN = 0.7
@@ -80,8 +70,9 @@ async def copy_slice(work: Slice, *, retried: bool = False, tally: Tally | None 
         lease = Lease(work, target)
         watching = asyncio.create_task(lease.watch())
         try:
-            transforms = await _transforms(work, stack)
-            attempts = _Attempts(work, source, target, lease, transforms, tally or Tally())
+            refusals = Refusals(source.most_decompressed)
+            memory = SliceMemory(await _transforms(work, stack), refusals, tally or Tally())
+            attempts = _Attempts(work, source, target, lease, memory)
             return await attempts.run(retried=retried)
         finally:
             watching.cancel()
@@ -100,63 +91,6 @@ async def _transforms(work: Slice, stack: AsyncExitStack) -> Transforms | None:
     return transforms
 
 
-class Lease:
-    """Whether the slice is still the one that copies."""
-
-    def __init__(self, work: Slice, target: NetworkClient) -> None:
-        self._work = work
-        self._tail = TopicTail(target, work.spec.layout_topic, wait_ms=_WAIT_MS)
-        # Counted here: the driver's clock may show another time of day.
-        self._end = time.monotonic() + work.seconds
-        self.ended = ""
-        self.bucket = TokenBucket(work.rate, time.monotonic()) if work.rate else None
-        """Limits what is copied; its rate is the newest that the layout gives the slot."""
-        self._additions_key = additions_key(work.spec, work.slot)
-        self.added = Additions()
-        """What the slice copies beside the partitions that the layout was made with, and what it leaves out."""
-        self.gone = asyncio.Event()
-        """Set when a newer layout was made, or ours was stopped."""
-
-    def over(self) -> bool:
-        if not self.ended and time.monotonic() >= self._end:
-            self.ended = "deadline"
-        return bool(self.ended)
-
-    async def watch(self) -> None:
-        """Follows the layout topic until a newer layout is made, or ours is stopped. While the target is away nothing
-        is seen, and nothing can be written either."""
-        key = layout_key(self._work.spec)
-        while not self.ended:
-            try:
-                for record in (await self._tail.read()).records:
-                    self.note(record)
-                    newest = LayoutRecord.decode(record.value) if record.key == key else None
-                    if newest is not None and newest.layout > self._work.layout:
-                        self.ended = "newer layout"
-                    elif newest is not None and newest.layout == self._work.layout:
-                        self._follow(newest)
-            except KafkaFailure:
-                await asyncio.sleep(_AGAIN)
-        self.gone.set()
-
-    def note(self, record: LogRecord) -> None:
-        """Notes what a record of the layout topic adds to the slice. It counts from there on whether it is committed
-        or not: whatever the slice copies, the next layout fences."""
-        if record.key != self._additions_key:
-            return
-        added = decode(record.value, self._work)
-        # All that was added is in each record: a committed read may bring one that is older than what was followed.
-        if added is not None and sum(map(len, added)) > sum(map(len, self.added)):
-            self.added = added
-
-    def _follow(self, record: LayoutRecord) -> None:
-        """Follows what has changed within our layout."""
-        if record.stop:
-            self.ended = "stopped"
-        elif self.bucket is not None and self._work.slot < len(record.rates):
-            self.bucket.set_rate(record.rates[self._work.slot], time.monotonic())
-
-
 class _Attempts:
     """Runs copiers, one after the other, and reports how they ended."""
 
@@ -166,14 +100,10 @@ class _Attempts:
         source: NetworkClient,
         target: NetworkClient,
         lease: Lease,
-        transforms: Transforms | None,
-        tally: Tally,
+        memory: SliceMemory,
     ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
-        self._transforms, self._tally = transforms, tally
-        self._refusals = Refusals(source.most_decompressed)
-        self._seen = Seen()
-        self._failed = FailedPartitions()
+        self._memory = memory
         self._window = InFlightWindow()
         self._holder: TransactionalProducer | None = None
         """The last producer that has held the transactional id."""
@@ -190,10 +120,10 @@ class _Attempts:
                 report = self._slice_report(moved=moved.partitions)
             except LogDiverged as diverged:
                 if diverged.agrees_to is not None:
-                    self._seen.agreed[diverged.source] = diverged.agrees_to
+                    self._memory.seen.agreed[diverged.source] = diverged.agrees_to
                 report = self._slice_report(error=str(diverged))
             except CopiesLost as lost:
-                self._seen.target_ends[lost.copy] = lost.base
+                self._memory.seen.target_ends[lost.copy] = lost.base
                 report = self._slice_report(error=str(lost))
             except Disconnected as lost:
                 # One is no news: brokers restart. Where they are lost again and again, nothing else may tell of it.
@@ -230,19 +160,19 @@ class _Attempts:
     def _slice_report(
         self, *, error: str = "", failure: str = "", moved: Sequence[TopicPartition] = (), ended: str = ""
     ) -> SliceReport:
-        partitions = with_fewer_causes(self._failed.take_statuses(), _MOST_CAUSES)
+        partitions = with_fewer_causes(self._memory.failed.take_statuses(), _MOST_CAUSES)
         return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended, partitions)
 
     def _found(self, refused: Refused) -> list[Refused]:
         """Returns those of which it is known which records are at fault; another try finds the others."""
-        return [each for each in (refused, *refused.others) if self._refusals.learn(each)]
+        return [each for each in (refused, *refused.others) if self._memory.refusals.learn(each)]
 
     def _leave_out(self, found: Sequence[Refused]) -> None:
         now_ms = int(time.time() * 1000)
         for each in found:
             for records in each.left_out(self._copied(each), now_ms):
-                self._refusals.leave_out(records)
-            self._failed.release(each.source)
+                self._memory.refusals.leave_out(records)
+            self._memory.failed.release(each.source)
 
     def _copied(self, refused: Refused) -> Copied:
         return next(
@@ -261,7 +191,7 @@ class _Attempts:
                 work.transactional_id,
                 window=self._window,
                 ends_within=_ENDS_WITHIN,
-                unbroken=True,
+                fail_disconnected=True,
             )
             # By us, and not by who takes over the id next: of an epoch that is raised meanwhile nobody could tell
             # whether somebody has it.
@@ -280,7 +210,7 @@ class _Attempts:
                 return
             for record in layouts:
                 self._lease.note(record)
-            self._failed.recall(read_partitions(layouts, spec, work.layout))
+            self._memory.failed.recall(read_partitions(layouts, spec, work.layout))
             added = self._lease.added.partitions
             work = replace(
                 work,
@@ -295,23 +225,10 @@ class _Attempts:
             if retried:
                 ours = runs_of([each.source for each in work.partitions])
                 records = await read_committed(self._target, spec.runs_topic, counts=ours)
-            copier = Copier(
-                work,
-                self._source,
-                self._target,
-                producer,
-                syncs,
-                read_runs(records),
-                self._refusals,
-                self._seen,
-                self._transforms,
-                self._lease.bucket,
-                failed=self._failed,
-                added=lambda: self._lease.added,
-                retried=retried,
-                tally=self._tally,
-            )
-            await copier.run(self._lease.over, self._settled)
+            connections = Connections(self._source, self._target, producer, syncs)
+            runs = read_runs(records)
+            copier = Copier(work, connections, runs, self._memory, self._lease, retried=retried)
+            await copier.run(self._settled)
 
     async def _leave_id(self) -> str:
         """Leaves the transactional id, if its last transaction is ours and lacks only markers of copies (see left_ids);

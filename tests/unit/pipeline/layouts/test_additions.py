@@ -24,7 +24,7 @@ from bridge.pipeline.layouts.additions import (
 )
 from bridge.pipeline.layouts.records import unreadable
 from bridge.pipeline.layouts.slots import Slice
-from bridge.pipeline.slices.running import Lease
+from bridge.pipeline.slices.lease import Lease
 from tests.unit.pipeline.values import copied, spec
 
 WORK = Slice(spec(), 7, 1, 60.0, [copied(0)], [], secret=b"s" * 32)

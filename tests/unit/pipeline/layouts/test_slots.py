@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.slots import Slice, balance, transactional_id, unescaped_id
-from bridge.pipeline.slices.running import Lease
+from bridge.pipeline.slices.lease import Lease
 from tests.unit.pipeline.values import copied, spec
 
 

@@ -13,7 +13,7 @@ import pytest
 from bridge.model.values import LogRecord
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
-from bridge.pipeline.slices import running
+from bridge.pipeline.slices import lease, running
 from bridge.pipeline.slices.resume import Disconnected
 from tests.unit.pipeline.values import spec
 
@@ -47,7 +47,7 @@ class Attempts:
         attempts = self
 
         class Copier(Idle):
-            async def run(self, _: object, settled: Callable[[], Awaitable[None]]) -> None:
+            async def run(self, settled: Callable[[], Awaitable[None]]) -> None:
                 attempts.now += attempts.seconds
                 if attempts.left:
                     attempts.left -= 1
@@ -68,7 +68,7 @@ class Attempts:
             def reset(self) -> None: ...
 
         replaced: dict[str, Any] = {
-            **dict.fromkeys(("NetworkClient", "TopicTail", "TransactionalProducer"), Idle),
+            **dict.fromkeys(("NetworkClient", "TransactionalProducer"), Idle),
             "SyncProducer": Reports,
             "Copier": Copier,
             "Backoff": Pauses,
@@ -79,6 +79,7 @@ class Attempts:
         }
         for name, value in replaced.items():
             monkeypatch.setattr(running, name, value)
+        monkeypatch.setattr(lease, "TopicTail", Idle)
 
     def run(self) -> str:
         return asyncio.run(running.copy_slice(Slice(SPEC, LAYOUT, 0, 3600.0, [], [])))
