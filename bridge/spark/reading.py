@@ -153,7 +153,7 @@ _WHY = {
     "{error.log_end}",
     FetchErrorKind.DIVERGED: "the log of {name} has changed below offset {at}: it was cut back",
     FetchErrorKind.SILENT: "the broker sends nothing of {name} from offset {at} on, though its log ends at "
-    "{error.log_end}: the length of a batch is damaged where it is stored",
+    "{error.log_end}, as where the length of a batch is damaged on the broker's disk",
     FetchErrorKind.UNKNOWN_TOPIC_ID: "topic {topic} was deleted, and perhaps made again, while it was read",
 }
 

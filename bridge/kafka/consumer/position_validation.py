@@ -14,8 +14,12 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import epoch_requests, log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
-from bridge.kafka.protocol.log_requests import FetchPartition
+from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition
 from bridge.model.values import TopicPartition
+
+
+_WAIT_MS = 500
+"""For which a broker may look for a partition's records: tiered storage takes its time."""
 
 
 class FetchPosition(NamedTuple):
@@ -73,8 +77,9 @@ async def silence(
     (node,) = nodes
     # By itself: in a fetch of several partitions one may come empty because others have filled the response.
     part = FetchPartition(position.topic_id, position.offset, 1)
-    call = log_requests.fetch({tp: part}, committed_only=committed_only)
-    response = await client.send(node, call, f"fetch {tp.topic}-{tp.partition}")
+    params = FetchParams(_WAIT_MS)
+    call = log_requests.fetch({tp: part}, committed_only=committed_only, params=params)
+    response = await client.send(node, call, f"fetch {tp.topic}-{tp.partition}", apart=True)
     data = log_requests.read_fetched(response, call.API_VERSION, {position.topic_id: tp.topic}).get(tp)
     if data is None or data.error or data.records:
         return None

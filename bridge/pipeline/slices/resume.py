@@ -99,8 +99,8 @@ def unreadable_from(tp: TopicPartition, error: FetchError, position: int) -> Dam
     if error.kind is not FetchErrorKind.SILENT:
         return None
     why = (
-        f"the source sends nothing of {tp.topic}-{tp.partition} from offset {position} on, though its log goes on: "
-        "the length of a batch is damaged where it is stored"
+        f"the source sends nothing of {tp.topic}-{tp.partition} from offset {position} on, though its log goes on, as "
+        "where the length of a batch is damaged on the broker's disk"
     )
     return Damage(position, None, why)
 

@@ -86,7 +86,7 @@ class MemoryClient:
             nodes.setdefault(self.leaders[tp], []).append(tp)
         return nodes, {}
 
-    async def send(self, node: int, call: Call, doing: str) -> Reader:
+    async def send(self, node: int, call: Call, doing: str, *, apart: bool = False) -> Reader:
         if call.API_KEY != ApiKeys.FETCH:
             return self._listed(call)
         call.prepare({1: (4, 17)})
