@@ -163,6 +163,7 @@ def test_partitions_that_can_no_longer_be_written_wait_alone(mortal_stack: Local
         eventually(waiting, WAIT, what="what can't be written is named")
         wait_more(places[0])
         assert running.status.state is PipelineState.COPYING
+        assert running.status.restarts == 0, "that is no fault of the others"
         second.start()
         wait_more(places[1])
         eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")

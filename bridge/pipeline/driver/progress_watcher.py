@@ -142,6 +142,11 @@ class Watcher:
     def ended(self) -> str:
         return next((each.ended for each in self._slice_reports.values() if each.ended), "")
 
+    @property
+    def left(self) -> bool:
+        """Whether a slice has ended by leaving its transactional id, which is no fault of the others."""
+        return any(each.left for each in self._slice_reports.values())
+
     async def with_current_ids(self, partitions: Sequence[Copied]) -> list[Copied]:
         """The partitions with the ids that their topics have now; without the topics that are gone: the connector looks
         for topics itself, and assigns them again when they are back. Raises KafkaFailure."""

@@ -44,7 +44,7 @@ from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversio
 from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
 from bridge.pipeline.layouts.left_ids import describe_ending, free_numbers
 from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, LayoutTopic, layout_key
-from bridge.pipeline.layouts.slots import CAUGHT_UP, Jobs, Slice, balance, transactional_id
+from bridge.pipeline.layouts.slots import CAUGHT_UP, LEFT_ID, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.slices.permanent_errors import permanent
 from bridge.pipeline.slices.rate_limit import equal_shares
@@ -276,7 +276,9 @@ class Supervisor:
             await watcher.look()  # its slices reported why before they ended
         if watcher.failure:
             self._state, self._failure = PipelineState.FAILED, watcher.failure
-        if watcher.ended and not self._over():
+        if watcher.left:
+            log.info("layout %d is made anew, because a slice %s: %s", self._layout.layout, LEFT_ID, watcher.ended)
+        elif watcher.ended and not self._over():
             self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
             await self.assign_current_ids(watcher)
@@ -285,7 +287,7 @@ class Supervisor:
             ends = job.result()
             if set(ends) == {CAUGHT_UP}:
                 self._state = PipelineState.CAUGHT_UP
-            elif not self._over():
+            elif not watcher.left and not self._over():
                 self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
                 await self._until(self._over, _FIRST_PAUSE)
 

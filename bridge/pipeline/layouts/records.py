@@ -76,7 +76,7 @@ class SliceReport(NamedTuple):
     `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose topics are
     not those that they were. `ended`: why it has ended although its layout is the newest. After either the layout has
     to be made anew. `partitions`: those that are not copied now while the others are; the slices of later layouts read
-    since when.
+    since when. `left`: it has ended because it has left its transactional id (see left_ids).
     """
 
     layout: int
@@ -86,6 +86,7 @@ class SliceReport(NamedTuple):
     moved: Sequence[TopicPartition] = ()
     ended: str = ""
     partitions: Sequence[PartitionStatus] = ()
+    left: bool = False
 
     def value(self) -> bytes:
         fields = {"version": VERSION, **self._asdict(), "partitions": pack(self.partitions)}
@@ -101,14 +102,16 @@ class SliceReport(NamedTuple):
             return None
         if not isinstance(moved, list) or not all(map(_partition, moved)):
             return None
-        if not all(map(_text, texts)):
+        left = fields.get("left", False)
+        if not all(map(_text, texts)) or not isinstance(left, bool):
             return None
         try:
             partitions = unpack(fields.get("partitions", []))
         except (TypeError, ValueError):
             return None
         error, failure, ended = texts
-        return cls(layout, slot, error, failure, [TopicPartition(*each) for each in moved], ended, partitions)
+        moved = [TopicPartition(*each) for each in moved]
+        return cls(layout, slot, error, failure, moved, ended, partitions, left)
 
 
 def layout_key(spec: PipelineSpec) -> bytes:

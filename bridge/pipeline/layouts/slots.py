@@ -18,6 +18,8 @@ from bridge.model.values import LogRecord, TopicPartition
 
 CAUGHT_UP = "caught up"
 """Why a slice has ended that copied all there was (PipelineSpec.until_caught_up)."""
+LEFT_ID = "left its transactional id"
+"""Why a slice has ended that could not end its last transaction (see left_ids)."""
 
 
 @dataclass(frozen=True, slots=True)

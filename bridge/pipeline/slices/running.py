@@ -32,7 +32,7 @@ from bridge.pipeline.layouts.records import (
     read_partitions,
     report_key,
 )
-from bridge.pipeline.layouts.slots import CAUGHT_UP, Slice
+from bridge.pipeline.layouts.slots import CAUGHT_UP, LEFT_ID, Slice
 from bridge.pipeline.layouts.state import state_partitions
 from bridge.pipeline.slices.copier import Connections, Copier
 from bridge.pipeline.slices.lease import Lease, SliceMemory
@@ -137,8 +137,8 @@ class _Attempts:
                 report = self._slice_report(failure=str(failed))
             except KafkaFailure as error:
                 if StillEnding in (type(error), type(error.__cause__)) and (ended := await self._leave_id()):
-                    await self._report_at_last(self._slice_report(ended=ended))
-                    return "left its transactional id"
+                    await self._report_at_last(self._slice_report(ended=ended)._replace(left=True))
+                    return LEFT_ID
                 if error.fault is KafkaFault.FENCED:
                     # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
                     await self._report_at_last(self._slice_report(ended=str(error)))

@@ -41,7 +41,7 @@ def claim(connector: str, target: str = "A.t") -> tuple[bytes, bytes]:
 def test_records_read_back() -> None:
     newest = LayoutRecord(7, 2, stop=True, copied=True, rates=(5, 1 << 40))
     assert LayoutRecord.decode(newest.value()) == newest
-    report = SliceReport(7, 1, error="away", failure="", moved=[TopicPartition("orders", 3)])
+    report = SliceReport(7, 1, error="away", failure="", moved=[TopicPartition("orders", 3)], left=True)
     assert SliceReport.decode(report.value()) == report
     waiting = PartitionStatus("orders", 3, PartitionState.WAITING, 5, "no leader")
     with_one = report._replace(partitions=(waiting,))
