@@ -102,6 +102,27 @@ def test_batches_that_the_target_stores_larger_are_cut_before_it_refuses_them(fl
     assert with_aborted == [200, 100]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["fail", "report"])
+def test_the_target_stores_batches_larger_from_some_moment_on(flow: CopyFlow, policy: str) -> None:
+    """The slice knows the topic's configs as they were: what is refused is cut anew, and nothing is left out."""
+    flow.settings = {**flow.settings, "fail_on_refused_record": policy == "fail"}
+    large, beside = flow.topic(configs=LARGE, remote={"max.message.bytes": "100000"}), flow.topic()
+    places = {TopicPartition(topic, 0): 200 for topic in (large, beside)}
+    with flow.pipeline(slots=1) as running:
+        for number in range(2):
+            records = [Record(b"x" * 10_000, timestamp=NOW) for _ in range(200)]
+            produce(flow.source.bootstrap, large, records, compression="zstd", linger_ms=200)
+            produce(flow.source.bootstrap, beside, numbered(200))
+            running.wait_position({place: end * (number + 1) for place, end in places.items()})
+            uncompressed = {"compression.type": "uncompressed"}
+            set_topic_config(flow.target.bootstrap, flow.remote(large), uncompressed)
+        assert gaps_of(running.status) == []
+        eventually(lambda: not running.status.partitions, WAIT, what="nothing waits")
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
 # -- records that the target refuses -------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition
 from bridge.model.values import TopicPartition
 
-
 _WAIT_MS = 500
 """For which a broker may look for a partition's records: tiered storage takes its time."""
 

@@ -277,7 +277,9 @@ class Supervisor:
         if watcher.failure:
             self._state, self._failure = PipelineState.FAILED, watcher.failure
         if watcher.left:
-            log.info("layout %d is made anew, because a slice %s: %s", self._layout.layout, LEFT_ID, watcher.ended)
+            log.info(
+                "layout %d is made anew, because a slice %s: %s", self._layout.layout, LEFT_ID, watcher.ended
+            )
         elif watcher.ended and not self._over():
             self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
