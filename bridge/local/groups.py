@@ -61,7 +61,7 @@ class ProcessGroups:
             [sys.executable, "-I", "-S", str(_REAPER), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,
         )
         for group in self._ends:
             self._send(f"+{group}\n")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+
 import pytest
 
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
-from tests.integration.copy_flow import CopyFlow, gaps_of
+from bridge.pipeline.layouts.slots import LEFT_ID, Slice
+from tests.integration.copy_flow import CopyFlow, ThreadJobs, gaps_of
 from tests.support import delete_records, produce, produce_transaction
 from tests.support.records import varied
 
@@ -64,6 +70,32 @@ def test_it_follows_and_takes_in_new_topics(flow: CopyFlow) -> None:
     assert stopped.state is PipelineState.STOPPED
     flow.assert_copied()
     flow.assert_runs_true()
+
+
+class LeavingJobs(ThreadJobs):
+    """Slices that leave a transactional id when they begin, and then the next one."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(1)
+        self.times, self.starts = times, list[float]()
+
+    def start(self, slices: Sequence[Slice]) -> Future[list[str]]:
+        self.starts.append(time.monotonic())
+        if len(self.starts) > self.times:
+            return super().start(slices)
+        left: Future[list[str]] = Future()
+        left.set_result([LEFT_ID])
+        return left
+
+
+def test_layouts_of_slices_that_leave_one_id_after_the_other_come_with_pauses(flow: CopyFlow) -> None:
+    produce(flow.source.bootstrap, flow.topic(), varied(10))
+    jobs = LeavingJobs(3)
+    with flow.pipeline(jobs=jobs, until_caught_up=True) as running:
+        assert running.ended().restarts == 0
+    pauses = [after - before for before, after in itertools.pairwise(jobs.starts)]
+    assert all(pause > at_least for pause, at_least in zip(pauses, (0.3, 0.6, 1.2), strict=True))
+    flow.assert_copied()
 
 
 def test_what_retention_took_first_is_in_the_ledger(flow: CopyFlow) -> None:

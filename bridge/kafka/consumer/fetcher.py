@@ -7,6 +7,7 @@ counts on what it has, because a topic may have been deleted and made again betw
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -299,14 +300,19 @@ class Fetcher:
         """Stops partitions of which the leader sends nothing any more, though their logs go on."""
         stood: dict[TopicPartition, FetchPosition] = {}
         times: dict[TopicPartition, int] = {}
-        while True:
+        last_asked: dict[TopicPartition, int] = {}
+        for look in itertools.count(1):
             await asyncio.sleep(SILENT_SECONDS)
             if self._room <= 0:  # nobody is asked for anything
                 continue
             stand = {tp: each.position for tp, each in self._partitions.items() if each.behind}
             still = [tp for tp, position in stand.items() if stood.get(tp) == position]
+            last_asked = {tp: last_asked.get(tp, 0) for tp in still}
+            # The rest in turns: many that are only slow must not hide one that is silent.
+            still.sort(key=lambda tp: (tp not in times, last_asked[tp]))
             stood, before, times = stand, times, {}
             for tp in still[:_ASKED_AT_ONCE]:
+                last_asked[tp] = look
                 partition = self._partitions.get(tp)
                 error = await self._silence(tp, stand[tp])
                 if error is None or partition is None or not self._unchanged({tp: partition}):

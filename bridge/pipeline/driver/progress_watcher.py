@@ -140,12 +140,13 @@ class Watcher:
 
     @property
     def ended(self) -> str:
-        return next((each.ended for each in self._slice_reports.values() if each.ended), "")
+        """Why a slice has ended unasked, "" where none has."""
+        return next((each.ended for each in self._slice_reports.values() if each.ended and not each.left), "")
 
     @property
-    def left(self) -> bool:
-        """Whether a slice has ended by leaving its transactional id, which is no fault of the others."""
-        return any(each.left for each in self._slice_reports.values())
+    def left_id(self) -> str:
+        """Why a slice has ended by leaving its transactional id, which is no fault of the others; "" where none has."""
+        return next((each.ended for each in self._slice_reports.values() if each.left), "")
 
     async def with_current_ids(self, partitions: Sequence[Copied]) -> list[Copied]:
         """The partitions with the ids that their topics have now; without the topics that are gone: the connector looks

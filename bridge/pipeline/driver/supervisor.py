@@ -42,7 +42,7 @@ from bridge.pipeline.layouts.dropping import Dropper
 from bridge.pipeline.layouts.elsewhere import wait_readable
 from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
-from bridge.pipeline.layouts.left_ids import describe_ending, free_numbers
+from bridge.pipeline.layouts.left_ids import describe_passed_over, free_numbers
 from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, LayoutTopic, layout_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, LEFT_ID, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
@@ -178,8 +178,10 @@ class Supervisor:
         while not self._over():
             began = time.monotonic()
             try:
-                await self._one_layout(jobs, source, target)
-                continue
+                left_id = await self._one_layout(jobs, source, target)
+                # A slice may leave one id after the other, as soon as it begins.
+                if not left_id or time.monotonic() - began > _LONGEST_PAUSE:
+                    continue
             except CopyTaken as taken:
                 self._broke(str(taken), permanent=True, code="copy_taken")
             except KafkaFailure as error:
@@ -220,12 +222,12 @@ class Supervisor:
 
     # -- one layout ------------------------------------------------------------------------------------------------
 
-    async def _one_layout(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> None:
-        """Makes a layout of the assigned partitions, and follows its job to the end. Raises KafkaFailure, and whatever
-        the job broke with."""
+    async def _one_layout(self, jobs: Jobs, source: NetworkClient, target: NetworkClient) -> bool:
+        """Makes a layout of the assigned partitions, and follows its job to the end. Returns whether it has ended
+        because a slice has left its transactional id. Raises KafkaFailure, and whatever the job broke with."""
         await self._until(lambda: self._stop or bool(self.assigned) or self._job is not None, None)
         if self._stop:
-            return
+            return False
         assigned = self.assigned
         assert assigned is not None
         slices = await self._make(jobs, source, target, assigned)
@@ -241,14 +243,14 @@ class Supervisor:
             while not changed():
                 await self._withdraw()
                 await self._until(lambda: changed() or bool(self._to_withdraw), None)
-            return
+            return False
         self._job = job = jobs.start(slices)
         self._state, self._errors = PipelineState.COPYING, []
         log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(assigned), len(slices))
         renew = time.monotonic() + LEASE / 2
 
         def over() -> bool:
-            ended = bool(watcher.moved or watcher.failure or watcher.ended)
+            ended = bool(watcher.moved or watcher.failure or watcher.ended or watcher.left_id)
             return ended or changed() or job.done() or time.monotonic() > renew
 
         if not self._layout.copied:
@@ -276,22 +278,28 @@ class Supervisor:
             await watcher.look()  # its slices reported why before they ended
         if watcher.failure:
             self._state, self._failure = PipelineState.FAILED, watcher.failure
-        if watcher.left:
+        if watcher.left_id:
             log.info(
-                "layout %d is made anew, because a slice %s: %s", self._layout.layout, LEFT_ID, watcher.ended
+                "layout %d is made anew, because a slice %s: %s",
+                self._layout.layout,
+                LEFT_ID,
+                watcher.left_id,
             )
-        elif watcher.ended and not self._over():
+        if watcher.ended and not self._over():
             self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
             await self.assign_current_ids(watcher)
+        ends: list[str] = []
         if job.done():
             self._job = None
             ends = job.result()
+            unasked = [end for end in ends if end not in (CAUGHT_UP, LEFT_ID)]
             if set(ends) == {CAUGHT_UP}:
                 self._state = PipelineState.CAUGHT_UP
-            elif not watcher.left and not self._over():
-                self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
+            elif unasked and not self._over():
+                self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(unasked)}")
                 await self._until(self._over, _FIRST_PAUSE)
+        return bool(watcher.left_id) or LEFT_ID in ends
 
     async def _join(
         self, jobs: Jobs, source: NetworkClient, target: NetworkClient, slices: Sequence[Slice]
@@ -306,6 +314,8 @@ class Supervisor:
         if not alone or watcher.rights.denied or watcher.rights.changed or len(slices) < jobs.slots:
             return None
         if joining(self._copied, assigned) is None or watcher.moved or watcher.failure or watcher.ended:
+            return None
+        if watcher.left_id:
             return None
         await self._lead()
         topic = await layout_topic(target, spec)
@@ -429,7 +439,7 @@ class Supervisor:
         allowed = await watcher.rights.allowed(partitions)
         copied = await self._claim(source, target, topic, allowed)
         self._note_left_out(partitions, copied)
-        ending = await describe_ending(target, spec, topic.left)
+        ending = await describe_passed_over(target, spec, topic.left)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS - len(ending)), watcher.weights())
         older = before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None

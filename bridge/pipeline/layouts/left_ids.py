@@ -59,16 +59,16 @@ def read_left(records: Iterable[LogRecord], spec: PipelineSpec) -> dict[int, Pro
     return left
 
 
-async def describe_ending(
+async def describe_passed_over(
     target: NetworkClient, spec: PipelineSpec, left: Mapping[int, ProducerIdAndEpoch]
 ) -> dict[int, Set[TopicPartition]]:
     """Returns the numbers of ids that may be passed over, and the partitions that lack a marker of their last
     transactions. Raises KafkaFailure."""
-    ending = await _describe_ending(target, spec, left)
+    ending = await _describe_unended(target, spec, left)
     return {number: last.partitions for number, last in ending.items() if last.id_and_epoch == left[number]}
 
 
-async def _describe_ending(
+async def _describe_unended(
     target: NetworkClient, spec: PipelineSpec, numbers: Iterable[int]
 ) -> dict[int, DescribedTransaction]:
     """Returns the last transactions of ids that have not ended everywhere, by the ids' numbers."""
@@ -93,6 +93,6 @@ class PartitionsEnding:
 
     async def ask(self) -> Set[TopicPartition]:
         """Raises KafkaFailure."""
-        ending = await _describe_ending(self._target, self._spec, self._numbers)
+        ending = await _describe_unended(self._target, self._spec, self._numbers)
         self._numbers = ending.keys()
         return {tp for last in ending.values() for tp in last.partitions}

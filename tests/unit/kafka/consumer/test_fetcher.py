@@ -51,6 +51,8 @@ class MemoryClient:
         self.alone: list[Answer] = []
         """What comes of a partition that is asked for by itself, in this order; the last one again and again."""
         self.asked_alone: list[TopicPartition] = []
+        self.silent: set[TopicPartition] = set()
+        """Of which nothing comes even by itself."""
         self.broken: dict[int, KafkaFailure] = {}
         self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
         """Node, session epoch, partitions of the session with their offsets."""
@@ -92,6 +94,8 @@ class MemoryClient:
         call.prepare({1: (4, 17)})
         (tp,) = self._asked[0]
         self.asked_alone.append(tp)
+        if tp in self.silent:
+            return self._answer(0, {tp: Answer()})
         return self._answer(0, {tp: self.alone.pop(0) if len(self.alone) > 1 else self.alone[0]})
 
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
@@ -638,6 +642,25 @@ def test_a_partition_of_which_the_leader_sends_nothing_is_stopped(
         assert (part.tp, part.offset) == (A, 5)
         assert part.error == FetchError(FetchErrorKind.SILENT, log_end=90)
         assert client.asked_alone == [A, A]
+
+    fetch(client, work)
+
+
+def test_many_that_are_only_slow_do_not_hide_one_that_is_silent(
+    client: MemoryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_fetcher, "SILENT_SECONDS", 0.01)
+    partitions = [TopicPartition("orders", number) for number in range(35)]
+    client.leaders = dict.fromkeys(partitions, 1)
+    client.alone, client.silent = [Answer(records=b"x")], {partitions[-1]}
+    answers = dict.fromkeys(partitions, Answer())
+    client.serve = lambda _, tp, __: answers.pop(tp, None)
+
+    async def work(fetcher: Fetcher) -> None:
+        fetcher.assign({tp: FetchPosition(ID, 5) for tp in partitions})
+        part = await until(fetcher, lambda part: part.error is not None)
+        assert part.tp == partitions[-1]
+        assert part.error == FetchError(FetchErrorKind.SILENT, log_end=90)
 
     fetch(client, work)
 

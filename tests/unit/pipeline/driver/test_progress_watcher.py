@@ -246,3 +246,20 @@ def test_a_partition_that_stands_at_a_record_has_failed_until_its_slice_says_oth
         assert await shown(SliceReport(6, 0)) == []
 
     asyncio.run(watching())
+
+
+def test_a_slice_that_leaves_its_id_hides_no_fault_of_another(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = spec(NOWHERE)
+    reports = [SliceReport(5, 0, ended="a commit ends", left=True), SliceReport(5, 1, ended="fenced")]
+
+    async def read(tail: EmptyTail) -> TailPart:
+        written = reports if tail.topic == about.layout_topic else []
+        records = [LogRecord(0, 0, report_key(about, each.slot), each.value()) for each in written]
+        return TailPart(records, restarted=False, at_end=True)
+
+    monkeypatch.setattr(EmptyTail, "read", read)
+    watcher.new_layout(5, [[copied(0)], [copied(1)]], set())
+    asyncio.run(watcher.look())
+    assert (watcher.left_id, watcher.ended) == ("a commit ends", "fenced")

@@ -14,7 +14,7 @@ from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.layouts import left_ids
 from bridge.pipeline.layouts.left_ids import (
     PartitionsEnding,
-    describe_ending,
+    describe_passed_over,
     encode_left,
     free_numbers,
     left_key,
@@ -98,7 +98,7 @@ def test_an_id_may_be_passed_over_while_the_transaction_of_who_has_left_it_is_en
     )
     client: Any = None
     left = dict.fromkeys(range(5), HOLDER)
-    assert asyncio.run(describe_ending(client, SPEC, left)) == {0: {X}}
+    assert asyncio.run(describe_passed_over(client, SPEC, left)) == {0: {X}}
 
 
 def test_partitions_without_a_marker_are_asked_for_until_they_have_it(
