@@ -81,8 +81,8 @@ class ChildProcess:
     - `before_start`: called before each start; returns whether to start it.
     - `steady_seconds`: a process that runs for longer resets the backoff.
     - `limit`: most bytes of output that are buffered for `read`.
-    - `own_group`: keeps signals of the terminal, Ctrl-C above all, from the process. In a session of its own it would
-      not be any nicer to us: Linux gives every session the same share of the processors (sched_autogroup_enabled).
+    - `own_group`: keeps signals of the terminal, Ctrl-C above all, from the process. A session of
+      its own would have its processors shared otherwise: Linux gives each the same part (sched_autogroup_enabled).
     """
 
     def __init__(

@@ -30,8 +30,6 @@ END_SECONDS = (
     12.0  # an instance takes two times CLOSE_SECONDS at most; the parent's own grace is the harder limit
 )
 PR_SET_PDEATHSIG = 1
-_NICE = 5
-"""Probes and polls come first: where cores are short, a full round must not make the HTTP process wait."""
 
 
 class ConnectorRunners:
@@ -126,7 +124,6 @@ def _end_with_parent() -> None:
 def main() -> None:
     factory, level = sys.argv[1:3]
     _end_with_parent()
-    os.nice(_NICE)
     # Ctrl-C and a service manager's SIGTERM reach both processes. The parent decides when to end: it may still need
     # this one for its own end, and would restart it.
     for which in (signal.SIGINT, signal.SIGTERM):

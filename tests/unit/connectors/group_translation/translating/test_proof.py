@@ -26,7 +26,7 @@ from tests.support.forms import examples
 
 ORIGINAL = TopicPartition("orders", 0)
 AWAY = Verdict(Judgement.PENDING)
-WORLDS = examples(100_000, 400_000)
+WORLDS = examples(25_000, 400_000)
 
 
 @dataclass
