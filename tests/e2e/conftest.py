@@ -14,13 +14,20 @@ from tests.e2e.control import aliased
 from tests.e2e.copying import keep_spark
 from tests.e2e.flow import SHIFT, Flow
 from tests.e2e.mirrored_flow import TlsBackup
-from tests.support import create_topic, mirroring, unique, wait_mirrored
+from tests.support import admin, create_topic, mirroring, unique, wait_mirrored
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_drivers() -> None:
     """Drivers of Spark start as in the demo, also those that no service of the stack starts."""
     os.environ.update(spark_environment())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_old_clients() -> Iterator[None]:
+    """Drops clients with the file that used them: those of brokers that are gone try to connect all the time."""
+    yield
+    admin.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import KafkaException
 
 from bridge.local import LocalStack
 from bridge.local.jars import kafka_jars
 from bridge.local.spark_classes import spark_environment
 from tests.conftest import chosen_clusters
+from tests.integration.copy_flow import all_flows
 from tests.integration.stock import Stock
+from tests.support import admin
 from tests.support.brokers import MORTAL
 from tests.support.java import COMPILER, SHORT_LIVED
+from tests.support.waits import WAIT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +31,28 @@ if TYPE_CHECKING:
 def quick_drivers() -> None:
     """Drivers of Spark start as in the demo, also those that no service of the stack starts."""
     os.environ.update(spark_environment())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_old_clients() -> Iterator[None]:
+    """Drops clients with the file that used them: those of brokers that are gone try to connect all the time."""
+    yield
+    admin.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def without_old_layouts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Deletes the layout topics of a test's flows from the shared target when it ends. Whoever copies to a target reads
+    those of all aliases, so that each test would cost all later ones."""
+    shared = request.getfixturevalue("target") if "target" in request.fixturenames else None
+    others = len(all_flows)
+    yield
+    for flow in all_flows[others:]:
+        if flow.target is shared:
+            topic = flow.spec.layout_topic
+            with suppress(KafkaException):  # where the test has deleted it
+                admin(flow.target.bootstrap).delete_topics([topic])[topic].result(WAIT)
+    del all_flows[others:]
 
 
 @pytest.fixture(scope="module")

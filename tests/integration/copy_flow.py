@@ -43,6 +43,8 @@ from tests.support.waits import WAIT
 
 COMPACTED = {"cleanup.policy": "compact"}
 T = TypeVar("T")
+all_flows: list[CopyFlow] = []
+"""Those of which the layout topics are still there."""
 
 
 @dataclass
@@ -68,6 +70,7 @@ class CopyFlow:
         if self.settings.get("syncs_topic"):
             side = self.target if self.settings.get("syncs_on_target") else self.source
             create_topic(side.bootstrap, str(self.settings["syncs_topic"]), 1, COMPACTED)
+        all_flows.append(self)
 
     @property
     def state_topics(self) -> tuple[str, str, str]:
