@@ -173,6 +173,7 @@ def test_one_topic_without_an_acl_does_not_hold_up_the_others(
     _no_secret_in_logs(unique_flow)
 
 
+@pytest.mark.long
 def test_a_topic_that_does_not_exist_selects_nothing_and_stops_nothing(flow: Flow) -> None:
     topic, group = flow.topic(), unique("unknown")
     nowhere = unique("nowhere")

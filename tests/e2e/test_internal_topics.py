@@ -229,6 +229,7 @@ def test_a_checkpoints_topic_that_we_may_not_read_is_named_and_checkpoints_go_on
         wait_no_error(unique_flow, name)
 
 
+@pytest.mark.long
 def test_a_readiness_topic_that_we_may_not_make_or_write_is_named_and_group_sync_goes_on(
     flow: Flow, closed: Broker
 ) -> None:
@@ -313,6 +314,7 @@ POISON = {
 }
 
 
+@pytest.mark.long
 def test_poison_in_the_syncs_topic_costs_itself_and_no_other(flow: Flow) -> None:
     """B8: stock loses the rest of what it has read with it; a null value at the start ends its translation for good."""
     unique_flow = synced(flow)

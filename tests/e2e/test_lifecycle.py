@@ -60,6 +60,7 @@ def _wait_state(flow: Flow, name: str, state: str, tasks: list[str]) -> None:
     eventually(reached, WAIT, what=f"{name} is {state} with tasks {tasks}", watched=flow.watched)
 
 
+@pytest.mark.long
 def test_groups_appear_and_vanish_without_any_task_restarting(flow: Flow) -> None:
     topic, mark = flow.topic(), unique("churn")
     first = [f"{mark}-first-{number}" for number in range(9)]

@@ -249,6 +249,7 @@ def test_restart_replication(mirrored_flow: MirroredFlow) -> None:
 # -- checkpoints -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_no_checkpoints_if_no_records_are_mirrored(flow: Flow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testNoCheckpointsIfNoRecordsAreMirrored. With `syncs`, as stock, an empty
     partition has none; by records its offset 0 is exact. One whose records are not mirrored has none either way."""

@@ -202,6 +202,7 @@ def test_what_a_connector_leaves_out_another_one_copies_on(flow: CopyFlow) -> No
     other.assert_runs_true()
 
 
+@pytest.mark.long
 def test_reports_of_another_connector_are_not_ours(flow: CopyFlow) -> None:
     """All connectors of a source alias share the layout topic; layouts have small numbers."""
     topic = flow.topic()

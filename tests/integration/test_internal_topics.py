@@ -327,6 +327,7 @@ def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: 
     assert result == [(list(range(5)), False), ([], False), (list(range(9)), True), ([], False)]
 
 
+@pytest.mark.long
 def test_a_broker_that_is_away_costs_no_record(lone: Broker) -> None:
     topic = create_topic(lone.bootstrap, unique("away"))
     produce(lone.bootstrap, topic, numbered(5))

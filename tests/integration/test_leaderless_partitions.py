@@ -28,15 +28,19 @@ def on_second(bootstrap: str, topic: str) -> None:
         made.result(WAIT)
 
 
-@pytest.mark.parametrize("side", mostly_long([Side.SOURCE, Side.TARGET]))
-def test_partitions_without_a_leader_wait_alone(mortal_stack: LocalStack, side: Side) -> None:
-    """From the start on, and the ones that lose it while they are copied."""
+@pytest.mark.parametrize(
+    ("side", "again"), mostly_long([(Side.SOURCE, False), (Side.SOURCE, True), (Side.TARGET, False)])
+)
+def test_partitions_without_a_leader_wait_alone(mortal_stack: LocalStack, side: Side, again: bool) -> None:
+    """From the start on, and, `again`, while they are copied."""
     first = mortal_stack.source if side is Side.SOURCE else mortal_stack.target
     assert isinstance(first, Broker)
     flow = CopyFlow(mortal_stack.source, mortal_stack.target)
     well, gone = flow.topic(), unique("gone")
     # All else is on the first one, which is alone so far.
-    second = mortal_stack.broker(unique(f"second-{side}"), properties={"node.id": str(SECOND)}, joins=first)
+    second = mortal_stack.broker(
+        unique(f"second-{side}-{again}"), properties={"node.id": str(SECOND)}, joins=first
+    )
     if side is Side.SOURCE:
         on_second(mortal_stack.source.bootstrap, gone)
         create_topic(mortal_stack.target.bootstrap, flow.remote(gone))
@@ -65,7 +69,7 @@ def test_partitions_without_a_leader_wait_alone(mortal_stack: LocalStack, side: 
         second.start()
         running.wait_position({places[1]: 10})
         eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")
-        if side is Side.SOURCE:
+        if again:
             second.stop()
             produce(mortal_stack.source.bootstrap, well, numbered(10, start=20))
             running.wait_position({places[0]: 30})

@@ -221,6 +221,7 @@ def test_batches_larger_than_was_asked_for(source: Cluster) -> None:
     using(source.bootstrap, work)
 
 
+@pytest.mark.long
 def test_a_hole_of_compaction_at_the_offset(source: Cluster) -> None:
     topic = create_topic(source.bootstrap, unique("holes"))
     records = [
@@ -541,6 +542,7 @@ def lone(request: pytest.FixtureRequest, stack: LocalStack) -> Broker:
     return stack.broker("lone", properties=RESTARTED)
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_fails_and_recovers(lone: Broker) -> None:
     topic, group = create_topic(lone.bootstrap, unique("restart")), unique("g")
     batches(lone.bootstrap, topic, [10])

@@ -258,6 +258,7 @@ def heartbeat(source: str, at: int) -> Record:
     return Record(made.value(), key=made.key())
 
 
+@pytest.mark.long
 def test_a_consumer_of_all_heartbeats(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     produce(broker.bootstrap, "A.heartbeats", [heartbeat("A", at) for at in range(100)])
     produce(
@@ -296,6 +297,7 @@ def test_a_consumer_sees_topics_that_appear_and_go(broker: Broker, caplog: pytes
     delete_topic(broker.bootstrap, topics[1])
 
 
+@pytest.mark.long
 def test_a_consumer_of_all_checkpoints(broker: Broker, checkpoints: str) -> None:
     place = TopicPartition("A.orders", 0)
     one = Checkpoint("g", place, 1, 2, "")

@@ -92,6 +92,7 @@ def test_of_two_that_start_at_once_exactly_one_copies(flows: tuple[Merged, Merge
     assert other.runs() == {}
 
 
+@pytest.mark.long
 def test_a_later_topic_of_another_source_is_left_out_and_said(flows: tuple[Merged, Merged]) -> None:
     one, two = flows
     one.copy()

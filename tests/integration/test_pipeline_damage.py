@@ -14,7 +14,6 @@ from bridge.model.partition_states import PartitionState, PartitionStatus, Skip
 from bridge.model.values import TopicPartition
 from tests.integration.copy_flow import CopyFlow, InProcess, gaps_of
 from tests.support import eventually, numbered, produce
-from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 
 EACH = 100
@@ -52,7 +51,8 @@ def damage(broker: Broker, topic: str, byte: int = 200) -> None:
     broker.start()
 
 
-@pytest.mark.parametrize("policy", mostly_long(["fail", "report"]))
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["fail", "report"])
 def test_a_damaged_batch_holds_up_its_partition_alone(mortal_stack: LocalStack, policy: str) -> None:
     flow, bad, well = flow_with(mortal_stack, policy)
     assert isinstance(mortal_stack.source, Broker)

@@ -242,6 +242,7 @@ def test_the_remote_topic_made_again_when_the_source_has_lost_some(flow: CopyFlo
     flow.assert_answers_safe()
 
 
+@pytest.mark.long
 def test_the_remote_topic_gone_for_a_while(flow: CopyFlow) -> None:
     topic, other = flow.topic(), flow.topic()
     with flow.pipeline(slots=1) as running:

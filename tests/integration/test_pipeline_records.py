@@ -60,6 +60,7 @@ def caught_up(flow: CopyFlow, *, slots: int = 2) -> None:
 # -- sizes ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_batches_of_one_record_and_of_ten_megabytes(flow: CopyFlow) -> None:
     """In one slot, so that the large ones have to find room beside the small ones."""
     large, small = flow.topic(configs=LARGE, remote=LARGE), flow.topic(3)
@@ -364,6 +365,7 @@ def test_partitions_that_are_empty_added_or_emptied(flow: CopyFlow) -> None:
 # -- brokers before Fetch v13 --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_by_name_everything_is_copied_as_well(flow: CopyFlow, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch_by_name(monkeypatch)
     topic = flow.topic(2)

@@ -277,6 +277,7 @@ def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path
         assert SECRET not in frame._jdf.queryExecution().toString()
 
 
+@pytest.mark.long
 def test_internal_topics_are_tables_of_the_newest_of_each_key(spark: SparkSession, source: Cluster) -> None:
     policy, alias = DefaultReplicationPolicy(), unique("A")
     tp = TopicPartition("orders", 0)

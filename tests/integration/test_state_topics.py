@@ -104,6 +104,7 @@ def test_poison_in_every_state_topic_costs_itself_and_no_other(
         assert len(named) == len(records), named
 
 
+@pytest.mark.long
 def test_a_layout_of_a_billion_slots_is_none(flow: CopyFlow, monkeypatch: pytest.MonkeyPatch) -> None:
     # All that there may be are fenced, twice: 8,192 transactional ids keep a broker busy for half a minute.
     monkeypatch.setattr(records, "MOST_SLOTS", examples(64, records.MOST_SLOTS))
@@ -139,7 +140,7 @@ POISONED: dict[str, Callable[[OffsetRun], OffsetRun]] = {
 }
 
 
-@pytest.mark.parametrize("poisoned", mostly_long(POISONED.values(), short=2), ids=POISONED)
+@pytest.mark.parametrize("poisoned", mostly_long(POISONED.values()), ids=POISONED)
 def test_a_run_of_more_than_the_logs_hold_skips_nothing_and_nothing_is_there_twice(
     flow: CopyFlow, poisoned: Callable[[OffsetRun], OffsetRun]
 ) -> None:
@@ -301,7 +302,9 @@ def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) 
     assert "source.gap.policy is fail" in str(flow.copy().failure)
 
 
-@pytest.mark.parametrize("taken_over", [False, True], ids=["from the beginning", "after a take-over"])
+@pytest.mark.parametrize(
+    "taken_over", mostly_long([True, False]), ids=["after a take-over", "from the beginning"]
+)
 def test_runs_and_layouts_that_were_lost_together_are_told_of(flow: CopyFlow, taken_over: bool) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100, timestamp=LONG_AGO))

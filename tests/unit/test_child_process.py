@@ -263,9 +263,7 @@ def test_signals_of_the_terminal_reach_it_only_in_our_group(own_group: bool) -> 
     async def script(owner: Owner) -> None:
         await until(lambda: bool(owner.lines))
         assert (os.getpgid(owner.pids[0]) == os.getpgid(0)) is not own_group
-        assert os.getsid(owner.pids[0]) == os.getsid(0), (
-            "each session gets the same share of the processors, whatever runs in it"
-        )
+        assert os.getsid(owner.pids[0]) == os.getsid(0), "processors are shared out by session"
 
     play(Owner(DEAF, own_group=own_group), script)
 
