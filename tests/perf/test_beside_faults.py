@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from bridge.kafka.record.batch import parse
-from bridge.local import Broker, LocalStack, eventually
+from bridge.local import Broker, LocalStack
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver.launch import DriverPipeline
 from tests.perf.group_rounds import quantile
@@ -80,7 +80,6 @@ def flow_beside(scene: Scene, topic: str, remote: str) -> Iterator[Reader]:
         Stream(scene.near_source, topic, PARTITIONS, RATE),
         Reader(scene.near_target, remote, PARTITIONS) as reader,
     ):
-        eventually(lambda: bool(reader.arrivals), 120, what="records arrive")
         yield reader
 
 
@@ -105,10 +104,11 @@ def measure(scene: Scene, case: Case) -> dict[str, object]:
     async def run() -> dict[str, object]:
         async with copier.running() as pipeline:
             with flow_beside(scene, topic, remote) as reader:
+                await until(lambda: bool(reader.arrivals), pipeline)
                 await asyncio.sleep(2 * QUIET_SECONDS)
                 began = time.time()
                 before = p99_ms(reader, began - QUIET_SECONDS, began)
-                copier.want(case.topic, copy, [0])
+                await asyncio.to_thread(copier.want, case.topic, copy, [0])
                 pipeline.assign(copier.partitions)
                 await until(passed(pipeline), pipeline, WITHIN)
                 seconds = time.time() - began
