@@ -17,7 +17,7 @@ from bridge.spark.group_options import CONFIG, config_path
 from bridge.spark.group_rounds import task_rounds
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.pushdown import Limits
-from bridge.spark.records import RecordsPartition, batch_partitions
+from bridge.spark.records import RecordsPartition, batch_partitions, stream_reader
 from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
 from bridge.spark.schema import chosen
 from bridge.spark.tables import TABLES, Table, renewed
@@ -51,12 +51,18 @@ class InternalTopic(DataSource):
             return TableReader(self.table_name, options, chosen(schema, self._table.columns))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        with in_one_line(self.table_name):
+        def made() -> DataSourceStreamReader:
             verify_streams()
+            self._verify_stream()
             from bridge.spark.table_stream import TableStreamReader
 
             options = for_stream(self.options, self._table.pattern)
             return TableStreamReader(self.table_name, options, chosen(schema, self._table.columns))
+
+        return stream_reader(self.table_name, made)
+
+    def _verify_stream(self) -> None:
+        """Raises SourceRejected."""
 
 
 class MirrorRuns(InternalTopic):
@@ -90,13 +96,9 @@ class MirrorGroups(InternalTopic):
                 return GroupsReader(self.table_name, path, chosen(schema, self._table.columns))
         return super().reader(schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        with in_one_line(self.table_name):
-            if config_path(self.options) is not None:
-                raise SourceRejected(
-                    f"option {CONFIG} is for a batch only: a stream has what the service writes"
-                )
-        return super().streamReader(schema)
+    def _verify_stream(self) -> None:
+        if config_path(self.options) is not None:
+            raise SourceRejected(f"option {CONFIG} is for a batch only: a stream has what the service writes")
 
 
 class MirrorCheckpoints(InternalTopic):

@@ -139,6 +139,37 @@ def ranges(
     return result
 
 
+def verify_there(offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]) -> None:
+    """Raises SourceRejected where a log does not have an offset."""
+    for tp, offset in sorted(offsets.items()):
+        problem = _lost(tp, offset, offset, logs[tp])
+        if problem is not None:
+            raise SourceRejected(problem)
+
+
+def verify_order(
+    start: Where,
+    end: Where,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    fail_on_data_loss: bool,
+) -> None:
+    """Raises SourceRejected where a partition would be read from behind its end. Not where only time has made it so:
+    records that come meanwhile, and, without `fail_on_data_loss`, retention."""
+    for tp, first in sorted(starts.items()):
+        if first <= ends[tp]:
+            continue
+        if isinstance(start, AtTime):
+            wrong = isinstance(end, Each) or (isinstance(end, AtTime) and start.timestamp > end.timestamp)
+        else:
+            wrong = fail_on_data_loss or (isinstance(start, Each) and isinstance(start.offsets[tp], int))
+        if wrong and end is not LogEdge.LATEST:
+            raise SourceRejected(
+                f"{tp.topic}-{tp.partition} begins at offset {first}, behind its end at {ends[tp]}"
+            )
+
+
 def _lost(tp: TopicPartition, start: int, end: int, log: Log) -> str | None:
     name = f"{tp.topic}-{tp.partition}"
     if start < log.start:

@@ -20,7 +20,7 @@ from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, Topi
 from bridge.kafka.record.headers_only import bytes_an_offset
 from bridge.mm2.java_regex import compile_java
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import AtTime, Log, OffsetRange, Where, ranges, resolved
+from bridge.spark.offsets import AtTime, Log, OffsetRange, Where, ranges, resolved, verify_order
 from bridge.spark.options import RecordsOptions
 from bridge.spark.pushdown import Limits
 from bridge.spark.rejected import SourceRejected
@@ -69,6 +69,7 @@ async def planned(
         raise SourceRejected(f"no topic on {where} matches {options.pattern}")
     starts = await offsets_at(client, start, logs, committed_only=options.committed_only)
     ends = await offsets_at(client, options.end, logs, committed_only=options.committed_only)
+    verify_order(start, options.end, starts, ends, fail_on_data_loss=options.fail_on_data_loss)
     whole = ranges(starts, ends, logs, fail_on_data_loss=options.fail_on_data_loss)
     left = limits.clipped(whole)
     if limits.since is None or not left:

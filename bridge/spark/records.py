@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -24,7 +24,7 @@ from bridge.spark.offsets import LogEdge, OffsetRange
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.planning import client_of, patiently, planned, sampled
 from bridge.spark.pushdown import Limits, pushed
-from bridge.spark.rejected import in_one_line, verify_streams
+from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
 from bridge.spark.schema import RECORDS, chosen
 from bridge.spark.splitting import split
 
@@ -56,11 +56,13 @@ class MirrorRecords(DataSource):
             return RecordsReader(for_batch(self.options), chosen(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        with in_one_line(NAME):
+        def made() -> DataSourceStreamReader:
             verify_streams()
             from bridge.spark.stream import RecordsStreamReader
 
             return RecordsStreamReader(NAME, for_stream(self.options), chosen(schema))
+
+        return stream_reader(NAME, made)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from bridge.spark.writing.writers import batch_writer
@@ -71,6 +73,33 @@ class MirrorRecords(DataSource):
         from bridge.spark.writing.writers import stream_writer
 
         return stream_writer(NAME, dict(self.options), schema, overwrite=overwrite)
+
+
+def stream_reader(name: str, make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
+    """Makes a reader; one that raises when Spark first asks it, where that is rejected: of what `streamReader` raises
+    Spark shows an UnboundLocalError of its own."""
+    try:
+        with in_one_line(name):
+            return make()
+    except SourceRejected as rejected:
+        return _RejectedStream(str(rejected))
+
+
+class _RejectedStream(DataSourceStreamReader):
+    def __init__(self, error: str) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        raise SourceRejected(self._error)
+
+    def latestOffset(self, *_: object) -> dict[str, Any]:
+        raise SourceRejected(self._error)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        raise SourceRejected(self._error)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise SourceRejected(self._error)
 
 
 class RecordsReader(DataSourceReader):

@@ -1,13 +1,14 @@
 """The records of a cluster as a stream: which offsets each micro-batch reads.
 
 The offset of a micro-batch, which Spark keeps in the checkpoint, has the id of each topic beside its partitions'
-offsets: a topic that was deleted and made again is noticed by it.
+offsets: a topic that was deleted and made again is noticed by it. Where the stream begins is kept with the first one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,12 +22,20 @@ from pyspark.sql.types import StructType
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import Log, LogEdge
+from bridge.spark.offsets import Log, LogEdge, verify_there
 from bridge.spark.options import RecordsOptions
 from bridge.spark.planning import client_of, described, offsets_at, patiently, sampled
 from bridge.spark.records import divided, read_partition
 from bridge.spark.rejected import in_one_line
-from bridge.spark.stream_offsets import StreamPositions, admitted, begun, packed, stream_ranges, unpacked
+from bridge.spark.stream_offsets import (
+    INITIAL,
+    StreamPositions,
+    admitted,
+    begun,
+    packed,
+    stream_ranges,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,11 +56,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query that reads what is available now ends."""
 
     def initialOffset(self) -> dict[str, Any]:
-        with in_one_line(self._name):
-            logs = self._logs()
-            where, committed_only = self._options.start or LogEdge.LATEST, self._options.committed_only
-            starts = self._run(lambda client: offsets_at(client, where, logs, committed_only=committed_only))
-            return packed(begun(starts, logs))
+        return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_offsets
@@ -59,17 +64,16 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         with in_one_line(self._name):
-            logs = self._logs()
-            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            return packed(
-                admitted(
-                    unpacked(start),
-                    logs,
-                    most=most,
-                    last=self._last,
-                    fail_on_data_loss=self._options.fail_on_data_loss,
-                )
+            logs, before = self._logs(), unpacked(start)
+            first = self._start(logs) if before is None else None
+            end = admitted(
+                before or first or StreamPositions(),
+                logs,
+                most=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+                last=self._last,
+                fail_on_data_loss=self._options.fail_on_data_loss,
             )
+            return packed(replace(end, start=first))
 
     def prepareForTriggerAvailableNow(self) -> None:
         with in_one_line(self._name):
@@ -83,10 +87,13 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with in_one_line(self._name):
-            first, last = unpacked(start), unpacked(end)
-            if first == last:
+            first, last = unpacked(start), unpacked(end) or StreamPositions()
+            if first is not None and first.offsets == last.offsets and first.topic_ids == last.topic_ids:
                 return []
             logs = self._logs()
+            if first is None:
+                # The end has no start where a version before 0.1.0 has written the checkpoint.
+                first = last.start or self._start(logs)
             ranges = stream_ranges(first, last, logs, fail_on_data_loss=self._options.fail_on_data_loss)
             return divided(
                 ranges, self._run(lambda client: sampled(client, ranges, strict=True)), self._options
@@ -113,6 +120,14 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._client = client_of(self._options)
         client = self._client
         return await patiently(lambda: work(client), self._options.patience)
+
+    def _start(self, logs: Mapping[TopicPartition, Log]) -> StreamPositions:
+        """Returns where the stream begins, by the options and the logs as they are."""
+        where, committed_only = self._options.start or LogEdge.LATEST, self._options.committed_only
+        starts = self._run(lambda client: offsets_at(client, where, logs, committed_only=committed_only))
+        if self._options.fail_on_data_loss:
+            verify_there(starts, logs)
+        return begun(starts, logs)
 
     def _logs(self) -> dict[TopicPartition, Log]:
         return self._run(lambda client: described(client, self._options))

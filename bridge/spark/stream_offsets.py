@@ -1,4 +1,13 @@
-"""Offsets of micro-batches: where each ends, what it reads, and what is gone. Pure."""
+"""Offsets of micro-batches: where each ends, what it reads, and what is gone. Pure.
+
+    initial offset        {"(start)": null}                                  says nothing
+    end of batch 0        {"(start)": {"orders": …}, "orders": {"id": …, "offsets": {"0": 23}}}
+    end of batch 1        {"orders": {"id": …, "offsets": {"0": 42}}}
+
+A source in Python has no place of its own in the checkpoint. Were the initial offset what the options and the logs say,
+batch 0 would begin elsewhere each time that it is tried: behind the records of a batch that has failed, with
+startingOffsets=latest. So where the stream begins stands in the end of batch 0, which Spark keeps before it reads.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +19,22 @@ from bridge.model.values import TopicPartition
 from bridge.spark.offsets import Log, OffsetRange, ranges
 from bridge.spark.rejected import SourceRejected
 
+_START = "(start)"
+"""No topic has such a name."""
+
 
 @dataclass(frozen=True)
 class StreamPositions:
-    """An offset for each partition, and the id of each topic."""
+    """An offset for each partition, and the id of each topic. `start`: where the stream begins, in the end of its first
+    micro-batch."""
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    start: StreamPositions | None = None
+
+
+INITIAL: Mapping[str, Any] = {_START: None}
+"""The offset at which a stream begins, whatever that is."""
 
 
 def begun(offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]) -> StreamPositions:
@@ -31,19 +49,23 @@ def packed(positions: StreamPositions) -> dict[str, Any]:
     }
     for tp, offset in sorted(positions.offsets.items()):
         topics[tp.topic]["offsets"][str(tp.partition)] = offset
-    return topics
+    return topics if positions.start is None else {_START: packed(positions.start), **topics}
 
 
-def unpacked(offset: Mapping[str, Any]) -> StreamPositions:
-    """Raises SourceRejected for what is no offset of this source."""
+def unpacked(offset: Mapping[str, Any]) -> StreamPositions | None:
+    """Returns None for INITIAL. Raises SourceRejected for what is no offset of this source."""
+    if offset == INITIAL:
+        return None
     try:
+        topics = {topic: entry for topic, entry in offset.items() if topic != _START}
         return StreamPositions(
             {
                 TopicPartition(topic, int(partition)): int(at)
-                for topic, each in offset.items()
-                for partition, at in each["offsets"].items()
+                for topic, entry in topics.items()
+                for partition, at in entry["offsets"].items()
             },
-            {topic: str(each["id"]) for topic, each in offset.items()},
+            {topic: str(entry["id"]) for topic, entry in topics.items()},
+            unpacked(offset[_START]) if _START in offset else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         text = "the checkpoint has no offsets of this source; a query of another source needs a checkpoint of its own"

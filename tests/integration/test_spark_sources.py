@@ -259,6 +259,38 @@ def test_a_stream_reads_all_in_rates_and_goes_on_from_its_checkpoint(
         run()
 
 
+def test_a_stream_begins_where_it_has_begun_though_its_first_batch_has_failed(
+    spark: SparkSession, source: Cluster, tmp_path: Path
+) -> None:
+    topic = create_topic(source.bootstrap, unique("records"))
+    produce(source.bootstrap, topic, numbered(18))
+    read = list[int]()
+
+    def fail(batch: DataFrame, _: int) -> None:
+        raise RuntimeError("the batch fails")
+
+    def collect(batch: DataFrame, _: int) -> None:
+        read.extend(row.offset for row in batch.select("offset").collect())
+
+    def run(work: Callable[[DataFrame, int], None], **options: str) -> None:
+        reader = spark.readStream.format("mirror-records").option("kafka.bootstrap.servers", source.bootstrap)
+        frame = reader.option("subscribe", topic).options(**options).load()
+        writer = frame.writeStream.foreachBatch(work).option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
+        run_stream(lambda: writer.trigger(availableNow=True).start())
+
+    with pytest.raises(PySparkException, match="the batch fails"):
+        run(fail)
+    produce(source.bootstrap, topic, numbered(12, start=18))
+    run(collect)
+    assert sorted(read) == list(range(18, 30))
+    with pytest.raises(PySparkException) as rejected:
+        run(collect, endingOffsets="latest")
+    assert "mirror-records: option endingOffsets is for a batch only" in str(rejected.value)
+    assert "UnboundLocalError" not in str(rejected.value)
+
+
 @pytest.mark.long
 def test_passwords_are_in_no_plan(spark: SparkSession, source: Cluster, tmp_path: Path) -> None:
     topic = create_topic(source.bootstrap, unique("records"))

@@ -73,7 +73,7 @@ def test_it_is_a_batch_whose_columns_may_be_chosen(tmp_path: Path) -> None:
     with pytest.raises(SourceRejected, match=message_pattern("spark.no_column", column="lga", type="bigint")):
         source.reader(StructType([StructField("lga", LongType())]))
     with pytest.raises(SourceRejected, match="option config is for a batch only"):
-        source.streamReader(whole)
+        source.streamReader(whole).initialOffset()
 
 
 @pytest.mark.parametrize(("fresh", "known"), [(True, 0), (False, None)])

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import AtTime, Each, Log, LogEdge, OffsetRange, ranges, resolved
+from bridge.spark.offsets import (
+    AtTime,
+    Each,
+    Log,
+    LogEdge,
+    OffsetRange,
+    Where,
+    ranges,
+    resolved,
+    verify_order,
+)
 from bridge.spark.rejected import SourceRejected
 from tests.support.messages import message_pattern
 
@@ -52,3 +64,30 @@ def test_what_the_log_does_not_have_is_an_error_or_left_out(
     with pytest.raises(SourceRejected, match=says):
         read(starts, ends)
     assert read(starts, ends, fail=False) == [OffsetRange(A, "id", 10, 100), OffsetRange(B, "id", 0, 7)]
+
+
+LATER, SOONER = AtTime(200), AtTime(100)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "fail", "wrong"),
+    [
+        (Each("startingOffsets", {A: 60}), Each("endingOffsets", {A: 50}), False, True),
+        (Each("startingOffsets", {A: 60}), SOONER, False, True),
+        (LATER, SOONER, False, True),
+        (LATER, Each("endingOffsets", {A: 50}), False, True),
+        (LogEdge.EARLIEST, Each("endingOffsets", {A: 50}), True, True),
+        (LogEdge.EARLIEST, Each("endingOffsets", {A: 50}), False, False),
+        (SOONER, LATER, True, False),
+        (SOONER, LogEdge.LATEST, True, False),
+    ],
+)
+def test_a_start_behind_the_end_is_an_error_unless_time_has_made_it_so(
+    start: Where, end: Where, fail: bool, wrong: bool
+) -> None:
+    def verify(first: int) -> None:
+        verify_order(start, end, {A: first}, {A: 50}, fail_on_data_loss=fail)
+
+    verify(50)
+    with pytest.raises(SourceRejected, match="orders-0 begins at offset 60") if wrong else nullcontext():
+        verify(60)
