@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,13 @@ OUTPUT = pa.schema(
     ]
 )
 """Columns that answers add."""
+INVALID = "invalid"
+"""The verdict on a row that holds no position."""
+_OF_INVALID: Mapping[str, list[object]] = {
+    "verdict": [INVALID],
+    "flags": [[]],
+    "reason": [f"invalid_{name}" for name in INPUT],
+}
 NAMED = 20
 """Rows that an error names; of more it says how many."""
 _LAST_OFFSET = 2**63 - 1
@@ -54,24 +62,71 @@ def column_errors(names: Sequence[str]) -> list[str]:
 def positions_of(table: pa.Table, where: Callable[[int], str]) -> PositionColumns:
     """The positions of a table. `where`: names a row by its number, from 0. Raises PositionsRejected with all that is
     wrong, as far as NAMED rows."""
+    topic, partition, offset, valid = _parsed(table)
+    if not np.logical_and.reduce(valid).all():
+        raise PositionsRejected("\n".join(_row_errors(table, valid, where)))
+    return _columns(topic, partition, offset)
+
+
+class SoundRows(NamedTuple):
+    """The positions of the rows that hold one. `valid`: for each column of INPUT, which rows hold a value that it may
+    have."""
+
+    positions: PositionColumns
+    valid: Sequence[npt.NDArray[np.bool_]]
+
+    def with_invalid(self, answers: Sequence[pa.Array]) -> list[pa.Array]:
+        """Returns the columns of OUTPUT for all rows, from those of the positions: the other rows are INVALID, and have
+        the column that is wrong as their reason."""
+        sound = np.logical_and.reduce(self.valid)
+        if sound.all():
+            return [*answers]
+        numbers, wrong = np.cumsum(sound) - 1, np.argmin(np.stack(self.valid), axis=0)
+        columns = []
+        for field, column in zip(OUTPUT, answers, strict=True):
+            values = pa.array(_OF_INVALID.get(field.name, [None]), field.type)
+            index = len(column) + (wrong if field.name == "reason" else 0)
+            whole = pa.concat_arrays([column.cast(field.type), values])
+            columns.append(whole.take(pa.array(np.where(sound, numbers, index))))
+        return columns
+
+
+def sound_rows(table: pa.Table) -> SoundRows:
+    """Raises PositionsRejected for what is wrong with whole columns."""
+    topic, partition, offset, valid = _parsed(table)
+    rows = np.logical_and.reduce(valid)
+    return SoundRows(_columns(topic.filter(pa.array(rows)), partition[rows], offset[rows]), valid)
+
+
+class _Parsed(NamedTuple):
+    topic: pa.Array
+    partition: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    valid: Sequence[npt.NDArray[np.bool_]]
+    """As in SoundRows."""
+
+
+def _parsed(table: pa.Table) -> _Parsed:
+    """Raises PositionsRejected for what is wrong with a whole column."""
     if errors := column_errors(table.column_names):
         raise PositionsRejected("\n".join(errors))
     topic = table.column("topic").combine_chunks()
-    numbers = [
+    (partition, partition_valid), (offset, offset_valid) = (
         _whole_numbers(table.column(name).combine_chunks(), most)
         for name, most in (("partition", LAST_PARTITION), ("offset", _LAST_OFFSET))
-    ]
+    )
     if not (pa.types.is_string(topic.type) or pa.types.is_large_string(topic.type)):
         raise PositionsRejected(f"column topic has the type {topic.type}: it must be text")
     named = pc.fill_null(pc.greater(pc.utf8_length(topic), 0), False).to_numpy(zero_copy_only=False)
-    sound = [named, *(good for _, good in numbers)]
-    if not np.logical_and.reduce(sound).all():
-        raise PositionsRejected("\n".join(_row_errors(table, sound, where)))
+    return _Parsed(topic, partition, offset, (named, partition_valid, offset_valid))
+
+
+def _columns(
+    topic: pa.Array, partition: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]
+) -> PositionColumns:
     encoded = topic.dictionary_encode()
-    names = encoded.dictionary.to_pylist()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
-    (partition, _), (offset, _) = numbers
-    return PositionColumns(names, codes, partition.astype(np.int32), offset)
+    return PositionColumns(encoded.dictionary.to_pylist(), codes, partition.astype(np.int32), offset)
 
 
 def _whole_numbers(column: pa.Array, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

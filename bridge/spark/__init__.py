@@ -11,8 +11,10 @@ docs/spark.md has each source with its schema and options, docs/audit.md the aud
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridge.spark.registering import register
 from bridge.spark.translating.entry import translate_offsets
@@ -20,13 +22,39 @@ from bridge.spark.translating.entry import translate_offsets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from bridge.spark.auditing.frames import Audit
+
 __all__ = ["audit", "register", "translate_offsets"]
 
 
-def audit(spark: SparkSession, config: Mapping[str, str], **asked: Any) -> Any:
-    """Compares the topics of a mirror with their copies (bridge.spark.auditing.frames.audit).
+def audit(
+    spark: SparkSession,
+    config: Mapping[str, str] | str | Path,
+    *,
+    topics: str | Sequence[str] = (),
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    sample: float | None = None,
+    window: str = "1d",
+    listed: int = 10_000,
+) -> Audit:
+    """Compares the topics of a mirror with their copies (docs/audit.md).
 
-    Needs the connectors' configuration, which executors do not have: it is imported here."""
+        found = audit(spark, "mirror-orders.json", topics="orders.*", since="2026-11-22T21:00:00Z")
+        print(found.verdict)
+        found.differences.show()
+
+    `config`: the configuration of the source connector, or the .properties or .json file that has it. `topics`: names
+    and patterns as in its key `topics`, all of the connector's if not given. `since`, `until`: times of the records
+    that are compared, as datetime or ISO 8601; without a time zone they are UTC. `sample`: the share that is compared.
+    `window`: what a row of the summary covers, such as 15m, 1h or 1d. `listed`: differences of a stretch of some 32 MB
+    that are listed; all are counted. Returns the verdict, and the DataFrames `summary` and `differences`. Raises
+    ConfigRejected with all that is wrong, SourceRejected in Spark Connect and for a file that can't be read, and
+    KafkaFailure where a cluster does not answer.
+    """
+    # Needs the connectors' configuration, which executors do not have: they import this package, too.
     from bridge.spark.auditing import frames
 
-    return frames.audit(spark, config, **asked)
+    return frames.audit(
+        spark, config, topics=topics, since=since, until=until, sample=sample, window=window, listed=listed
+    )

@@ -287,7 +287,8 @@ def test_a_stream_begins_where_it_has_begun_though_its_first_batch_has_failed(
     assert sorted(read) == list(range(18, 30))
     with pytest.raises(PySparkException) as rejected:
         run(collect, endingOffsets="latest")
-    assert "mirror-records: option endingOffsets is for a batch only" in str(rejected.value)
+    said = message("spark.batch_only", source="mirror-records", option="endingOffsets")
+    assert said in str(rejected.value)
     assert "UnboundLocalError" not in str(rejected.value)
 
 

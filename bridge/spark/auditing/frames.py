@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.audit.report import AuditReport, AuditVerdict
 from bridge.audit.rows import DIFFERENCES, SUMMARY, difference_rows, schema, summary_rows
 from bridge.spark.auditing.options import LISTED, read_options
 from bridge.spark.auditing.running import audited
+from bridge.spark.group_options import connector_config
 from bridge.spark.rejected import SourceRejected
 
 if TYPE_CHECKING:
@@ -27,23 +30,26 @@ class Audit(NamedTuple):
 
 def audit(
     spark: SparkSession,
-    config: Mapping[str, str],
+    config: Mapping[str, str] | str | Path,
     *,
     topics: str | Sequence[str] = (),
-    since: str | None = None,
-    until: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
     sample: float | None = None,
     window: str = "1d",
     listed: int = LISTED,
 ) -> Audit:
-    """Compares the topics of a mirror with their copies. `config`: of the connector. `topics`: names and patterns as in
-    its key `topics`, all of the connector's if not given. `since`, `until`: ISO 8601. `sample`: the share that is
-    compared. `listed`: differences of a stretch of some 32 MB that are listed; all are counted. Raises ConfigRejected
-    with all that is wrong, and KafkaFailure where a cluster does not answer."""
+    """See bridge.spark.audit."""
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         raise SourceRejected("audit() needs a classic Spark session; this one is of Spark Connect")
     options = read_options(
-        config, topics=topics, since=since, until=until, sample=sample, window=window, listed=listed
+        connector_config(config),
+        topics=topics,
+        since=since,
+        until=until,
+        sample=sample,
+        window=window,
+        listed=listed,
     )
     return frames(spark, audited(spark, options))
 

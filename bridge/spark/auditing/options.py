@@ -55,16 +55,16 @@ def read_options(
     config: Mapping[str, str],
     *,
     topics: str | Sequence[str] = (),
-    since: str | None = None,
-    until: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
     sample: float | None = None,
     window: str = "1d",
     listed: int = LISTED,
     names: Mapping[str, str] = IN_PYTHON,
 ) -> AuditOptions:
-    """Reads the options. `topics`: names and patterns as in the key `topics`. `since`, `until`: times as ISO 8601 has
-    them. `window`: such as 15m, 1h or 1d. `names`: what error texts call the arguments. Raises ConfigRejected with all
-    that is wrong."""
+    """Reads the options. `topics`: names and patterns as in the key `topics`. `since`, `until`: times, as ISO 8601 has
+    them where they are text. `window`: such as 15m, 1h or 1d. `names`: what error texts call the arguments. Raises
+    ConfigRejected with all that is wrong."""
     errors: list[ConfigError] = []
     props = {"name": "audit", **config}
     source: SourceOptions | None = None
@@ -80,7 +80,7 @@ def read_options(
             errors.append(ConfigError(names["topics"], f"{names['topics']}: {problem}"))
     begin, end = _time(names["since"], since, errors), _time(names["until"], until, errors)
     if begin is not None and end is not None and begin >= end:
-        text = f"{names['until']} {until!r} is not later than {names['since']} {since!r}"
+        text = f"{names['until']} {_shown(until)} is not later than {names['since']} {_shown(since)}"
         errors.append(ConfigError(names["until"], text))
     if sample is not None and not 0 < sample <= 1:
         text = f"{names['sample']} {sample} is not a share: it must be above 0, and 1 at most, such as 0.05"
@@ -95,13 +95,18 @@ def read_options(
     return AuditOptions(props, source, chosen, begin, end, sample, window_ms, listed)
 
 
-def _time(option: str, text: str | None, errors: list[ConfigError]) -> int | None:
-    if text is None:
+def _time(option: str, given: str | datetime | None, errors: list[ConfigError]) -> int | None:
+    if given is None:
         return None
     try:
-        at = datetime.fromisoformat(text)
-        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        return int(at.timestamp() * 1000)
-    except (ValueError, OverflowError):
-        errors.append(ConfigError(option, f"{option} {text!r} is not a time such as 2026-11-22T21:00:00Z"))
+        time = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+        time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        return int(time.timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        text = f"{option} {_shown(given)} is not a time such as 2026-11-22T21:00:00Z"
+        errors.append(ConfigError(option, text))
         return None
+
+
+def _shown(given: object) -> str:
+    return given.isoformat() if isinstance(given, datetime) else repr(given)

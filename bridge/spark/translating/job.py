@@ -25,8 +25,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from bridge.connector_files import load_connector
-from bridge.java_properties import PropertiesProblem
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.positions.flow import Flow
@@ -37,9 +35,10 @@ from bridge.positions.tables import (
     PositionsRejected,
     answer_columns,
     column_errors,
-    positions_of,
+    sound_rows,
 )
 from bridge.positions.translator import LOOKUPS, PositionTranslator
+from bridge.spark.group_options import connector_config
 from bridge.spark.rejected import SourceRejected, in_one_line
 from connectors.cluster_away import ClusterAway
 
@@ -58,8 +57,12 @@ def translated(
     positions: DataFrame, config: Mapping[str, str] | str | Path, lookups: int | None = None
 ) -> DataFrame:
     """See bridge.spark.translate_offsets."""
+    if positions.isStreaming:
+        raise SourceRejected(
+            "translate_offsets takes a batch; of a stream, call it in foreachBatch for each micro-batch"
+        )
     _check(positions.schema)
-    props = dict(config) if isinstance(config, Mapping) else _load(Path(config))
+    props = connector_config(config)
     flow = Flow.from_props(props, StaticClientCheck())
     # A notebook's thread may run an event loop already.
     with ThreadPoolExecutor(1) as pool:
@@ -76,13 +79,6 @@ def translated(
 
 def _column(name: str) -> Column:
     return col(f"`{name.replace('`', '``')}`")
-
-
-def _load(path: Path) -> dict[str, str]:
-    try:
-        return load_connector(path)
-    except PropertiesProblem as problem:
-        raise SourceRejected(str(problem)) from None
 
 
 def _check(given: StructType) -> None:
@@ -136,19 +132,10 @@ async def _answered(translator: PositionTranslator, table: pa.Table) -> pa.Struc
     """Raises SourceRejected, whose text is one line, as Spark shows it."""
     with in_one_line("translate_offsets"):
         try:
-            columns = answer_columns(await translator.translate(positions_of(table, _row_of(table))))
+            rows = sound_rows(table)
+            columns = answer_columns(await translator.translate(rows.positions))
         except PositionsRejected as rejected:
             raise SourceRejected("; ".join(str(rejected).splitlines())) from None
         except ClusterAway as away:
             raise away.with_side() from None
-    return pa.StructArray.from_arrays(columns, fields=list(OUTPUT))
-
-
-def _row_of(table: pa.Table) -> Callable[[int], str]:
-    """Names a row by what it holds: rows of a DataFrame have no number."""
-
-    def name(row: int) -> str:
-        values = (f"{name}={table.column(name)[row].as_py()!r}" for name in INPUT)
-        return f"the row {', '.join(values)}"
-
-    return name
+    return pa.StructArray.from_arrays(rows.with_invalid(columns), fields=list(OUTPUT))

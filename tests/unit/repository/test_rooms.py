@@ -1,6 +1,7 @@
 """Who may import whom: the table of docs/architecture.md, read against every import of every module.
 
-Imports under TYPE_CHECKING and inside functions count too: needing a name for a type is needing the room.
+Imports under TYPE_CHECKING and inside functions count too: needing a name for a type is needing the room. They load
+nothing with the module, so that both are late.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Room:
     names: frozenset[str]
     """Rooms of ours, `x.*` for all rooms in x, and third-party packages."""
     late: frozenset[str]
-    """These only inside functions, with all that is in them."""
+    """These only inside functions or for types, with all that is in them."""
     pure: bool
     anything: bool
 
@@ -69,7 +70,7 @@ def room_of(module: str) -> str:
 
 @cache
 def imports(module: str, source: str) -> Sequence[tuple[str, bool]]:
-    """Every imported module, absolute, and whether the import stands inside a function."""
+    """Every imported module, absolute, and whether the import is late."""
     return list(_imports(module, source))
 
 
@@ -89,11 +90,14 @@ def _imports(module: str, source: str) -> Iterator[tuple[str, bool]]:
 
 
 def statements(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every statement below the node, and whether it stands inside a function."""
+    """Every statement below the node, and whether it stands inside a function, or under TYPE_CHECKING."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             yield child, inside
-            yield from statements(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+            late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) or (
+                isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+            )
+            yield from statements(child, inside or late)
 
 
 @cache

@@ -19,6 +19,7 @@ from bridge.spark.records import MirrorRecords, RecordsPartition
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.schema import RECORDS
 from bridge.spark.stream import RecordsStreamReader
+from tests.support.messages import message_pattern
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -109,7 +110,8 @@ def test_what_retention_took_before_the_first_batch_was_read_is_missed(cluster: 
 
 
 def test_an_offset_that_no_log_has_is_an_error(cluster: Cluster) -> None:
-    with pytest.raises(SourceRejected, match="orders-0 has no offset 19: its log ends at 18"):
+    said = message_pattern("spark.no_such_offset", partition="orders-0", offset=19, end=18)
+    with pytest.raises(SourceRejected, match=said):
         first_end(cluster.reader(startingOffsets='{"orders": {"0": 19}}'))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
 from bridge.errors import ConfigRejected
@@ -26,3 +28,13 @@ def test_errors_name_arguments_as_they_were_given() -> None:
     assert [each.key for each in by_command.value.errors] == ["--topics", "--to", "--sample", "--window"]
     for rejected in (in_python.value, by_command.value):
         assert all(each.message.startswith(each.key) for each in rejected.errors)
+
+
+def test_times_may_be_datetimes() -> None:
+    since = datetime(2026, 11, 22, 21, tzinfo=timezone(timedelta(hours=1)))
+    options = read_options(CONFIG, since=since, until=datetime(2026, 11, 23))
+    assert options.since == int(datetime(2026, 11, 22, 20, tzinfo=UTC).timestamp() * 1000)
+    assert options.until == int(datetime(2026, 11, 23, tzinfo=UTC).timestamp() * 1000)
+    with pytest.raises(ConfigRejected) as rejected:
+        read_options(CONFIG, since=5, until=since)  # type: ignore[arg-type]
+    assert [each.key for each in rejected.value.errors] == ["since"]
