@@ -14,9 +14,10 @@ from bridge.kafka.record.batch import APPEND_TIME, RawBatch
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.jit import Numbers
 from bridge.model.values import TopicPartition
+from bridge.spark.schema import column_of
 
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = 0, 1, -1
-"""Values of the column timestamp_type, as in Spark's own Kafka source."""
+"""Values of the column timestampType, as in Spark's own Kafka source."""
 _NO_TIMESTAMP = -1
 _LAST_MS = (1 << 63) // 1000 - 1
 """The last timestamp that Spark's microseconds have room for."""
@@ -40,7 +41,8 @@ def as_batch(parts: Sequence[RecordsPart], tp: TopicPartition, schema: pa.Schema
     """The columns that the schema names. Raises BrokenRecord."""
     records = Records.together([each.records for each in parts])
     table = _Table(records, parts, tp, schema)
-    return pa.RecordBatch.from_arrays([_COLUMN[name](table) for name in schema.names], schema=schema)
+    columns = [_COLUMN[column_of(field.name) or ""](table, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _Table:
@@ -49,10 +51,11 @@ class _Table:
     def __init__(
         self, records: Records, parts: Sequence[RecordsPart], tp: TopicPartition, schema: pa.Schema
     ) -> None:
-        self.records, self.parts, self.tp, self.schema = records, parts, tp, schema
+        self.records, self.parts, self.tp = records, parts, tp
         self.rows = records.count
         # Cutting copies the bytes: left out where no column has them.
-        self.fields: Fields = arrow_columns.cut(records if _BYTES & set(schema.names) else _none(records))
+        cut = _BYTES & {column_of(name) for name in schema.names}
+        self.fields: Fields = arrow_columns.cut(records if cut else _none(records))
 
     def repeated(self, values: Sequence[int]) -> pa.Array:
         if len(set(values)) == 1:
@@ -60,15 +63,14 @@ class _Table:
         counts = [each.records.count for each in self.parts]
         return pa.array(np.repeat(np.array(values, np.int32), counts))
 
-    def timestamps(self) -> pa.Array:
+    def timestamps(self, kind: pa.DataType) -> pa.Array:
         times = self.records.columns[1]
         timed = (times != _NO_TIMESTAMP) & (np.abs(times) <= _LAST_MS)
         validity = None if timed.all() else pa.py_buffer(np.packbits(timed, bitorder="little"))
-        kind = self.schema.field("timestamp").type
         return pa.Array.from_buffers(kind, self.rows, [validity, pa.py_buffer(times * 1000)])
 
-    def headers(self) -> pa.Array:
-        kind, count = self.schema.field("headers").type, len(self.fields.header_keys.ends) - 1
+    def headers(self, kind: pa.DataType) -> pa.Array:
+        count = len(self.fields.header_keys.ends) - 1
         header = pa.StructArray.from_buffers(
             kind.value_type,
             count,
@@ -78,21 +80,24 @@ class _Table:
                 _array(pa.binary(), count, self.fields.header_values),
             ],
         )
+        # Null where a record has none, as in Spark's own source.
+        some = np.diff(self.fields.lists) > 0
+        validity = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
         return pa.Array.from_buffers(
-            kind, self.rows, [None, pa.py_buffer(self.fields.lists)], children=[header]
+            kind, self.rows, [validity, pa.py_buffer(self.fields.lists)], children=[header]
         )
 
 
-_COLUMN: dict[str, Callable[[_Table], Any]] = {
-    "topic": lambda table: pa.repeat(table.tp.topic, table.rows),
-    "partition": lambda table: pa.repeat(pa.scalar(table.tp.partition, pa.int32()), table.rows),
-    "offset": lambda table: pa.array(np.ascontiguousarray(table.records.columns[0])),
-    "timestamp": lambda table: table.timestamps(),
-    "timestamp_type": lambda table: table.repeated([each.timestamp_type for each in table.parts]),
-    "key": lambda table: _array(pa.binary(), table.rows, table.fields.keys),
-    "value": lambda table: _array(pa.binary(), table.rows, table.fields.values),
-    "headers": lambda table: table.headers(),
-    "leader_epoch": lambda table: table.repeated([each.leader_epoch for each in table.parts]),
+_COLUMN: dict[str, Callable[[_Table, pa.DataType], Any]] = {
+    "key": lambda table, _: _array(pa.binary(), table.rows, table.fields.keys),
+    "value": lambda table, _: _array(pa.binary(), table.rows, table.fields.values),
+    "topic": lambda table, _: pa.repeat(table.tp.topic, table.rows),
+    "partition": lambda table, _: pa.repeat(pa.scalar(table.tp.partition, pa.int32()), table.rows),
+    "offset": lambda table, _: pa.array(np.ascontiguousarray(table.records.columns[0])),
+    "timestamp": lambda table, kind: table.timestamps(kind),
+    "timestampType": lambda table, _: table.repeated([part.timestamp_type for part in table.parts]),
+    "headers": lambda table, kind: table.headers(kind),
+    "leader_epoch": lambda table, _: table.repeated([part.leader_epoch for part in table.parts]),
 }
 
 

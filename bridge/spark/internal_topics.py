@@ -19,7 +19,7 @@ from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_opt
 from bridge.spark.pushdown import Limits
 from bridge.spark.records import RecordsPartition, batch_partitions, stream_reader
 from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
-from bridge.spark.schema import chosen
+from bridge.spark.schema import chosen, columns_of
 from bridge.spark.tables import TABLES, Table, renewed
 
 _WHOLE = 1 << 62
@@ -143,7 +143,8 @@ def table_rows(
 
     if not isinstance(partition, RecordsPartition):
         return
-    table, columns = TABLES[name], schema.names
+    table = TABLES[name]
+    columns = columns_of(schema, table.columns)
     with in_one_line(name):
         stored: Iterator[StoredRecord] = records(options, partition.ranges)
         if not newest_only:

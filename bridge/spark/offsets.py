@@ -36,7 +36,15 @@ class Each:
     offsets: Mapping[TopicPartition, int | LogEdge]
 
 
-Where = LogEdge | AtTime | Each
+@dataclass(frozen=True, slots=True)
+class EachTime:
+    """A time (ms) for each partition: the first record at or after it. `option`: what gave them."""
+
+    option: str
+    times: Mapping[TopicPartition, int]
+
+
+Where = LogEdge | AtTime | Each | EachTime
 
 
 class Log(NamedTuple):
@@ -85,6 +93,15 @@ def read_offsets(option: str, text: str, *, edges: Collection[LogEdge]) -> LogEd
     return Each(option, offsets)
 
 
+def read_times(option: str, text: str) -> EachTime:
+    """Reads JSON such as {"orders": {"0": 1500000000000}}. Raises SourceRejected."""
+    right = 'must be JSON such as {"orders": {"0": 1500000000000}}, in ms since 1970'
+    times = dict(_by_partition(option, text.strip(), right))
+    if wrong := [tp for tp, time in times.items() if time < 0]:
+        raise SourceRejected(f"option {option} has a time below 0 for {_names(wrong)}; it {right}")
+    return EachTime(option, times)
+
+
 def read_assignment(option: str, text: str) -> dict[str, list[int]]:
     """Reads JSON such as {"orders": [0, 1]}. Raises SourceRejected."""
     right = f'option {option} must be JSON such as {{"orders": [0, 1]}}'
@@ -101,16 +118,29 @@ def read_assignment(option: str, text: str) -> dict[str, list[int]]:
 
 
 def resolved(
-    where: Where, logs: Mapping[TopicPartition, Log], times: Mapping[TopicPartition, int | None]
+    where: Where,
+    logs: Mapping[TopicPartition, Log],
+    times: Mapping[TopicPartition, int | None],
+    *,
+    as_late: bool = False,
 ) -> dict[TopicPartition, int]:
-    """The offset in each log. `times`: what the brokers say of AtTime, None where no record is as late: that is the end
-    of the log. Raises SourceRejected where partitions of an Each are not those of the logs."""
-    if isinstance(where, AtTime):
+    """The offset in each log. `times`: what the brokers say of times, None where no record is as late: that is the end
+    of the log, or, with `as_late`, an error. Raises SourceRejected for that, and where partitions of an Each are not
+    those of the logs."""
+    if isinstance(where, EachTime):
+        _same_partitions(where.option, "time", where.times, logs)
+    if isinstance(where, AtTime | EachTime):
+        late = [tp for tp in logs if times.get(tp) is None]
+        if late and as_late:
+            raise SourceRejected(
+                f"there is no record as late as the time to start at in {_names(late)}; "
+                "startingOffsetsByTimestampStrategy=latest begins at the end there"
+            )
         at_times = ((tp, times.get(tp)) for tp in logs)
         return {tp: logs[tp].end if at is None else at for tp, at in at_times}
     if isinstance(where, LogEdge):
         return {tp: _edge(where, log) for tp, log in logs.items()}
-    _same_partitions(where, logs)
+    _same_partitions(where.option, "offset", where.offsets, logs)
     return {
         tp: _edge(offset, logs[tp]) if isinstance(offset, LogEdge) else offset
         for tp, offset in where.offsets.items()
@@ -160,14 +190,21 @@ def verify_order(
     for tp, first in sorted(starts.items()):
         if first <= ends[tp]:
             continue
-        if isinstance(start, AtTime):
-            wrong = isinstance(end, Each) or (isinstance(end, AtTime) and start.timestamp > end.timestamp)
+        if isinstance(start, AtTime | EachTime):
+            until = _time_of(end, tp)
+            wrong = isinstance(end, Each) or (until is not None and (_time_of(start, tp) or 0) > until)
         else:
             wrong = fail_on_data_loss or (isinstance(start, Each) and isinstance(start.offsets[tp], int))
         if wrong and end is not LogEdge.LATEST:
             raise SourceRejected(
                 f"{tp.topic}-{tp.partition} begins at offset {first}, behind its end at {ends[tp]}"
             )
+
+
+def _time_of(where: Where, tp: TopicPartition) -> int | None:
+    if isinstance(where, AtTime):
+        return where.timestamp
+    return where.times[tp] if isinstance(where, EachTime) else None
 
 
 def _lost(tp: TopicPartition, start: int, end: int, log: Log) -> str | None:
@@ -181,13 +218,15 @@ def _lost(tp: TopicPartition, start: int, end: int, log: Log) -> str | None:
     return f"{what}; failOnDataLoss=false reads what there is"
 
 
-def _same_partitions(each: Each, logs: Mapping[TopicPartition, Log]) -> None:
-    missing = _names(logs.keys() - each.offsets.keys())
+def _same_partitions(
+    option: str, what: str, named: Mapping[TopicPartition, object], logs: Mapping[TopicPartition, Log]
+) -> None:
+    missing = _names(logs.keys() - named.keys())
     if missing:
-        raise SourceRejected(f"option {each.option} names no offset of {missing}")
-    strange = _names(each.offsets.keys() - logs.keys())
+        raise SourceRejected(f"option {option} names no {what} of {missing}")
+    strange = _names(named.keys() - logs.keys())
     if strange:
-        raise SourceRejected(f"option {each.option} names {strange}, which is not read")
+        raise SourceRejected(f"option {option} names {strange}, which is not read")
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

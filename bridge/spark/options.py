@@ -5,6 +5,7 @@ Spark gives option names to Python sources in lower case; errors show them as th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,33 +21,35 @@ from bridge.mm2.java_regex import compile_java
 from bridge.model import java_values
 from bridge.model.java_values import boolean, integer, split_list, trimmed
 from bridge.patterns import PatternProblem
-from bridge.spark.offsets import AtTime, Each, LogEdge, Where, read_assignment, read_offsets
+from bridge.spark.offsets import AtTime, Each, LogEdge, Where, read_assignment, read_offsets, read_times
 from bridge.spark.rejected import SourceRejected
 
 KAFKA = "kafka."
 MAX_PARTITION_BYTES = 64 * 1024 * 1024
 """Of what a Spark partition reads, as it is stored in the logs."""
+TRIGGER_DELAY = 900.0
+"""Seconds: 15m, as in Spark's own Kafka source."""
+_SPAN = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PATIENCE_MS = 60_000
 """The default of default.api.timeout.ms."""
 _SELECTIONS = ("subscribe", "subscribePattern", "assign")
-_STARTS, _ENDS = ("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp")
-_BATCH_ONLY, _STREAM_ONLY = _ENDS, ("maxOffsetsPerTrigger",)
+_STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+_ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_STRATEGY = "startingOffsetsByTimestampStrategy"
+_BATCH_ONLY, _STREAM_ONLY = _ENDS, ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _COMMITTED, _UNCOMMITTED = "read_committed", "read_uncommitted"
 _NAMES = (
     *(*_SELECTIONS, *_STARTS, *_ENDS, *_STREAM_ONLY, "failOnDataLoss", "minPartitions"),
-    *("maxPartitionBytes", "isolation.level", "commandConfig"),
+    *("maxPartitionBytes", "maxRecordsPerPartition", "isolation.level", "commandConfig", "includeHeaders"),
+    _STRATEGY,
 )
 HISTORY = "history"
 _CANONICAL = {name.lower(): name for name in (*_NAMES, HISTORY)}
-_BY_TIME = "use startingTimestamp or endingTimestamp, which hold for all partitions"
+_OF_TABLES = (
+    "Spark tells who reads such a table none of its options; use CREATE TEMPORARY VIEW … USING … OPTIONS (…)"
+)
 _OF_SPARKS = {
-    "includeheaders": "headers are a column; a schema without it leaves them out",
-    "startingoffsetsbytimestamp": _BY_TIME,
-    "endingoffsetsbytimestamp": _BY_TIME,
-    "startingoffsetsbytimestampstrategy": "a partition without a record as late is read from its end",
-    "minoffsetspertrigger": "a trigger takes what there is",
-    "maxtriggerdelay": "a trigger takes what there is",
-    "maxrecordsperpartition": "use maxPartitionBytes",
     "groupidprefix": "it joins no group",
     "kafkaconsumer.polltimeoutms": "use kafka.default.api.timeout.ms",
     "fetchoffset.numretries": "use kafka.default.api.timeout.ms",
@@ -55,6 +58,8 @@ _OF_SPARKS = {
 """Of Spark's own Kafka source, with what takes their place."""
 _NOT_HERE = {
     "auto.offset.reset": "use startingOffsets",
+    "group.id": "it joins no group",
+    "group.instance.id": "it joins no group",
     "enable.auto.commit": "it commits no offsets; Spark keeps them in the checkpoint",
 }
 _PREFIXES = KeyPrefixes()
@@ -75,7 +80,17 @@ class RecordsOptions:
     fail_on_data_loss: bool = True
     min_partitions: int = 1
     max_partition_bytes: int = MAX_PARTITION_BYTES
+    max_records_per_partition: int | None = None
     max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_trigger_delay: float = TRIGGER_DELAY
+    """Seconds for which a trigger waits for `min_offsets`."""
+    as_late: bool = True
+    """Whether a partition without a record as late as the time to start at is an error."""
+    optional: bool = False
+    """Whether it is no error where there is no topic: nobody has named one."""
+    include_headers: bool = True
+    """Whether headers are a column where no schema is given."""
     history: bool = False
     """Of an internal topic, all of its records and not the newest of each key."""
 
@@ -98,7 +113,8 @@ class RecordsOptions:
 def read_options(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """Reads options of `mirror-records`, or, with a pattern of topics that are read by default, of an internal topic.
     Raises SourceRejected with all that is wrong of the names, or the first that is wrong of the values."""
-    options = {name.lower(): trimmed(value) for name, value in given.items() if name.lower() != "path"}
+    verify_no_table(given)
+    options = {name.lower(): trimmed(value) for name, value in given.items()}
     wrong = [problem for name in sorted(options) if (problem := _unknown(name)) is not None]
     if wrong:
         raise SourceRejected("; ".join(wrong))
@@ -110,7 +126,10 @@ def read_options(given: Mapping[str, str], default_pattern: str = "") -> Records
         raise SourceRejected(f"option {HISTORY} is for internal topics: all records are read here")
     selected = _one_of(values, _SELECTIONS)
     if selected is None and not default_pattern:
-        raise SourceRejected(f"one of the options {', '.join(_SELECTIONS)} is required")
+        hint = "" if given else f"; {_OF_TABLES}"
+        raise SourceRejected(f"one of the options {', '.join(_SELECTIONS)} is required{hint}")
+    if default_pattern and "includeHeaders" in values:
+        raise SourceRejected("option includeHeaders is for mirror-records")
     topics, pattern, assigned = (
         _selection(selected, values[selected]) if selected else ((), default_pattern, {})
     )
@@ -119,17 +138,35 @@ def read_options(given: Mapping[str, str], default_pattern: str = "") -> Records
         topics,
         pattern,
         assigned,
-        _where(values, _STARTS, LogEdge.EARLIEST, LogEdge.LATEST),
-        _where(values, _ENDS, LogEdge.LATEST) or LogEdge.LATEST,
-        _committed_only(values, kafka),
-        _flag(values, "failOnDataLoss", True),
-        _number(values, "minPartitions", 1),
-        _number(values, "maxPartitionBytes", MAX_PARTITION_BYTES),
-        _number(values, "maxOffsetsPerTrigger", 0) or None,
-        _flag(values, HISTORY, False),
+        start=_where(values, _STARTS, LogEdge.EARLIEST, LogEdge.LATEST),
+        end=_where(values, _ENDS, LogEdge.LATEST) or LogEdge.LATEST,
+        committed_only=_committed_only(values, kafka),
+        fail_on_data_loss=_flag(values, "failOnDataLoss", True),
+        min_partitions=_number(values, "minPartitions", 1),
+        max_partition_bytes=_number(values, "maxPartitionBytes", MAX_PARTITION_BYTES),
+        max_records_per_partition=_number(values, "maxRecordsPerPartition", 0) or None,
+        max_offsets=_number(values, "maxOffsetsPerTrigger", 0) or None,
+        min_offsets=_number(values, "minOffsetsPerTrigger", 0) or None,
+        max_trigger_delay=_span(values, "maxTriggerDelay", TRIGGER_DELAY),
+        as_late=_strategy(values) == "error",
+        optional=selected is None,
+        include_headers=_flag(values, "includeHeaders", True),
+        history=_flag(values, HISTORY, False),
     )
+    least, most = options_read.min_offsets, options_read.max_offsets
+    if least is not None and most is not None and least > most:
+        raise SourceRejected(f"minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, which is {most}")
     options_read.settings()
     return options_read
+
+
+def verify_no_table(given: Mapping[str, str]) -> None:
+    """Raises SourceRejected for the options of a table of Spark's catalog, and for a path."""
+    names = {name.lower() for name in given}
+    if "provider" in names and any(name.startswith("option.") for name in names):
+        raise SourceRejected(f"this is no source of tables in Spark's catalog: {_OF_TABLES}")
+    if "path" in names:
+        raise SourceRejected("records are in topics, not at a path: leave it out")
 
 
 def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
@@ -237,6 +274,8 @@ def _where(values: Mapping[str, str], names: tuple[str, ...], *edges: LogEdge) -
     text = values[name]
     if name.endswith("Offsets"):
         return read_offsets(name, text, edges=edges)
+    if name.endswith("ByTimestamp"):
+        return read_times(name, text)
     time = integer(text)
     if time is None or time < 0:
         raise SourceRejected(f"option {name} is {text!r}; it must be a time in milliseconds since 1970")
@@ -268,6 +307,25 @@ def _number(values: Mapping[str, str], name: str, default: int) -> int:
     if number is None or number < 1:
         raise SourceRejected(f"option {name} is {values[name]!r}; it must be a number above 0")
     return number
+
+
+def _span(values: Mapping[str, str], name: str, default: float) -> float:
+    """Returns seconds."""
+    if name not in values:
+        return default
+    matched = _SPAN.fullmatch(values[name].strip().lower())
+    if matched is None:
+        raise SourceRejected(
+            f"option {name} is {values[name]!r}; it must be a time span such as 500ms, 30s or 15m"
+        )
+    return int(matched[1]) * _UNITS[matched[2] or "ms"]
+
+
+def _strategy(values: Mapping[str, str]) -> str:
+    strategy = values.get(_STRATEGY, "error").lower()
+    if strategy not in ("error", "latest"):
+        raise SourceRejected(f"option {_STRATEGY} is {values[_STRATEGY]!r}; it must be error or latest")
+    return strategy
 
 
 def _named(key: str, message: str) -> str:

@@ -20,7 +20,7 @@ from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, Topi
 from bridge.kafka.record.headers_only import bytes_an_offset
 from bridge.mm2.java_regex import compile_java
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import AtTime, Log, OffsetRange, Where, ranges, resolved, verify_order
+from bridge.spark.offsets import AtTime, EachTime, Log, OffsetRange, Where, ranges, resolved, verify_order
 from bridge.spark.options import RecordsOptions
 from bridge.spark.pushdown import Limits
 from bridge.spark.rejected import SourceRejected
@@ -64,10 +64,14 @@ async def planned(
 ) -> list[OffsetRange]:
     """The ranges that a batch reads. Raises SourceRejected and KafkaFailure."""
     logs = await described(client, options)
+    if not logs and options.optional:
+        return []
     if not logs:
         where = ",".join(client.settings.bootstrap_servers)
         raise SourceRejected(f"no topic on {where} matches {options.pattern}")
-    starts = await offsets_at(client, start, logs, committed_only=options.committed_only)
+    starts = await offsets_at(
+        client, start, logs, committed_only=options.committed_only, as_late=options.as_late
+    )
     ends = await offsets_at(client, options.end, logs, committed_only=options.committed_only)
     verify_order(start, options.end, starts, ends, fail_on_data_loss=options.fail_on_data_loss)
     whole = ranges(starts, ends, logs, fail_on_data_loss=options.fail_on_data_loss)
@@ -101,14 +105,20 @@ async def described(client: NetworkClient, options: RecordsOptions) -> dict[Topi
 
 
 async def offsets_at(
-    client: NetworkClient, where: Where, logs: Mapping[TopicPartition, Log], *, committed_only: bool
+    client: NetworkClient,
+    where: Where,
+    logs: Mapping[TopicPartition, Log],
+    *,
+    committed_only: bool,
+    as_late: bool = False,
 ) -> dict[TopicPartition, int]:
-    """The offset in each log. Raises SourceRejected and KafkaFailure."""
+    """The offset in each log; `as_late` as in `resolved`. Raises SourceRejected and KafkaFailure."""
     times: Mapping[TopicPartition, int | None] = {}
-    if isinstance(where, AtTime):
-        asked = dict.fromkeys(logs, where.timestamp)
+    if isinstance(where, AtTime | EachTime):
+        named = where.times if isinstance(where, EachTime) else dict.fromkeys(logs, where.timestamp)
+        asked = {tp: time for tp, time in named.items() if tp in logs}
         times = await offsets_at_times(client, asked, committed_only=committed_only)
-    return resolved(where, logs, times)
+    return resolved(where, logs, times, as_late=as_late)
 
 
 async def sampled(

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 
 from bridge.model.values import TopicPartition
 from bridge.spark.offsets import OffsetRange
-from bridge.spark.schema import NEVER_NULL
+from bridge.spark.schema import NEVER_NULL, column_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (1 << 63) - 1
@@ -93,15 +93,14 @@ def pushed(filters: Sequence[Filter]) -> tuple[Limits, list[Filter]]:
             rest.append(each)
         else:
             limits = narrower
-            if getattr(each, "attribute", ()) == ("timestamp",):
+            if _column(each) == "timestamp":
                 rest.append(each)
     return limits, rest
 
 
 def _narrowed(limits: Limits, given: Filter) -> Limits | None:
     """Returns the limits with a filter added; None for a filter that limits nothing."""
-    column: ColumnPath = getattr(given, "attribute", ())
-    name = ".".join(column)
+    name = _column(given)
     if isinstance(given, IsNotNull):
         return limits if name in NEVER_NULL else None
     if name == "topic":
@@ -119,6 +118,12 @@ def _narrowed(limits: Limits, given: Filter) -> Limits | None:
         since = _since(given)
         return None if since is None else replace(limits, since=max(since, limits.since or 0))
     return None
+
+
+def _column(given: Filter) -> str | None:
+    """Returns the column that a filter is of; None where it is of a part of one, or of several."""
+    path: ColumnPath = getattr(given, "attribute", ())
+    return column_of(".".join(path))
 
 
 def _span(span: Span, given: Filter) -> Span | None:

@@ -25,7 +25,7 @@ from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_opt
 from bridge.spark.planning import client_of, patiently, planned, sampled
 from bridge.spark.pushdown import Limits, pushed
 from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
-from bridge.spark.schema import RECORDS, chosen
+from bridge.spark.schema import NEVER_NULL, RECORDS, WITHOUT_HEADERS, chosen
 from bridge.spark.splitting import split
 
 if TYPE_CHECKING:
@@ -48,19 +48,20 @@ class MirrorRecords(DataSource):
 
     def schema(self) -> StructType:
         with in_one_line(NAME):
-            read_options(self.options)  # so that what is wrong is known at load()
-            return RECORDS
+            options = read_options(self.options)  # so that what is wrong is known at load()
+            return RECORDS if options.include_headers else WITHOUT_HEADERS
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with in_one_line(NAME):
-            return RecordsReader(for_batch(self.options), chosen(schema))
+            return RecordsReader(for_batch(self.options), chosen(schema, never_null=NEVER_NULL))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         def made() -> DataSourceStreamReader:
             verify_streams()
             from bridge.spark.stream import RecordsStreamReader
 
-            return RecordsStreamReader(NAME, for_stream(self.options), chosen(schema))
+            columns = chosen(schema, never_null=NEVER_NULL)
+            return RecordsStreamReader(NAME, for_stream(self.options), columns)
 
         return stream_reader(NAME, made)
 
@@ -142,7 +143,13 @@ def divided(
     ranges: Sequence[OffsetRange], sizes: Mapping[TopicPartition, float], options: RecordsOptions
 ) -> list[RecordsPartition]:
     """Spark partitions for the ranges."""
-    parts = split(ranges, sizes, max_bytes=options.max_partition_bytes, min_partitions=options.min_partitions)
+    parts = split(
+        ranges,
+        sizes,
+        max_bytes=options.max_partition_bytes,
+        min_partitions=options.min_partitions,
+        max_offsets=options.max_records_per_partition,
+    )
     return [RecordsPartition(part) for part in parts]
 
 

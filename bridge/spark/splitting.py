@@ -24,38 +24,43 @@ def split(
     *,
     max_bytes: int,
     min_partitions: int = 1,
+    max_offsets: int | None = None,
 ) -> list[tuple[OffsetRange, ...]]:
     """Splits ranges into what each Spark partition reads. `bytes_each`: bytes of an offset, for the partitions where
-    that is known; for the others the mean of these is taken."""
+    that is known; for the others the mean of these is taken. `max_offsets`: of a Spark partition."""
     usual = sum(bytes_each.values()) / len(bytes_each) if bytes_each else _GUESS
     sizes = [(each, bytes_each.get(each.tp, usual)) for each in ranges]
     total = sum((each.end - each.start) * size for each, size in sizes)
     target = min(float(max_bytes), max(1.0, total / min_partitions))
     offsets = sum(each.end - each.start for each in ranges)
-    parts = _packed(sizes, target)
+    parts = _packed(sizes, target, max_offsets)
     for _ in range(_STEPS):
         if len(parts) >= min(min_partitions, offsets):
             break
         target *= _STEP
-        parts = _packed(sizes, target)
+        parts = _packed(sizes, target, max_offsets)
     return parts
 
 
-def _packed(sizes: Sequence[tuple[OffsetRange, float]], target: float) -> list[tuple[OffsetRange, ...]]:
+def _packed(
+    sizes: Sequence[tuple[OffsetRange, float]], target: float, max_offsets: int | None
+) -> list[tuple[OffsetRange, ...]]:
     parts: list[tuple[OffsetRange, ...]] = []
     together: list[OffsetRange] = []
-    held = 0.0
+    held, offsets = 0.0, 0
     for each, size in sizes:
-        size *= each.end - each.start
-        pieces = min(each.end - each.start, max(1, math.ceil(size / target)))
+        count = each.end - each.start
+        size *= count
+        most = max_offsets or count
+        pieces = min(count, max(1, math.ceil(size / target), math.ceil(count / most)))
         if pieces > 1:
             parts += ((piece,) for piece in _cut(each, pieces))
             continue
-        if together and held + size > target:
+        if together and (held + size > target or offsets + count > (max_offsets or math.inf)):
             parts.append(tuple(together))
-            together, held = [], 0.0
+            together, held, offsets = [], 0.0, 0
         together.append(each)
-        held += size
+        held, offsets = held + size, offsets + count
     return [*parts, tuple(together)] if together else parts
 
 

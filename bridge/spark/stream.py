@@ -7,6 +7,7 @@ offsets: a topic that was deleted and made again is noticed by it. Where the str
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +33,7 @@ from bridge.spark.stream_offsets import (
     StreamPositions,
     admitted,
     begun,
+    offsets_behind,
     packed,
     stream_ranges,
     unpacked,
@@ -54,6 +56,8 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._client: NetworkClient | None = None
         self._last: StreamPositions | None = None
         """Where a query that reads what is available now ends."""
+        self._triggered: float | None = None
+        """When a micro-batch was last planned."""
 
     def initialOffset(self) -> dict[str, Any]:
         return dict(INITIAL)
@@ -65,6 +69,8 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         with in_one_line(self._name):
             logs, before = self._logs(), unpacked(start)
+            if before is not None and self._waits(before, logs):
+                return start
             first = self._start(logs) if before is None else None
             end = admitted(
                 before or first or StreamPositions(),
@@ -73,6 +79,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 last=self._last,
                 fail_on_data_loss=self._options.fail_on_data_loss,
             )
+            self._triggered = time.monotonic()
             return packed(replace(end, start=first))
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -121,10 +128,22 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         client = self._client
         return await patiently(lambda: work(client), self._options.patience)
 
+    def _waits(self, before: StreamPositions, logs: Mapping[TopicPartition, Log]) -> bool:
+        """Whether there is too little for a micro-batch yet (minOffsetsPerTrigger, maxTriggerDelay)."""
+        least = self._options.min_offsets
+        if least is None or self._last is not None or self._triggered is None:
+            return False
+        if time.monotonic() - self._triggered >= self._options.max_trigger_delay:
+            return False
+        return offsets_behind(before, logs) < least
+
     def _start(self, logs: Mapping[TopicPartition, Log]) -> StreamPositions:
         """Returns where the stream begins, by the options and the logs as they are."""
         where, committed_only = self._options.start or LogEdge.LATEST, self._options.committed_only
-        starts = self._run(lambda client: offsets_at(client, where, logs, committed_only=committed_only))
+        as_late = self._options.as_late
+        starts = self._run(
+            lambda client: offsets_at(client, where, logs, committed_only=committed_only, as_late=as_late)
+        )
         if self._options.fail_on_data_loss:
             verify_there(starts, logs)
         return begun(starts, logs)

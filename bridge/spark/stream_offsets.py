@@ -99,6 +99,11 @@ def admitted(
     return begun({tp: begin + sizes[tp] for tp, begin in begins.items()}, logs)
 
 
+def offsets_behind(start: StreamPositions, logs: Mapping[TopicPartition, Log]) -> int:
+    """Returns how many offsets there are behind a position."""
+    return sum(max(0, log.end - _begin(start, tp, log)) for tp, log in logs.items())
+
+
 def stream_ranges(
     start: StreamPositions,
     end: StreamPositions,

@@ -72,7 +72,7 @@ def test_records_come_with_all_that_they_have(source: Cluster, read: Callable[..
             Record(b"", b"", TIME + 2, partition=1),
         ],
     )
-    common = {"topic": topic, "timestamp_type": 0, "leader_epoch": 0}
+    common = {"topic": topic, "timestampType": 0, "leader_epoch": 0}
     headers = [{"key": "h", "value": b"1"}, {"key": "empty", "value": None}, {"key": "h", "value": b""}]
     time = [datetime.fromtimestamp((TIME + step) / 1000, UTC).replace(tzinfo=None) for step in range(3)]
     assert rows(read(topic)) == [
@@ -86,8 +86,9 @@ def test_records_come_with_all_that_they_have(source: Cluster, read: Callable[..
             "headers": headers,
         },
         common
-        | {"partition": 1, "offset": 0, "timestamp": time[1], "key": None, "value": None, "headers": []},
-        common | {"partition": 1, "offset": 1, "timestamp": time[2], "key": b"", "value": b"", "headers": []},
+        | {"partition": 1, "offset": 0, "timestamp": time[1], "key": None, "value": None, "headers": None},
+        common
+        | {"partition": 1, "offset": 1, "timestamp": time[2], "key": b"", "value": b"", "headers": None},
     ]
 
 

@@ -21,6 +21,8 @@ from bridge.model.values import Judgement
 from bridge.positions.flow import Flow
 from bridge.positions.groups import GroupPosition, GroupsLook, look_at_groups
 from bridge.spark.rejected import SourceRejected, in_one_line
+from bridge.spark.schema import columns_of
+from bridge.spark.tables import TABLES
 
 Row = tuple[Any, ...]
 
@@ -39,8 +41,9 @@ class GroupsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Row]:
         with in_one_line(self._name):
             look = asyncio.run(_look(self._props))
-        for each in look.answers:
-            yield tuple(map(_fields(each, look, self._props["name"]).get, self._schema.names))
+        columns = columns_of(self._schema, TABLES[self._name].columns)
+        for answer in look.answers:
+            yield tuple(map(_fields(answer, look, self._props["name"]).get, columns))
 
 
 def load_flow(path: str) -> dict[str, str]:

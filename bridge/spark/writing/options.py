@@ -19,6 +19,7 @@ from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.decompression import NAMES as CODECS
 from bridge.model import java_values
 from bridge.model.java_values import integer, trimmed
+from bridge.spark.options import verify_no_table
 from bridge.spark.rejected import SourceRejected
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ BUFFER_MEMORY, TRANSACTION_MS, DELIVERY_MS = 32 * 1024 * 1024, 60_000, 120_000
 COMMITS_TOPIC, PREFIX = "mirror-records-commits.internal", "mirror-records"
 _NAMES = ("topic", "commandConfig", "commitsTopic", "transactionalIdPrefix")
 _CANONICAL = {name.lower(): name for name in _NAMES}
-_SPARKS_OWN = frozenset({"path", "queryname", "checkpointlocation"})
+_SPARKS_OWN = frozenset({"queryname", "checkpointlocation"})
 """Given to every sink."""
 _NOT_OURS = {
     "includeheaders": "a column headers is written",
@@ -91,6 +92,7 @@ class SinkOptions:
 
 def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Raises SourceRejected with all that is wrong."""
+    verify_no_table(given)
     options = {
         name.lower(): trimmed(value) for name, value in given.items() if name.lower() not in _SPARKS_OWN
     }

@@ -30,14 +30,14 @@ def verify_schema(schema: StructType, topic: str) -> None:
         kind = each.dataType.simpleString()
         if each.name.lower() in LEFT_OUT:
             continue
-        if each.name not in COLUMNS:
+        if each.name.lower() not in COLUMNS:
             near = get_close_matches(each.name.lower(), COLUMNS, 1, 0.75)
             wrong.append(
                 f"there is no column {each.name} ({kind})" + (f"; did you mean {near[0]}?" if near else "")
             )
-        elif kind not in COLUMNS[each.name]:
-            wrong.append(f"column {each.name} has type {kind}, and must be {' or '.join(COLUMNS[each.name])}")
-    names = schema.names
+        elif kind not in (kinds := COLUMNS[each.name.lower()]):
+            wrong.append(f"column {each.name} has type {kind}, and must be {' or '.join(kinds)}")
+    names = [name.lower() for name in schema.names]
     wrong += [
         f"column {name} is there {names.count(name)} times" for name in COLUMNS if names.count(name) > 1
     ]

@@ -51,6 +51,7 @@ def write_task(
     """Writes the rows of a task, all of them or none, unless they were written before. Raises SourceRejected and
     KafkaFailure."""
     collect_seldom()
+    batches = (rows.rename_columns([name.lower() for name in rows.schema.names]) for rows in batches)
     first = next((each for each in batches if each.num_rows), None)
     if first is None:
         return Wrote(task, WrittenTotals(0, 0))  # nothing to write, and nothing to look up

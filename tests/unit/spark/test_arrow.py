@@ -14,7 +14,7 @@ from bridge.kafka.record.columns import Records
 from bridge.model.values import TopicPartition
 from bridge.spark.arrow import RecordsPart, as_batch
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.schema import COLUMNS, RECORDS, chosen
+from bridge.spark.schema import COLUMNS, NEVER_NULL, RECORDS, chosen, column_of
 from tests.support.messages import message_pattern
 from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of, legacy
 
@@ -33,7 +33,7 @@ def parts(*batches: bytes) -> list[RecordsPart]:
 
 def arrow(*batches: bytes, columns: tuple[str, ...] = tuple(COLUMNS)) -> pa.RecordBatch:
     schema = to_arrow_schema(
-        StructType([StructField(name, COLUMNS[name]) for name in columns]), timezone="UTC"
+        StructType([StructField(name, COLUMNS[column_of(name) or ""]) for name in columns]), timezone="UTC"
     )
     batch = as_batch(parts(*batches), TP, schema)
     batch.validate(full=True)
@@ -46,12 +46,12 @@ def at(timestamp: int) -> datetime:
 
 
 def test_every_field_of_a_record_has_its_column() -> None:
-    common = {"topic": "orders", "partition": 3, "timestamp_type": 0, "leader_epoch": 7}
+    common = {"topic": "orders", "partition": 3, "timestampType": 0, "leader_epoch": 7}
     headers = [{"key": "h", "value": b"1"}, {"key": "none", "value": None}]
     assert arrow(batch_of(PLAIN, 100, epoch=7)).to_pylist() == [
         common | {"offset": 100, "timestamp": at(NOW), "key": b"k", "value": b"v", "headers": headers},
-        common | {"offset": 102, "timestamp": at(NOW + 5), "key": None, "value": b"", "headers": []},
-        common | {"offset": 103, "timestamp": at(NOW + 9), "key": b"", "value": None, "headers": []},
+        common | {"offset": 102, "timestamp": at(NOW + 5), "key": None, "value": b"", "headers": None},
+        common | {"offset": 103, "timestamp": at(NOW + 9), "key": b"", "value": None, "headers": None},
     ]
 
 
@@ -88,3 +88,17 @@ def test_a_schema_that_does_not_fit_is_refused_column_by_column() -> None:
         chosen(wrong)
     with pytest.raises(SourceRejected, match="the schema has no column"):
         chosen(StructType([]))
+
+
+def test_columns_are_found_in_whatever_case_and_by_the_name_that_they_had() -> None:
+    batch = arrow(batch_of(PLAIN[:1], 7), columns=("OFFSET", "Value", "timestamp_type"))
+    assert batch.to_pylist() == [{"OFFSET": 7, "Value": b"v", "timestamp_type": 0}]
+
+
+def test_what_may_be_null_is_not_declared_otherwise() -> None:
+    def of(*names: str) -> StructType:
+        return StructType([StructField(name, COLUMNS[name], nullable=False) for name in names])
+
+    assert chosen(of("topic", "offset"), never_null=NEVER_NULL)
+    with pytest.raises(SourceRejected, match="column value may be null"):
+        chosen(of("topic", "value"), never_null=NEVER_NULL)

@@ -10,11 +10,13 @@ from bridge.model.values import TopicPartition
 from bridge.spark.offsets import (
     AtTime,
     Each,
+    EachTime,
     Log,
     LogEdge,
     OffsetRange,
     Where,
     ranges,
+    read_times,
     resolved,
     verify_order,
 )
@@ -36,6 +38,20 @@ def test_ends_of_logs_times_and_offsets_become_offsets() -> None:
     assert resolved(LogEdge.LATEST, LOGS, {}) == {A: 100, B: 7}
     assert resolved(AtTime(5), LOGS, {A: 40, B: None}) == {A: 40, B: 7}
     assert resolved(Each("startingOffsets", {A: 12, B: LogEdge.EARLIEST}), LOGS, {}) == {A: 12, B: 0}
+
+
+def test_a_time_for_each_partition_is_the_first_record_as_late() -> None:
+    where = read_times("startingOffsetsByTimestamp", '{"orders": {"0": 5, "1": 6}}')
+    assert where.times == {A: 5, B: 6}
+    assert resolved(where, LOGS, {A: 40, B: 3}, as_late=True) == {A: 40, B: 3}
+    assert resolved(where, LOGS, {A: 40, B: None}) == {A: 40, B: 7}
+    for late in (where, AtTime(5)):
+        with pytest.raises(SourceRejected, match="orders-1; startingOffsetsByTimestampStrategy=latest"):
+            resolved(late, LOGS, {A: 40, B: None}, as_late=True)
+    with pytest.raises(SourceRejected, match="names no time of orders-1"):
+        resolved(EachTime("startingOffsetsByTimestamp", {A: 5}), LOGS, {A: 40})
+    with pytest.raises(SourceRejected, match="a time below 0 for orders-0"):
+        read_times("endingOffsetsByTimestamp", '{"orders": {"0": -1}}')
 
 
 def test_offsets_are_named_for_all_partitions_and_no_other() -> None:

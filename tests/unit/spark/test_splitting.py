@@ -38,13 +38,18 @@ def test_there_are_at_least_so_many_partitions() -> None:
     ),
     st.integers(1, 64),
     st.integers(1, 40),
+    st.none() | st.integers(100, 6000),
 )
 def test_every_offset_is_read_once(
-    shapes: list[tuple[int, int, float]], megabytes: int, min_partitions: int
+    shapes: list[tuple[int, int, float]], megabytes: int, min_partitions: int, max_offsets: int | None
 ) -> None:
     whole = [part(number, start, start + count) for number, (start, count, _) in enumerate(shapes)]
     sizes = {each.tp: shape[2] for each, shape in zip(whole, shapes, strict=True)}
-    parts = split(whole, sizes, max_bytes=megabytes * MB, min_partitions=min_partitions)
+    parts = split(
+        whole, sizes, max_bytes=megabytes * MB, min_partitions=min_partitions, max_offsets=max_offsets
+    )
+    if max_offsets is not None:
+        assert all(sum(piece.end - piece.start for piece in one) <= max_offsets for one in parts)
     for each in whole:
         pieces = sorted(piece for part in parts for piece in part if piece.tp == each.tp)
         assert pieces[0].start == each.start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ class Cluster:
             return self.logs
 
         async def offsets_at(
-            client: NetworkClient, where: Where, logs: Mapping[TopicPartition, Log], *, committed_only: bool
+            client: NetworkClient, where: Where, logs: Mapping[TopicPartition, Log], **_: bool
         ) -> dict[TopicPartition, int]:
             return resolved(where, logs, {})
 
@@ -120,6 +121,29 @@ def test_a_checkpoint_that_does_not_say_where_it_began_is_read_on(cluster: Clust
     old = {topic: entry for topic, entry in end.items() if topic == "orders"}
     query = cluster.reader(startingOffsets="earliest")
     assert ranges(query, query.initialOffset(), old) == [OffsetRange(A, "id", 0, 18)]
+
+
+def test_a_trigger_waits_for_enough_offsets_and_not_for_too_long(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(stream, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    query = cluster.reader(minOffsetsPerTrigger="10", maxTriggerDelay="30s")
+
+    def end_after(start: dict[str, Any]) -> dict[str, Any]:
+        return kept(query.latestOffset(start, ReadAllAvailable()))
+
+    end = end_after(kept(query.initialOffset()))
+    grow(cluster, 27)
+    assert end_after(end) == end
+    grow(cluster, 28)
+    end = end_after(end)
+    assert end["orders"]["offsets"] == {"0": 28}
+    grow(cluster, 29)
+    now[0] += 29
+    assert end_after(end) == end
+    now[0] += 1
+    assert end_after(end)["orders"]["offsets"] == {"0": 29}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ SERVERS = {"kafka.bootstrap.servers": "a:9092"}
 
 
 def test_defaults() -> None:
-    options = read_sink_options({**SERVERS, "queryName": "q", "checkpointLocation": "/c", "path": "p"})
+    options = read_sink_options({**SERVERS, "queryName": "q", "checkpointLocation": "/c"})
     assert (options.topic, options.commits_topic, options.batch_size) == ("", COMMITS_TOPIC, BATCH_SIZE)
     assert (options.transaction_ms, options.patience) == (60_000, 120.0)
     assert options.compression == Compression(0)
