@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,21 @@ def test_an_epoch_is_written_once(target: Cluster, topic: str, options: Callable
         write(given, task, rows(b"a", b"b", b"c"))
     assert write(given, task._replace(epoch=2)).written == (0, 0)
     assert values(target, topic) == [b"a", b"b", b"c", b"d", b"e"]
+
+
+def test_a_commits_topic_that_does_not_know_the_query_is_refused(
+    target: Cluster, topic: str, options: Callable[..., SinkOptions]
+) -> None:
+    task, given = SinkTask(unique("query"), 0), options()
+    write(given, task, rows(b"a"))
+    other = replace(given, commits_topic=unique("commits"))
+    said = message_pattern("spark.unknown_query", topic=other.commits_topic, query=task.query)
+    for _ in range(2):  # also once it has been tried
+        with pytest.raises(SourceRejected, match=said):
+            write(other, task, rows(b"a"))
+    assert not write(replace(other, prefix=unique("prefix")), task._replace(epoch=1), rows(b"b")).again
+    assert write(given, task, rows(b"a")).again
+    assert values(target, topic) == [b"a", b"b"]
 
 
 def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callable[..., SinkOptions]) -> None:

@@ -57,11 +57,12 @@ class CommitRecord(NamedTuple):
 class TaskCommits(NamedTuple):
     """The records of a commits topic that concern a task, as far as it was read. `own`: the newest commit record of the
     task's partition, at its epoch or later; `others`: of the other partitions of the epoch. `whole`: nothing older can
-    say more."""
+    say more. `known`: whether there is any record of the query."""
 
     own: CommitRecord | None
     others: frozenset[int]
     whole: bool
+    known: bool
 
 
 def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
@@ -105,18 +106,19 @@ def task_commits(records: Iterable[KeyValue], task: SinkTask) -> TaskCommits:
     it have committed: with a record of an earlier epoch of the query, all of this epoch's have been seen."""
     own: CommitRecord | None = None
     others: set[int] = set()
-    whole = False
+    whole = known = False
     for key, value in records:
         record = unpacked(key, value)
         if record is None or record.task.query != task.query:
             continue
+        known = True
         if record.written is not None and record.task.epoch < task.epoch:
             whole = True
         elif record.task.partition == task.partition:
             own = record
         elif record.task.epoch == task.epoch:
             others.add(record.task.partition)
-    return TaskCommits(own, frozenset(others), whole or own is not None)
+    return TaskCommits(own, frozenset(others), whole or own is not None, known)
 
 
 def verify(record: CommitRecord, task: SinkTask, written: WrittenTotals) -> None:
@@ -136,6 +138,16 @@ def verify(record: CommitRecord, task: SinkTask, written: WrittenTotals) -> None
         raise SourceRejected(
             f"{what} of query {task.query} was written with {_amount(record.written)}, and has {_amount(written)} now: "
             "a replayed epoch must have the same rows in the same Spark partitions"
+        )
+
+
+def verify_known(commits: TaskCommits, task: SinkTask, transactional_id: str, topic: str) -> None:
+    """Verifies that the commits topic is the one of what a transactional id has committed. Raises SourceRejected."""
+    if not commits.known:
+        raise SourceRejected(
+            f"transactional id {transactional_id} has committed before, and {topic} has nothing of query {task.query}: "
+            "commitsTopic was changed, or the topic was deleted, and an epoch that is not finished would be written "
+            "twice; name the topic that it was, or, where all epochs are finished, another transactionalIdPrefix too"
         )
 
 

@@ -13,7 +13,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.values import TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import CommitRecord, SinkTask, TaskCommits, WrittenTotals
+from bridge.spark.writing.commits import CommitRecord, SinkTask, TaskCommits, WrittenTotals, verify_known
 from bridge.spark.writing.commits_topic import ensure, look_up
 from bridge.spark.writing.connecting import network_client, partitions_of
 from bridge.spark.writing.encoding import EncodedBatch
@@ -42,7 +42,7 @@ class TaskTransaction:
         self._under_way: deque[asyncio.Future[int]] = deque()
 
     async def open(self) -> TaskCommits:
-        """Takes over the task's transactional id, and says what is committed. Raises KafkaFailure."""
+        """Takes over the task's transactional id; returns what is committed. Raises SourceRejected and KafkaFailure."""
         return await patiently(self._open, self._options.patience, HEAL)
 
     async def partitions(self, topic: str) -> int:
@@ -101,7 +101,10 @@ class TaskTransaction:
     async def _open(self) -> TaskCommits:
         await ensure(self._client, self._options)
         await self._producer.start(always=TopicPartition(self._options.commits_topic, 0))
-        return await self._look_up()
+        commits = await self._look_up()
+        if self._producer.last_committed:
+            verify_known(commits, self._task, self._id, self._options.commits_topic)
+        return commits
 
     async def _look_up(self) -> TaskCommits:
         await self._client.metadata([self._options.commits_topic])

@@ -57,14 +57,14 @@ def test_a_record_is_read_as_it_was_written(given: CommitRecord) -> None:
 )
 def test_what_is_no_record_counts_for_nothing(key: bytes | None, value: bytes) -> None:
     assert unpacked(key, value) is None
-    assert task_commits([(key, value)], TASK) == (None, frozenset(), False)
+    assert task_commits([(key, value)], TASK) == (None, frozenset(), False, False)
 
 
 def test_what_a_topic_says_to_a_task() -> None:
-    assert task_commits([record(3, 7, "another")], TASK) == (None, frozenset(), False)
-    assert task_commits([record(0, 6), record(3, 6)], TASK) == (None, frozenset(), True)
+    assert task_commits([record(3, 7, "another")], TASK) == (None, frozenset(), False, False)
+    assert task_commits([record(0, 6), record(3, 6)], TASK) == (None, frozenset(), True, True)
     assert task_commits([record(0, 7), record(5, 7), record(3, 6)], TASK) == TaskCommits(
-        None, frozenset({0, 5}), True
+        None, frozenset({0, 5}), True, True
     )
     own = task_commits([record(3, 6), record(3, 7)], TASK)
     assert own.own == CommitRecord(TASK, WRITTEN)
