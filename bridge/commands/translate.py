@@ -13,6 +13,8 @@ from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bridge.positions.flow import Flow
     from bridge.positions.translator import PositionColumns, TranslatedPositions
 
@@ -30,12 +32,24 @@ def translate(
         ),
     ],
     input_: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--input", help="Positions: .csv or .parquet with the columns topic, partition, offset."
         ),
-    ],
-    output: Annotated[Path, typer.Option("--output", help="Where the answers go: .csv, .parquet or .json.")],
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of --input: the checkpoint of a Spark query that reads topics, a path or a URI. Prints the "
+            "startingOffsets with which the query goes on from the target."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", help="Where the answers go: .csv, .parquet or .json. Required with --input."
+        ),
+    ] = None,
     lookups: Annotated[
         int,
         typer.Option(
@@ -55,27 +69,59 @@ def translate(
         end("this needs pyarrow, which is not installed: pip install pyarrow", BAD_SETTINGS)
     import asyncio
 
-    from bridge.positions.files import WRITTEN, read_table, write_table
-    from bridge.positions.tables import PositionsRejected
+    from bridge.positions.checkpoints import starting_offsets
+    from bridge.positions.files import WRITTEN, write_table
 
-    if output.suffix.lower() not in WRITTEN:
+    if (input_ is None) == (checkpoint is None):
+        end("one of --input and --checkpoint is required", BAD_SETTINGS)
+    if output is None and input_ is not None:
+        end("--output is required with --input", BAD_SETTINGS)
+    if output is not None and output.suffix.lower() not in WRITTEN:
         end(f"--output {output}: its name must end with {', '.join(WRITTEN)}", BAD_SETTINGS)
-    if not output.parent.is_dir():
+    if output is not None and not output.parent.is_dir():
         end(f"--output {output}: there is no folder {output.parent}", BAD_SETTINGS)
     with reported():
         props, flow = _flow(config)
-        try:
-            table, positions = read_table(input_)
-        except PositionsRejected as rejected:
-            for line in str(rejected).splitlines():
-                note(f"{input_}: {line}")
-            raise typer.Exit(BAD_SETTINGS) from None
+        table, positions = _read(input_, checkpoint)
         translated = asyncio.run(_translate(flow, props, positions, lookups))
-    try:
-        write_table(output, table, translated)
-    except OSError as error:
-        end(f"can't write {output}: {error.strerror or error}", CANNOT_START)
+    if output is not None:
+        try:
+            write_table(output, table, translated)
+        except OSError as error:
+            end(f"can't write {output}: {error.strerror or error}", CANNOT_START)
+    if checkpoint is not None:
+        for source, offsets in starting_offsets(table, translated).items():
+            if offsets is None:
+                note(
+                    f"source {source} can't go on from the target yet: some of its positions are not known there"
+                )
+            else:
+                print(offsets)  # noqa: T201
     conclude(translated)
+
+
+def _read(input_: Path | None, checkpoint: str | None) -> tuple[pa.Table, PositionColumns]:
+    """Reads the positions; ends the command where they can't be read."""
+    from bridge.positions.checkpoints import CheckpointRejected, checkpoint_table, read_checkpoint
+    from bridge.positions.files import read_table
+    from bridge.positions.tables import PositionsRejected
+
+    if checkpoint is not None:
+        try:
+            query = read_checkpoint(checkpoint)
+        except CheckpointRejected as rejected:
+            end(f"--checkpoint: {rejected}", BAD_SETTINGS)
+        done = f"up to micro-batch {query.batch}" if query.batch >= 0 else "nothing"
+        again = "; one that was planned is read again" if query.planned else ""
+        note(f"the query has committed {done}{again}")
+        return checkpoint_table(query)
+    assert input_ is not None
+    try:
+        return read_table(input_)
+    except PositionsRejected as rejected:
+        for line in str(rejected).splitlines():
+            note(f"{input_}: {line}")
+        raise typer.Exit(BAD_SETTINGS) from None
 
 
 def _flow(path: Path) -> tuple[dict[str, str], Flow]:

@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from confluent_kafka import KafkaException
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from bridge.cli import app
@@ -57,6 +58,7 @@ from tests.support import (
 from tests.support.brokers import RESTARTED
 from tests.support.indexing import InProcess
 from tests.support.messages import message, message_pattern
+from tests.support.spark import run_stream
 from tests.support.topics import wait_transactions_ended
 from tests.support.waits import WAIT
 
@@ -155,6 +157,43 @@ def test_the_command_answers_for_every_offset(flow: CopyFlow, tmp_path: Path) ->
             f"mirror-bridge: {exact} exact, 0 bounded, 1 pending",
             "mirror-bridge: pending, source_topic_missing: 1",
         ],
+    )
+
+
+def test_a_spark_query_goes_on_from_the_target(flow: CopyFlow, tmp_path: Path, spark: SparkSession) -> None:
+    """By its checkpoint, in the middle of what there is: no record is lost, and none is there twice."""
+    topic = flow.topics[0]
+    file, checkpoint = tmp_path / "flow.json", tmp_path / "checkpoint"
+    file.write_text(json.dumps(config(flow)))
+    read = list[bytes]()
+
+    def run(cluster: Cluster, topics: str, place: Path, triggers: int, **options: str) -> None:
+        reader = spark.readStream.format("mirror-records").option(
+            "kafka.bootstrap.servers", cluster.bootstrap
+        )
+        frame = reader.option("subscribe", topics).options(**options).load()
+        done = list[int]()
+
+        def collect(batch: DataFrame, _: int) -> None:
+            if len(done) == triggers:
+                raise RuntimeError("the cluster is gone")
+            read.extend(bytes(row.value) for row in batch.select("value").collect())
+            done.append(1)
+
+        writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(place))
+        with suppress(StreamingQueryException) if triggers < 100 else nullcontext():
+            run_stream(lambda: writer.trigger(availableNow=True).start())
+
+    run(flow.source, topic, checkpoint, 2, startingOffsets="earliest", maxOffsetsPerTrigger="30")
+    assert 0 < len(read) < 2 * RECORDS
+    arguments = ("translate", "--config", str(file), "--checkpoint", str(checkpoint))
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    offsets = json.loads(result.stdout)
+    assert offsets.keys() == {flow.remote(topic)}
+    run(flow.target, flow.remote(topic), tmp_path / "other", 100, startingOffsets=result.stdout.strip())
+    assert sorted(read) == sorted(
+        each.value or b"" for partition in range(2) for each in flow.original(topic, partition)
     )
 
 
