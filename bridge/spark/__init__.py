@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge.spark.registering import register
-from bridge.spark.translating.entry import translate_offsets
+from bridge.spark.translating.entry import translate_checkpoint, translate_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bridge.spark.auditing.frames import Audit
 
-__all__ = ["audit", "register", "translate_offsets"]
+__all__ = ["audit", "register", "translate_checkpoint", "translate_offsets"]
 
 
 def audit(

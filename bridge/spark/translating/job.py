@@ -4,10 +4,10 @@ the clusters about its own partitions."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -27,6 +27,12 @@ from pyspark.sql.types import (
 
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
+from bridge.positions.checkpoints import (
+    CheckpointRejected,
+    checkpoint_table,
+    read_checkpoint,
+    starting_offsets,
+)
 from bridge.positions.flow import Flow
 from bridge.positions.knowledge import Knowledge
 from bridge.positions.tables import (
@@ -37,7 +43,12 @@ from bridge.positions.tables import (
     column_errors,
     sound_rows,
 )
-from bridge.positions.translator import LOOKUPS, PositionTranslator
+from bridge.positions.translator import (
+    LOOKUPS,
+    PositionColumns,
+    PositionTranslator,
+    TranslatedPositions,
+)
 from bridge.spark.group_options import connector_config
 from bridge.spark.rejected import SourceRejected, in_one_line
 from connectors.cluster_away import ClusterAway
@@ -75,6 +86,52 @@ def translated(
     udf: Any = arrow_udf  # its stubs know no function whose kind its type hints say, which is what it prefers
     answers = udf(_task(props, knowledge, limit), _ANSWERS)(*(col(name) for name in INPUT))
     return ordered.withColumn(_TOGETHER, answers).select(*map(_column, positions.columns), f"`{_TOGETHER}`.*")
+
+
+class TranslatedSource(NamedTuple):
+    """A source of a Spark query, by its number. `starting_offsets`: the value of startingOffsets with which it goes on
+    from the target; None where that is not known of all its partitions, or records that it has not read are missing
+    there. `positions`: a row for each partition, with the columns of translate_offsets."""
+
+    source: int
+    starting_offsets: str | None
+    positions: Sequence[Mapping[str, Any]]
+
+
+def translated_checkpoint(
+    location: str, config: Mapping[str, str] | str | Path, lookups: int | None = None
+) -> list[TranslatedSource]:
+    """See bridge.spark.translate_checkpoint."""
+    props = connector_config(config)
+    flow = Flow.from_props(props, StaticClientCheck())
+    try:
+        table, positions = checkpoint_table(read_checkpoint(location))
+    except CheckpointRejected as rejected:
+        raise SourceRejected(str(rejected)) from None
+    limit = LOOKUPS if lookups is None else lookups
+    with ThreadPoolExecutor(1) as pool:  # as above
+        answers = pool.submit(asyncio.run, _translate(flow, props, positions, limit)).result()
+    offsets = starting_offsets(table, answers)
+    for field, column in zip(OUTPUT, answer_columns(answers), strict=True):
+        table = table.append_column(field, column)
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row.pop("source"), []).append(row)
+    return [TranslatedSource(source, offsets[source], rows[source]) for source in rows]
+
+
+async def _translate(
+    flow: Flow, props: Mapping[str, str], positions: PositionColumns, lookups: int
+) -> TranslatedPositions:
+    clusters = KafkaClusters()
+    try:
+        translator = PositionTranslator(flow, clusters, props, lookups)
+        translator.use(await translator.load())
+        return await translator.translate(positions)
+    except ClusterAway as away:
+        raise away.with_side() from None
+    finally:
+        await clusters.close()
 
 
 def _column(name: str) -> Column:
