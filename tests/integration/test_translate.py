@@ -160,6 +160,32 @@ def test_the_command_answers_for_every_offset(flow: CopyFlow, tmp_path: Path) ->
     )
 
 
+def test_a_checkpoint_of_sparks_own_source_becomes_starting_offsets(flow: CopyFlow, tmp_path: Path) -> None:
+    topic = flow.topics[0]
+    file, checkpoint, answered = (tmp_path / name for name in ("flow.json", "checkpoint", "answers.json"))
+    file.write_text(json.dumps(config(flow)))
+    for name, text in (
+        ("offsets/7", f'v1\n{{"batchWatermarkMs":0}}\n{{"{topic}":{{"0":13,"1":25}}}}'),
+        ("offsets/8", f'v1\n{{"batchWatermarkMs":0}}\n{{"{topic}":{{"0":40,"1":40}}}}'),
+        ("commits/7", "v1\n{}"),
+    ):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(text)
+    arguments = ("translate", "--config", file, "--checkpoint", checkpoint, "--output", answered)
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    offsets = json.loads(result.stdout)[flow.remote(topic)]
+    rows = json.loads(answered.read_text())
+    assert [(row["source"], row["partition"], row["offset"]) for row in rows] == [(0, 0, 13), (0, 1, 25)]
+    truth = Truth(flow)
+    for row in rows:
+        assert offsets[str(row["partition"])] == row["target_offset"]
+        assert row["target_offset"] in truth.allowed(topic, row["partition"], row["offset"])
+    missing = CliRunner().invoke(app, [*map(str, arguments[:4]), str(tmp_path / "none")])
+    assert missing.exit_code == 2
+
+
+@pytest.mark.long
 def test_a_spark_query_goes_on_from_the_target(flow: CopyFlow, tmp_path: Path, spark: SparkSession) -> None:
     """By its checkpoint, in the middle of what there is: no record is lost, and none is there twice."""
     topic = flow.topics[0]

@@ -179,8 +179,11 @@ class Supervisor:
             began = time.monotonic()
             try:
                 left_id = await self._one_layout(jobs, source, target)
+                lasted = time.monotonic() - began > _LONGEST_PAUSE
+                if lasted:
+                    backoff.reset()
                 # A slice may leave one id after the other, as soon as it begins.
-                if not left_id or time.monotonic() - began > _LONGEST_PAUSE:
+                if lasted or not left_id:
                     continue
             except CopyTaken as taken:
                 self._broke(str(taken), permanent=True, code="copy_taken")
