@@ -107,9 +107,20 @@ async def end_of_slots(
         len(names),
         ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else ""),
     )
-    runs = read_runs(runs_topic)
-    for each in transactional_ids:
-        producer = TransactionalProducer(producer_settings(Side.TARGET, spec.props), each)
+    await end_of_ids(spec, transactional_ids, begin, copies, read_runs(runs_topic))
+
+
+async def end_of_ids(
+    spec: PipelineSpec,
+    transactional_ids: Iterable[str],
+    begin: Mapping[TopicPartition, int],
+    copies: Sequence[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
+) -> None:
+    """Ends transactions of ids that nobody uses, by taking them over; the rest as of `end_in_copies`. Raises
+    KafkaFailure."""
+    for name in transactional_ids:
+        producer = TransactionalProducer(producer_settings(Side.TARGET, spec.props), name)
         try:
             await producer.start()
             await end_in_copies(producer, begin, copies, runs)

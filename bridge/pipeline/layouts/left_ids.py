@@ -89,10 +89,20 @@ class PartitionsEnding:
     """The remote partitions that lack a marker of ids that the layout has passed over."""
 
     def __init__(self, target: NetworkClient, spec: PipelineSpec, numbers: Collection[int]) -> None:
-        self._target, self._spec, self._numbers = target, spec, numbers
+        self._target, self._spec = target, spec
+        self._numbers: Collection[int] = numbers
+        self._all = frozenset(numbers)
 
     async def ask(self) -> Set[TopicPartition]:
         """Raises KafkaFailure."""
         ending = await _describe_unended(self._target, self._spec, self._numbers)
         self._numbers = ending.keys()
         return {tp for last in ending.values() for tp in last.partitions}
+
+    @property
+    def ended_ids(self) -> list[str]:
+        """The ids whose last transactions have ended by now, as far as their coordinators know. A coordinator that has
+        found no leader for a partition has written no marker there, and asks no more (see hanging)."""
+        return [
+            transactional_id(self._spec, number) for number in sorted(self._all.difference(self._numbers))
+        ]
