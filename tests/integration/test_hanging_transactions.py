@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -11,14 +12,15 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
 from bridge.kafka.producer.transaction_coordinator import Coordinator
-from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
+from bridge.kafka.protocol.produce_requests import DescribedTransaction, ProducerIdAndEpoch
 from bridge.local import Broker, LocalStack, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import Side, TopicPartition
+from bridge.pipeline.layouts.left_ids import encode_left, left_key
 from bridge.pipeline.layouts.slots import transactional_id
 from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import CopyFlow
-from tests.support import numbered, produce, unique
+from tests.support import Record, numbered, produce, unique
 from tests.support.forms import mostly_long
 from tests.support.waits import WAIT
 from tests.unit.kafka.record.raw_batches import Plain, batch_of
@@ -39,13 +41,13 @@ def target(request: pytest.FixtureRequest, stack: LocalStack) -> Iterator[Broker
 
 def leave_open(
     flow: CopyFlow, place: TopicPartition, who: int | str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Has the producer of a slot, or of the driver, write a record and go away."""
+) -> ProducerIdAndEpoch:
+    """Has the producer of a slot, or of the driver, write a record and go away; returns what it was known by."""
 
     async def added_nowhere(*_: object, **__: object) -> None:
         pass
 
-    async def write() -> None:
+    async def write() -> ProducerIdAndEpoch:
         producer = TransactionalProducer(
             producer_settings(Side.TARGET, flow.spec.props), transactional_id(flow.spec, who)
         )
@@ -53,12 +55,13 @@ def leave_open(
             await producer.start()
             await producer.begin()
             await producer.send(place, bytearray(batch_of([Plain(1, b"key", b"left open")])), 1)
+            return producer.id_and_epoch
         finally:
             await producer.close()
 
     with monkeypatch.context() as patched:
         patched.setattr(Coordinator, "add", added_nowhere)
-        asyncio.run(write())
+        return asyncio.run(write())
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,38 @@ def test_what_a_broker_has_left_open_is_aborted_before_anything_follows(
     leave_open(flow, TopicPartition(places.get(what, flow.remote(topic)), 0), who, monkeypatch)
     produce(stack.source.bootstrap, topic, numbered(100, start=100))
     assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_what_an_id_that_was_left_has_open_is_ended_when_its_partition_comes_back(
+    target: Broker, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinator has taken the partition for deleted: it asks for no marker any more, and none was written."""
+    flow = CopyFlow(stack.source, target)
+    topic = flow.topic(2)
+    produce(stack.source.bootstrap, topic, numbered(100))
+    assert flow.copy(slots=1).state is PipelineState.CAUGHT_UP
+    back = TopicPartition(flow.remote(topic), 0)
+    holder = leave_open(flow, back, 0, monkeypatch)
+    produce(target.bootstrap, flow.spec.layout_topic, [Record(encode_left(holder), left_key(flow.spec, 0))])
+    given_up, real = threading.Event(), Coordinator.describe
+
+    async def describe(coordinator: Coordinator, within: float) -> DescribedTransaction | None:
+        if given_up.is_set() or coordinator.transactional_id != transactional_id(flow.spec, 0):
+            return await real(coordinator, within)
+        return DescribedTransaction(0, "PrepareAbort", 60_000, holder, {back})
+
+    monkeypatch.setattr(Coordinator, "describe", describe)
+    for partition in range(2):
+        produce(stack.source.bootstrap, topic, numbered(100, start=100, partition=partition))
+    with flow.pipeline(slots=1) as running:
+        running.wait_position({TopicPartition(topic, 1): 100})
+        (waits,) = running.status.partitions
+        assert waits.source == TopicPartition(topic, 0)
+        given_up.set()
+        running.wait_position({TopicPartition(topic, 0): 200})
+        assert running.status.restarts == 0
     flow.assert_copied()
     flow.assert_runs_true()
 
