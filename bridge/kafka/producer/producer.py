@@ -164,6 +164,10 @@ class TransactionalProducer:
             await self.abort()
             raise
 
+    async def flush(self) -> None:
+        """Waits for what was sent, in a transaction that stays open."""
+        await self._sender.flush()
+
     async def commit(self) -> None:
         """Waits for what was sent; then it is committed, all of it."""
         assert self._open, "no transaction is open"

@@ -41,6 +41,34 @@ def read_transaction_coordinator(response: Reader) -> tuple[int, int]:
     return error, response.int32()
 
 
+def list_transactions(states: Sequence[str]) -> Call:
+    """ListTransactions v0 (KIP-664), from Kafka 3.0 on: those of a coordinator that are in these states."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(len(states))
+        for state in states:
+            writer.string(state)
+        writer.array(0)  # of whatever producers
+        writer.tags()
+
+    return Call(ApiKeys.LIST_TRANSACTIONS, versions=range(1), flexible_from=0, write=write)
+
+
+def read_listed_transactions(response: Reader) -> tuple[int, list[str]]:
+    """Error, and the transactional ids, those that we may describe."""
+    response.skip(4)
+    error = response.int16()
+    for _ in response.array():
+        response.string()  # a state that the broker does not know
+    ids = []
+    for _ in response.array():
+        ids.append(response.string())
+        response.skip(8)  # producer id
+        response.string()  # state
+        response.tags()
+    return error, ids
+
+
 def describe_transactions(transactional_ids: Sequence[str]) -> Call:
     """DescribeTransactions v0 (KIP-664), from Kafka 3.0 on."""
 

@@ -1,8 +1,8 @@
-"""Commit records: which epochs of which query each Spark partition has written. Pure.
+"""What the commits topic says: which epoch a query has written last, and which Spark partitions a batch job. Pure.
 
-Each is a record of the commits topic, written in the transaction of the rows that it stands for. A batch job counts as
-a query with epoch 0. A commit record without a value says that its job is over, so that nobody may write for it any
-more.
+A stream has a record for each query: the decision that its last epoch is written, with the transactions of it (see
+epochs). A task of a batch job has a commit record of its own, written in the transaction of the rows that it stands
+for. One without a value says that its job is over, so that nobody may write for it any more.
 """
 
 from __future__ import annotations
@@ -33,6 +33,28 @@ class SinkTask(NamedTuple):
         return _packed({"version": _VERSION, "query": self.query, "partition": self.partition})
 
 
+class Prepared(NamedTuple):
+    """The transaction that the task of a Spark partition has left open, by the producer id and epoch that it had."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+
+
+class Decision(NamedTuple):
+    """An epoch of a query is written: the transactions are committed, or are going to be."""
+
+    query: str
+    epoch: int
+    transactions: tuple[Prepared, ...]
+
+    @property
+    def packed(self) -> tuple[bytes, bytes]:
+        """Key and value."""
+        key = {"version": _VERSION, "query": self.query}
+        return _packed(key), _packed({"epoch": self.epoch, "transactions": self.transactions})
+
+
 class WrittenTotals(NamedTuple):
     """How much a task has written: rows, and bytes of keys, values and headers together."""
 
@@ -54,17 +76,6 @@ class CommitRecord(NamedTuple):
         return self.task.key, _packed({"epoch": self.task.epoch, **self.written._asdict()})
 
 
-class TaskCommits(NamedTuple):
-    """The records of a commits topic that concern a task, as far as it was read. `own`: the newest commit record of the
-    task's partition, at its epoch or later; `others`: of the other partitions of the epoch. `whole`: nothing older can
-    say more. `known`: whether there is any record of the query."""
-
-    own: CommitRecord | None
-    others: frozenset[int]
-    whole: bool
-    known: bool
-
-
 def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
     """Decodes a commit record; None for another kind of record, or version."""
     try:
@@ -79,6 +90,21 @@ def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
         return CommitRecord(SinkTask(query, partition, int(told["epoch"])), written)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
+
+
+def decided(records: Iterable[KeyValue], query: str) -> Decision | None:
+    """Returns the newest decision of a query among committed records, in the log's order."""
+    last: Decision | None = None
+    for key, value in records:
+        try:
+            names, fields = json.loads(key or b""), json.loads(value or b"")
+            if names != {"version": _VERSION, "query": query}:
+                continue
+            transactions = tuple(Prepared(*map(int, each)) for each in fields["transactions"])
+            last = Decision(query, int(fields["epoch"]), transactions)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            continue
+    return last
 
 
 def committed(batches: Iterable[RawBatch]) -> list[KeyValue]:
@@ -101,66 +127,33 @@ def committed(batches: Iterable[RawBatch]) -> list[KeyValue]:
     return done
 
 
-def task_commits(records: Iterable[KeyValue], task: SinkTask) -> TaskCommits:
-    """Finds what committed records, in the log's order, say to a task. An epoch begins when all tasks of the one before
-    it have committed: with a record of an earlier epoch of the query, all of this epoch's have been seen."""
-    own: CommitRecord | None = None
-    others: set[int] = set()
-    whole = known = False
-    for key, value in records:
-        record = unpacked(key, value)
-        if record is None or record.task.query != task.query:
-            continue
-        known = True
-        if record.written is not None and record.task.epoch < task.epoch:
-            whole = True
-        elif record.task.partition == task.partition:
-            own = record
-        elif record.task.epoch == task.epoch:
-            others.add(record.task.partition)
-    return TaskCommits(own, frozenset(others), whole or own is not None, known)
+def find_commit(records: Iterable[KeyValue], task: SinkTask) -> CommitRecord | None:
+    """Returns the newest commit record of a task of a batch job among committed records, in the log's order."""
+    found = (unpacked(key, value) for key, value in records)
+    own = [record for record in found if record is not None and record.task == task]
+    return own[-1] if own else None
 
 
 def verify(record: CommitRecord, task: SinkTask, written: WrittenTotals) -> None:
-    """Verifies that what a task would write is what was written for it already. Raises SourceRejected."""
-    what = f"partition {task.partition} of epoch {task.epoch}"
+    """Verifies that what a task of a batch job would write is what was written for it already. Raises
+    SourceRejected."""
+    what = f"partition {task.partition} of job {task.query}"
     if record.written is None:
-        raise SourceRejected(
-            f"the job of this task is over: {what} of job {task.query} is not written any more"
-        )
-    if record.task.epoch > task.epoch:
-        raise SourceRejected(
-            f"query {task.query} has already written epoch {record.task.epoch}, and is at epoch {task.epoch} now: its "
-            "checkpoint is older than what it has written, or another query has a copy of it; restore the newest one, "
-            "or begin with a new checkpoint"
-        )
+        raise SourceRejected(f"the job of this task is over: {what} is not written any more")
     if record.written != written:
         raise SourceRejected(
-            f"{what} of query {task.query} was written with {_amount(record.written)}, and has {_amount(written)} now: "
-            "a replayed epoch must have the same rows in the same Spark partitions"
+            f"{what} was written with {_amount(record.written)}, and has {_amount(written)} now: a task that runs "
+            "again must have the same rows"
         )
 
 
-def verify_known(commits: TaskCommits, task: SinkTask, transactional_id: str, topic: str) -> None:
-    """Verifies that the commits topic is the one of what a transactional id has committed. Raises SourceRejected."""
-    if not commits.known:
-        raise SourceRejected(
-            f"transactional id {transactional_id} has committed before, and {topic} has nothing of query {task.query}: "
-            "commitsTopic was changed, or the topic was deleted, and an epoch that is not finished would be written "
-            "twice; name the topic that it was, or, where all epochs are finished, another transactionalIdPrefix too"
-        )
-
-
-def verify_partitions(others: Iterable[int], task: SinkTask, partitions: int) -> None:
-    """Verifies that no commit record of the epoch is of a Spark partition that it does not have now. Raises
-    SourceRejected."""
-    most = max(others, default=-1)
-    if most >= partitions:
-        raise SourceRejected(
-            f"epoch {task.epoch} of query {task.query} has {partitions} Spark partition(s), and was written with at "
-            f"least {most + 1} before: a replayed epoch must have the same rows in the same Spark partitions; rows of "
-            "this epoch may be there twice"
-        )
+def unknown_query(task: SinkTask, transactional_id: str, topic: str) -> SourceRejected:
+    """Makes the error of a commits topic that has no decision of a query whose task has committed before."""
+    return SourceRejected(
+        f"transactional id {transactional_id} has committed before, and {topic} has nothing of query {task.query}: "
+        "commitsTopic was changed, or the topic was deleted, and an epoch that is not finished would be written twice; "
+        "name the topic that it was, or, where all epochs are finished, another transactionalIdPrefix too"
+    )
 
 
 def over(query: str, partitions: int) -> Sequence[KeyValue]:

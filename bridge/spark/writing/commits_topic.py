@@ -16,7 +16,7 @@ from bridge.kafka.state_topics import verify_compacted
 from bridge.model.topics import NewTopic
 from bridge.model.values import Bounds, TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import SinkTask, TaskCommits, committed, task_commits
+from bridge.spark.writing.commits import CommitRecord, Decision, SinkTask, committed, decided, find_commit
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _FIRST, _WIDER = 1024, 8
@@ -61,18 +61,24 @@ async def end_of(client: NetworkClient, topic: str) -> int:
     return (await _bounds(client, topic)).end
 
 
-async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int = 0) -> TaskCommits:
-    """Reads what the topic says to a task, of which nothing stands before offset `since`. Call it after taking over the
-    task's transactional id. Raises KafkaFailure."""
+async def look_up(client: NetworkClient, topic: str, task: SinkTask, since: int = 0) -> CommitRecord | None:
+    """Returns the commit record of a task of a batch job, of which nothing stands before offset `since`. Call it after
+    taking over the task's transactional id. Raises KafkaFailure."""
     bounds = await _bounds(client, topic)
     # A topic that was made again ends before what was its end: all of it is read.
     first = max(bounds.start, since) if since <= bounds.end else bounds.start
-    width = _FIRST
+    return find_commit(await _committed(client, topic, first, bounds.end), task)
+
+
+async def find_decision(client: NetworkClient, topic: str, query: str) -> Decision | None:
+    """Returns the newest decision of a query. Raises KafkaFailure."""
+    bounds = await _bounds(client, topic)
+    width, end = _FIRST, bounds.end
     while True:
-        start = max(first, bounds.end - width)
-        at_end = task_commits(await _committed(client, topic, start, bounds.end), task)
-        if at_end.whole or start <= first:
-            return at_end
+        start = max(bounds.start, bounds.end - width)
+        last = decided(await _committed(client, topic, start, end), query)
+        if last is not None or start <= bounds.start:
+            return last
         width *= _WIDER
 
 

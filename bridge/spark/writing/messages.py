@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from bridge.spark.writing.commits import SinkTask, WrittenTotals, verify_partitions
+from bridge.spark.writing.commits import Prepared, SinkTask, WrittenTotals
 
 
 @dataclass(frozen=True)
 class Wrote(WriterCommitMessage):
-    """The message of one task. `others`: Spark partitions of its epoch that were written before. `again`: it was
-    written before, and is not written again."""
+    """The message of one task. `again`: it was written before, and is not written again. `prepared`: the transaction
+    that a task of a stream has left open; None where it had no rows, and of a batch job, which has committed."""
 
     task: SinkTask
     written: WrittenTotals
-    others: frozenset[int] = frozenset()
     again: bool = False
-
-
-def verify_epoch(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Raises SourceRejected when the epoch was written in more Spark partitions before."""
-    for message in messages:
-        if isinstance(message, Wrote):
-            verify_partitions(message.others, message.task, len(messages))
+    prepared: Prepared | None = None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,7 +32,10 @@ BATCH_SIZE = 512 * 1024
 BUFFER_MEMORY, TRANSACTION_MS, DELIVERY_MS = 32 * 1024 * 1024, 60_000, 120_000
 """Java's defaults."""
 COMMITS_TOPIC, PREFIX = "mirror-records-commits.internal", "mirror-records"
-_NAMES = ("topic", "commandConfig", "commitsTopic", "transactionalIdPrefix")
+EPOCH_MS = 900_000
+"""What a transaction of a stream may take: that of all tasks of an epoch. Brokers' default of
+transaction.max.timeout.ms."""
+_NAMES = ("topic", "commandConfig", "commitsTopic", "transactionalIdPrefix", "partialEpoch")
 _CANONICAL = {name.lower(): name for name in _NAMES}
 _SPARKS_OWN = frozenset({"queryname", "checkpointlocation"})
 """Given to every sink."""
@@ -55,6 +59,13 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PREFIXES = KeyPrefixes()
 
 
+class PartialEpoch(StrEnum):
+    """What becomes of a decided epoch of which some transactions were aborted."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
 @dataclass(frozen=True)
 class SinkOptions:
     """Options of the sink. `topic`: of all rows; "" for that of their column. `kafka`: properties of Kafka's producer,
@@ -68,6 +79,7 @@ class SinkOptions:
     buffer: int = BUFFER_MEMORY
     """Of batches that a task holds before it begins its transaction."""
     transaction_ms: int = TRANSACTION_MS
+    partial_epoch: PartialEpoch = PartialEpoch.FAIL
     patience: float = DELIVERY_MS / 1000
     """Seconds for which a transaction that fails with what heals is tried again: delivery.timeout.ms."""
 
@@ -86,12 +98,16 @@ class SinkOptions:
         """Raises SourceRejected."""
         return _settled(lambda: settings_at(_PREFIXES, self.kafka))
 
+    def driver_id(self, query: str) -> str:
+        return f"{self.prefix}-{query}-driver"
+
     def transactional_id(self, query: str, partition: int) -> str:
         return f"{self.prefix}-{query}-{partition}"
 
 
-def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Raises SourceRejected with all that is wrong."""
+def read_sink_options(given: Mapping[str, str], *, transaction_ms: int = TRANSACTION_MS) -> SinkOptions:
+    """Reads the options; `transaction_ms`: the default of kafka.transaction.timeout.ms. Raises SourceRejected with all
+    that is wrong."""
     verify_no_table(given)
     options = {
         name.lower(): trimmed(value) for name, value in given.items() if name.lower() not in _SPARKS_OWN
@@ -107,6 +123,9 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
             wrong.append(f"option {name} is {values[name]!r}; it must be the name of a topic")
     if not values.get("transactionalIdPrefix", PREFIX):
         wrong.append("option transactionalIdPrefix must not be empty")
+    if values.get("partialEpoch", "fail").lower() not in list(PartialEpoch):
+        right = " or ".join(PartialEpoch)
+        wrong.append(f"option partialEpoch is {values['partialEpoch']!r}; it must be {right}")
     wrong += _wrong_values(kafka)
     if wrong:
         raise SourceRejected("; ".join(dict.fromkeys(wrong)))
@@ -117,7 +136,8 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
         values.get("transactionalIdPrefix", PREFIX),
         int(kafka.get("batch.size", BATCH_SIZE)),
         int(kafka.get("buffer.memory", BUFFER_MEMORY)),
-        int(kafka.get("transaction.timeout.ms", TRANSACTION_MS)),
+        int(kafka.get("transaction.timeout.ms", transaction_ms)),
+        PartialEpoch(values.get("partialEpoch", PartialEpoch.FAIL).lower()),
         int(kafka.get("delivery.timeout.ms", DELIVERY_MS)) / 1000,
     )
     read.settings()

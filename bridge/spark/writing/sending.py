@@ -1,4 +1,5 @@
-"""Sends the batches of one task in one transaction, with its commit record."""
+"""Sends the batches of one task in one transaction: of a batch job with its commit record, of a stream for the driver
+to commit (see epochs)."""
 
 from __future__ import annotations
 
@@ -6,17 +7,25 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.values import TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import CommitRecord, SinkTask, TaskCommits, WrittenTotals, verify_known
+from bridge.spark.writing.commits import (
+    CommitRecord,
+    Decision,
+    Prepared,
+    SinkTask,
+    WrittenTotals,
+    unknown_query,
+)
 from bridge.spark.writing.commits_topic import ensure, look_up
 from bridge.spark.writing.connecting import network_client, partitions_of
 from bridge.spark.writing.encoding import EncodedBatch
+from bridge.spark.writing.epochs import last_decision
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _PAUSES = (0.1, 2.0)
@@ -41,8 +50,8 @@ class TaskTransaction:
         self._size = 0
         self._under_way: deque[asyncio.Future[int]] = deque()
 
-    async def open(self) -> TaskCommits:
-        """Takes over the task's transactional id; returns what is committed. Raises SourceRejected and KafkaFailure."""
+    async def open(self) -> CommitRecord | None:
+        """Takes over the id of a task of a batch job; returns what it has committed. Raises KafkaFailure."""
         return await patiently(self._open, self._options.patience, HEAL)
 
     async def partitions(self, topic: str) -> int:
@@ -63,30 +72,37 @@ class TaskTransaction:
                 for each in held:
                     await self._send(each)
 
+    async def decided(self) -> Decision | None:
+        """Returns what was decided last of the task's query; before `open_epoch`. Raises KafkaFailure."""
+        query = self._task.query
+        return await patiently(
+            lambda: last_decision(self._client, self._options, query), self._options.patience, HEAL
+        )
+
+    async def open_epoch(self, last: Decision | None) -> None:
+        """Takes over the id of a task of a stream; `last`: what was decided last. Raises SourceRejected and
+        KafkaFailure."""
+        await patiently(self._producer.start, self._options.patience, HEAL)
+        if self._producer.last_committed and last is None:
+            raise unknown_query(self._task, self._id, self._options.commits_topic)
+
+    async def prepare(self) -> Prepared:
+        """All of it is sent when this returns, in a transaction that stays open; nothing counts when it raises
+        KafkaFailure."""
+        await self._send_all(self._flush)
+        return Prepared(self._task.partition, *self._producer.id_and_epoch)
+
     async def commit(self, written: WrittenTotals) -> None:
         """All of it is committed when this returns, and nothing when it raises KafkaFailure, unless it was the commit
         that was not answered; who opens the transaction again learns which."""
-        if self._producer.open:
-            await self._finish(written)
-            return
-        backoff, until = Backoff(*_PAUSES), time.monotonic() + self._options.patience
-        while True:
-            try:
-                await self._producer.begin()
-                for batch in self._held:
-                    await self._send(batch)
-                await self._finish(written)
-                return
-            except KafkaFailure as error:
-                pause = backoff.next()
-                if error.fault not in HEAL or time.monotonic() + pause > until:
-                    raise
-                self._under_way.clear()
-            await asyncio.sleep(pause)
-            await self._producer_again(until)
-            commits = await patiently(self._look_up, self._options.patience, HEAL)
-            if commits.own is not None:
-                return  # it was only the answer that was lost
+
+        async def finish() -> None:
+            record = CommitRecord(self._task, written).packed
+            await self._producer.send_records(self._options.commits_topic, [record])
+            await self._producer.commit()
+            self._under_way.clear()
+
+        await self._send_all(finish)
 
     async def abort(self) -> None:
         """Nothing that was sent counts, as far as that can be said: never raises KafkaFailure."""
@@ -98,15 +114,12 @@ class TaskTransaction:
         await self._producer.close()
         await self._client.close()
 
-    async def _open(self) -> TaskCommits:
+    async def _open(self) -> CommitRecord | None:
         await ensure(self._client, self._options)
         await self._producer.start(always=TopicPartition(self._options.commits_topic, 0))
-        commits = await self._look_up()
-        if self._producer.last_committed:
-            verify_known(commits, self._task, self._id, self._options.commits_topic)
-        return commits
+        return await self._look_up()
 
-    async def _look_up(self) -> TaskCommits:
+    async def _look_up(self) -> CommitRecord | None:
         await self._client.metadata([self._options.commits_topic])
         return await look_up(self._client, self._options.commits_topic, self._task, self._since)
 
@@ -124,10 +137,31 @@ class TaskTransaction:
             cause = error.__cause__ if error.fault is KafkaFault.ABORTED else None
             raise (cause if isinstance(cause, KafkaFailure) else error) from None
 
-    async def _finish(self, written: WrittenTotals) -> None:
-        record = CommitRecord(self._task, written).packed
-        await self._producer.send_records(self._options.commits_topic, [record])
-        await self._producer.commit()
+    async def _send_all(self, finish: Callable[[], Awaitable[None]]) -> None:
+        """Sends what is held, and finishes; again where that fails with what heals. Raises KafkaFailure."""
+        if self._producer.open:
+            await finish()
+            return
+        backoff, until = Backoff(*_PAUSES), time.monotonic() + self._options.patience
+        while True:
+            try:
+                await self._producer.begin()
+                for batch in self._held:
+                    await self._send(batch)
+                await finish()
+                return
+            except KafkaFailure as error:
+                pause = backoff.next()
+                if error.fault not in HEAL or time.monotonic() + pause > until:
+                    raise
+                self._under_way.clear()
+            await asyncio.sleep(pause)
+            await self._producer_again(until)
+            if await patiently(self._look_up, self._options.patience, HEAL) is not None:
+                return  # it was only the answer that was lost
+
+    async def _flush(self) -> None:
+        await self._producer.flush()
         self._under_way.clear()
 
     async def _producer_again(self, until: float) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pyspark import TaskContext
 
@@ -11,8 +12,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.spark.reading import event_loop
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import SinkTask, TaskCommits, WrittenTotals, verify
+from bridge.spark.writing.commits import SinkTask, WrittenTotals, verify
 from bridge.spark.writing.encoding import Encoder
+from bridge.spark.writing.epochs import verify_newest
 from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions
 from bridge.spark.writing.sending import TaskTransaction
@@ -20,6 +22,7 @@ from bridge.spark.writing.sending import TaskTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 _QUERY, _EPOCH, _CONTINUOUS = "sql.streaming.queryId", "streaming.sql.batchId", "__is_continuous_processing"
 """What Spark tells tasks of a micro-batch (StreamExecution.QUERY_ID_KEY, MicroBatchExecution.BATCH_ID_KEY)."""
 
@@ -45,21 +48,96 @@ def batch_task(job: str) -> SinkTask:
     return SinkTask(job, context.partitionId())
 
 
-def write_task(
-    options: SinkOptions, task: SinkTask, batches: Iterator[pa.RecordBatch], since: int = 0
+def write_batch_task(
+    options: SinkOptions, task: SinkTask, batches: Iterator[pa.RecordBatch], since: int
 ) -> Wrote:
-    """Writes the rows of a task, all of them or none, unless they were written before. Raises SourceRejected and
-    KafkaFailure."""
+    """Writes the rows of a task of a batch job, all of them or none, unless they were written before. Raises
+    SourceRejected and KafkaFailure."""
+
+    def write(sending: _Sending) -> Wrote:
+        own = sending.run(sending.transaction.open())
+        if own is not None:
+            written = sending.count()
+            verify(own, task, written)
+            return Wrote(task, written, again=True)
+        written = sending.send()
+        sending.run(sending.transaction.commit(written))
+        return Wrote(task, written)
+
+    return _written(options, task, batches, write, since)
+
+
+def write_epoch_task(options: SinkOptions, task: SinkTask, batches: Iterator[pa.RecordBatch]) -> Wrote:
+    """Sends the rows of a task of a stream, for the driver to commit, unless their epoch is written already. Raises
+    SourceRejected and KafkaFailure."""
+
+    def write(sending: _Sending) -> Wrote:
+        last = sending.run(sending.transaction.decided())
+        verify_newest(last, task.query, task.epoch)
+        if last is not None and last.epoch == task.epoch:
+            return Wrote(task, sending.count(), again=True)
+        sending.run(sending.transaction.open_epoch(last))
+        written = sending.send()
+        return Wrote(task, written, prepared=sending.run(sending.transaction.prepare()))
+
+    return _written(options, task, batches, write)
+
+
+class _Run(Protocol):
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
+
+
+class _Sending:
+    """The rows of a task on their way into its transaction."""
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        task: SinkTask,
+        transaction: TaskTransaction,
+        batches: Iterator[pa.RecordBatch],
+        run: _Run,
+    ) -> None:
+        self.transaction, self.run, self._batches = transaction, run, batches
+        self._topics: dict[str, int] = {}
+        self._encoder = Encoder(options, self._partitions_of, task.partition)
+
+    def count(self) -> WrittenTotals:
+        """Reads the rows, and sends none. To the end in any case: what rows are made of, a state store say, is kept
+        only by who reads all of them."""
+        for rows in self._batches:
+            self._encoder.count(rows)
+        return self._encoder.written
+
+    def send(self) -> WrittenTotals:
+        for rows in self._batches:
+            self.run(self.transaction.add(list(self._encoder.add(rows))))
+        self.run(self.transaction.add(list(self._encoder.last_batches())))
+        return self._encoder.written
+
+    def _partitions_of(self, topic: str) -> int:
+        if topic not in self._topics:
+            self._topics[topic] = self.run(self.transaction.partitions(topic))
+        return self._topics[topic]
+
+
+def _written(
+    options: SinkOptions,
+    task: SinkTask,
+    batches: Iterator[pa.RecordBatch],
+    write: Callable[[_Sending], Wrote],
+    since: int = 0,
+) -> Wrote:
     collect_seldom()
     batches = (rows.rename_columns([name.lower() for name in rows.schema.names]) for rows in batches)
-    first = next((each for each in batches if each.num_rows), None)
+    first = next((rows for rows in batches if rows.num_rows), None)
     if first is None:
         return Wrote(task, WrittenTotals(0, 0))  # nothing to write, and nothing to look up
     try:
         with event_loop() as run:
             transaction = run(_made(options, task, since))
             try:
-                return _written(options, task, transaction, first, batches, run)
+                return write(_Sending(options, task, transaction, chain([first], batches), run))
             except BaseException:
                 run(transaction.abort())
                 raise
@@ -71,38 +149,6 @@ def write_task(
 
 async def _made(options: SinkOptions, task: SinkTask, since: int) -> TaskTransaction:
     return TaskTransaction(options, task, since)  # inside of its event loop
-
-
-def _written(
-    options: SinkOptions,
-    task: SinkTask,
-    transaction: TaskTransaction,
-    first: pa.RecordBatch,
-    batches: Iterator[pa.RecordBatch],
-    run: Callable[[Coroutine[Any, Any, Any]], Any],
-) -> Wrote:
-    commits: TaskCommits = run(transaction.open())
-    topics: dict[str, int] = {}
-
-    def partitions_of(topic: str) -> int:
-        if topic not in topics:
-            topics[topic] = run(transaction.partitions(topic))
-        return topics[topic]
-
-    encoder = Encoder(options, partitions_of, task.partition)
-    if commits.own is not None:
-        # To the end in any case: what rows are made of, a state store say, is kept only by who reads all of them.
-        encoder.count(first)
-        for rows in batches:
-            encoder.count(rows)
-        verify(commits.own, task, encoder.written)
-        return Wrote(task, encoder.written, commits.others, again=True)
-    run(transaction.add(list(encoder.add(first))))
-    for rows in batches:
-        run(transaction.add(list(encoder.add(rows))))
-    run(transaction.add(list(encoder.last_batches())))
-    run(transaction.commit(encoder.written))
-    return Wrote(task, encoder.written, commits.others)
 
 
 def explained(error: KafkaFailure, options: SinkOptions, task: SinkTask) -> KafkaFailure:

@@ -23,8 +23,9 @@ from bridge.spark.rejected import SourceRejected, in_one_line
 from bridge.spark.writing.commits import over
 from bridge.spark.writing.commits_topic import end_of, ensure, verify
 from bridge.spark.writing.connecting import network_client, partitions_of
-from bridge.spark.writing.messages import verify_epoch
-from bridge.spark.writing.options import HEAL, SinkOptions, read_sink_options
+from bridge.spark.writing.epochs import abort_epoch, commit_epoch
+from bridge.spark.writing.messages import Wrote
+from bridge.spark.writing.options import EPOCH_MS, HEAL, SinkOptions, read_sink_options
 from bridge.spark.writing.schema import verify_schema
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def stream_writer(
     with in_one_line(name):
         if overwrite:
             raise SourceRejected("records are appended: use output mode append or update, not complete")
-        options = read_sink_options(given)
+        options = read_sink_options(given, transaction_ms=EPOCH_MS)
         verify_schema(schema, options.topic)
         return StreamWriter(name, options)
 
@@ -67,10 +68,10 @@ class BatchWriter(DataSourceArrowWriter):
         self.job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        from bridge.spark.writing.tasks import batch_task, write_task  # loads the compiled loops
+        from bridge.spark.writing.tasks import batch_task, write_batch_task  # loads the compiled loops
 
         with in_one_line(self._name):
-            return write_task(self._options, batch_task(self.job), iterator, self._since)
+            return write_batch_task(self._options, batch_task(self.job), iterator, self._since)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         with in_one_line(self._name):
@@ -115,18 +116,25 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._name, self._options = name, options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        from bridge.spark.writing.tasks import stream_task, write_task  # loads the compiled loops
+        from bridge.spark.writing.tasks import stream_task, write_epoch_task  # loads the compiled loops
 
         with in_one_line(self._name):
-            return write_task(self._options, stream_task(), iterator)
+            return write_epoch_task(self._options, stream_task(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Each task has committed for itself. What only all of them together know is verified."""
+        wrote = [message for message in messages if isinstance(message, Wrote)]
+        if not wrote:
+            return
+        prepared = [message.prepared for message in wrote if message.prepared is not None]
         with in_one_line(self._name):
-            verify_epoch(messages)
+            asyncio.run(commit_epoch(self._options, wrote[0].task.query, batchId, prepared))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing: each task that has failed has aborted, and the next attempt ends what one that was killed left."""
+        """Ends what tasks have left open, as far as they have told: readers of committed records would wait for it."""
+        wrote = [message for message in messages if isinstance(message, Wrote)]
+        if any(message.prepared is not None for message in wrote):
+            with in_one_line(self._name):
+                asyncio.run(abort_epoch(self._options, wrote[0].task.query, batchId))
 
 
 async def _prepared(options: SinkOptions) -> int:
