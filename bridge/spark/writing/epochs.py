@@ -7,8 +7,8 @@
   run that is started again without it sends all rows again, in whatever split: its tasks abort what the last one has
   left, by taking over the ids.
 - With it the epoch is written: tasks read their rows and send none, and the driver commits what is not committed yet.
-- Who asks for the decision first takes over the id by which it is written: an older driver decides nothing any more, and
-  what it has decided is to be seen. Only without a decision does a task take over its own id.
+- Who asks for the decision first takes over the id by which it is written: an older driver decides nothing any more,
+  and what it has decided is to be seen. Only without a decision does a task take over its own id.
 
 What can go wrong is a transaction that its coordinator aborts after the decision, because its time was up
 (kafka.transaction.timeout.ms) before the driver, or the next one, has come to commit it. Then a part of the epoch is
@@ -33,7 +33,7 @@ from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import Decision, Prepared
 from bridge.spark.writing.commits_topic import ensure, find_decision
 from bridge.spark.writing.connecting import network_client
-from bridge.spark.writing.options import HEAL, PartialEpoch, SinkOptions
+from bridge.spark.writing.options import HEAL, TRANSACTION_MS, PartialEpoch, SinkOptions
 
 log = logging.getLogger(__name__)
 _AT_A_TIME = 50
@@ -89,7 +89,8 @@ async def last_decision(client: NetworkClient, options: SinkOptions, query: str)
     """Returns what was decided last of a query: nobody who has asked before decides anything after that. Raises
     KafkaFailure."""
     await ensure(client, options)
-    await fence(options.settings(), [options.driver_id(query)])
+    driver = Coordinator(client, options.driver_id(query))
+    await driver.init(lambda: TRANSACTION_MS, ProducerIdAndEpoch(), options.patience)
     await client.metadata([options.commits_topic])
     return await find_decision(client, options.commits_topic, query)
 
