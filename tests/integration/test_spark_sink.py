@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.local import Cluster
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import SinkTask
+from bridge.spark.writing.commits import Decision, SinkTask
 from bridge.spark.writing.encoding import Encoder
+from bridge.spark.writing.epochs import commit_epoch
 from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions, read_sink_options
 from bridge.spark.writing.sending import TaskTransaction
-from bridge.spark.writing.tasks import write_task
+from bridge.spark.writing.tasks import write_batch_task, write_epoch_task
 from bridge.spark.writing.writers import BatchWriter
 from tests.support import Record, allow, create_topic, delete_topic, numbered, produce, read, unique
 from tests.support.brokers import USERS, Secured
@@ -59,7 +60,26 @@ def rows(*values: bytes, partition: int = 0) -> pa.RecordBatch:
 
 
 def write(options: SinkOptions, task: SinkTask, *batches: pa.RecordBatch) -> Wrote:
-    return write_task(options, task, iter(batches))
+    """An epoch of one task: the driver commits it."""
+    return epoch(options, task, {task.partition: batches})[task.partition]
+
+
+def epoch(
+    options: SinkOptions,
+    task: SinkTask,
+    split: Mapping[int, Sequence[pa.RecordBatch]],
+    *,
+    commit: bool = True,
+) -> dict[int, Wrote]:
+    """An epoch of several tasks; without `commit` the driver dies when they are done."""
+    wrote = {
+        number: write_epoch_task(options, task._replace(partition=number), iter(batches))
+        for number, batches in split.items()
+    }
+    if commit:
+        prepared = [each.prepared for each in wrote.values() if each.prepared is not None]
+        asyncio.run(commit_epoch(options, task.query, task.epoch, prepared))
+    return wrote
 
 
 def values(target: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
@@ -71,18 +91,47 @@ def test_an_epoch_is_written_once(target: Cluster, topic: str, options: Callable
     task, given = SinkTask(unique("query"), 0), options()
     assert not write(given, task, rows(b"a", b"b"), rows(b"c")).again
     assert write(given, task, rows(b"a"), rows(b"b", b"c")).again
-    replay = message_pattern("spark.replay", rows=3, size=3, now=2)
-    with pytest.raises(SourceRejected, match=replay):
-        write(given, task, rows(b"a", b"b"))
-    other = write(given, task._replace(partition=1), rows(b"d"))
-    assert not other.again
-    assert other.others == {0}
+    assert write(given, task, rows(b"x")).again, "however it is split"
     assert not write(given, task._replace(epoch=1), rows(b"e")).again
     over = message_pattern("spark.epoch_over", query=task.query, written=1, epoch=0)
     with pytest.raises(SourceRejected, match=over):
         write(given, task, rows(b"a", b"b", b"c"))
     assert write(given, task._replace(epoch=2)).written == (0, 0)
-    assert values(target, topic) == [b"a", b"b", b"c", b"d", b"e"]
+    assert values(target, topic) == [b"a", b"b", b"c", b"e"]
+
+
+def test_a_replay_may_split_its_rows_otherwise(
+    target: Cluster, topic: str, options: Callable[..., SinkOptions]
+) -> None:
+    """The driver dies before the epoch is decided: nothing of it counts, of none of its tasks."""
+    task, given = SinkTask(unique("query"), 0), options()
+    parts = {number: [rows(b"%d" % number)] for number in range(4)}
+    epoch(given, task, parts, commit=False)
+    assert read(target.bootstrap, topic, 0, committed_only=True) == []
+    again = {0: [*parts[0], *parts[3], *parts[2]], 1: parts[1]}
+    assert not epoch(given, task, again)[0].again
+    assert sorted(each or b"" for each in values(target, topic)) == [b"0", b"1", b"2", b"3"]
+    # What the first attempt had left in partitions 2 and 3 is ended, so that readers of committed records go on.
+    assert not write(given, task._replace(epoch=1), rows(b"4")).again
+    assert len(values(target, topic)) == 5
+
+
+def test_what_is_decided_is_committed_by_whoever_comes_next(
+    target: Cluster, topic: str, options: Callable[..., SinkOptions]
+) -> None:
+    task, given = SinkTask(unique("query"), 0), options()
+    wrote = epoch(given, task, {0: [rows(b"a")], 1: [rows(b"b")]}, commit=False)
+    transactions = tuple(each.prepared for each in wrote.values() if each.prepared is not None)
+
+    async def decide() -> None:
+        producer = TransactionalProducer(given.settings(), given.driver_id(task.query))
+        await producer.start()
+        await producer.write(given.commits_topic, [Decision(task.query, 0, transactions).packed])
+        await producer.close()
+
+    asyncio.run(decide())
+    assert epoch(given, task, {0: [rows(b"b", b"a")]})[0].again
+    assert sorted(each or b"" for each in values(target, topic)) == [b"a", b"b"]
 
 
 def test_a_commits_topic_that_does_not_know_the_query_is_refused(
@@ -112,7 +161,7 @@ def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callab
         try:
             await old.open()
             await old.add(batches(old_rows, b"old"))
-            assert (await new.open()).own is None
+            assert await new.open() is None
             await new.add(batches(new_rows, b"new"))
             with pytest.raises(KafkaFailure) as fenced:
                 await old.commit(old_rows.written)
@@ -124,7 +173,7 @@ def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callab
             await new.close()
 
     assert asyncio.run(race()).fault is KafkaFault.FENCED
-    assert write(given, task, rows(b"new")).again
+    assert write_batch_task(given, task, iter([rows(b"new")]), 0).again
     assert values(target, topic) == [b"new"]
 
 
@@ -164,7 +213,7 @@ def test_what_fails_half_way_leaves_nothing(
         raise RuntimeError("planted")
 
     with pytest.raises(RuntimeError, match="planted"):
-        write_task(given, task, failing())
+        write_epoch_task(given, task, failing())
     assert values(target, topic) == []
     many = [rows(*(b"%d" % number for _ in range(100)), partition=number % 3) for number in range(50)]
     assert write(given, task, *many).written.rows == 5000
@@ -244,6 +293,7 @@ def test_a_login_needs_these_rights_and_no_more(secured: Secured) -> None:
     )
     for name, operation, kind, words in (
         (commits, "WRITE", "TOPIC", f"grant DESCRIBE on topic {commits}"),
+        (given.driver_id(task.query), "WRITE", "TRANSACTIONAL_ID", "transactional id"),
         (given.transactional_id(task.query, 0), "WRITE", "TRANSACTIONAL_ID", "transactional id"),
         (orders, "DESCRIBE", "TOPIC", f"grant DESCRIBE on topic {orders}"),
         (orders, "WRITE", "TOPIC", f"Not authorized to write to {orders}: grant WRITE on it"),
@@ -268,7 +318,7 @@ def test_a_job_that_is_over_writes_no_more(
     writer = BatchWriter("mirror-records", given, 0)
     writer.abort([None, None])
     with pytest.raises(SourceRejected, match="the job of this task is over"):
-        write(given, SinkTask(writer.job, 1), rows(b"late"))
+        write_batch_task(given, SinkTask(writer.job, 1), iter([rows(b"late")]), 0)
     assert values(target, topic) == [b"x"]
 
 

@@ -12,15 +12,16 @@ from bridge.kafka.record.batch import CONTROL, TRANSACTIONAL, CorruptBatch, RawB
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import (
     CommitRecord,
+    Decision,
+    Prepared,
     SinkTask,
-    TaskCommits,
     WrittenTotals,
     committed,
+    decided,
+    find_commit,
     over,
-    task_commits,
     unpacked,
     verify,
-    verify_partitions,
 )
 from tests.support.messages import message_pattern
 from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
@@ -57,39 +58,32 @@ def test_a_record_is_read_as_it_was_written(given: CommitRecord) -> None:
 )
 def test_what_is_no_record_counts_for_nothing(key: bytes | None, value: bytes) -> None:
     assert unpacked(key, value) is None
-    assert task_commits([(key, value)], TASK) == (None, frozenset(), False, False)
+    assert decided([(key, value)], "query") is None
 
 
 def test_what_a_topic_says_to_a_task() -> None:
-    assert task_commits([record(3, 7, "another")], TASK) == (None, frozenset(), False, False)
-    assert task_commits([record(0, 6), record(3, 6)], TASK) == (None, frozenset(), True, True)
-    assert task_commits([record(0, 7), record(5, 7), record(3, 6)], TASK) == TaskCommits(
-        None, frozenset({0, 5}), True, True
-    )
-    own = task_commits([record(3, 6), record(3, 7)], TASK)
-    assert own.own == CommitRecord(TASK, WRITTEN)
-    later = task_commits([record(3, 8)], TASK).own
-    assert later is not None
-    assert later.task.epoch == 8
+    task = SinkTask("job", 3)
+    assert find_commit([record(3, 0, "another"), record(2, 0, "job")], task) is None
+    assert find_commit([record(3, 0, "job"), over("another", 4)[3]], task) == CommitRecord(task, WRITTEN)
+    assert find_commit([record(3, 0, "job"), over("job", 4)[3]], task) == CommitRecord(task, None)
 
 
-def test_a_replay_is_held_against_what_was_written() -> None:
+def test_a_task_that_runs_again_is_held_against_what_was_written() -> None:
     verify(CommitRecord(TASK, WRITTEN), TASK, WRITTEN)
     said = message_pattern("spark.replay", rows=10, size=1000, now=9, now_size=1000)
     with pytest.raises(SourceRejected, match=said):
         verify(CommitRecord(TASK, WRITTEN), TASK, WrittenTotals(9, 1000))
-    said = message_pattern("spark.epoch_over", query=TASK.query, written=8, epoch=7)
-    with pytest.raises(SourceRejected, match=said):
-        verify(CommitRecord(TASK._replace(epoch=8), WRITTEN), TASK, WRITTEN)
-    ((key, value),) = over("query", 1)
-    ended = unpacked(key, value)
-    assert ended is not None
     with pytest.raises(SourceRejected, match="the job of this task is over"):
-        verify(ended, TASK, WRITTEN)
-    verify_partitions({0, 3}, TASK, 4)
-    said = message_pattern("spark.fewer_partitions", partitions=3, written=4)
-    with pytest.raises(SourceRejected, match=said):
-        verify_partitions({0, 3}, TASK, 3)
+        verify(CommitRecord(TASK, None), TASK, WRITTEN)
+
+
+def test_the_newest_decision_of_a_query_counts() -> None:
+    first = Decision("query", 7, (Prepared(0, 11, 0), Prepared(3, 1 << 40, 32767)))
+    later, other = Decision("query", 8, ()), Decision("another", 9, ())
+    records = [first.packed, record(0, 7), later.packed, other.packed, (b"{}", b"[]"), (None, None)]
+    assert decided(records[:2], "query") == first
+    assert decided(records, "query") == later
+    assert decided(records, "nobody") is None
 
 
 def batch(offset: int, producer: int, value: bytes) -> RawBatch:

@@ -10,10 +10,8 @@ from pyspark import TaskContext
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing import tasks
-from bridge.spark.writing.commits import SinkTask, WrittenTotals
-from bridge.spark.writing.messages import Wrote, verify_epoch
+from bridge.spark.writing.commits import SinkTask
 from bridge.spark.writing.options import SinkOptions
-from tests.support.messages import message_pattern
 
 MICRO_BATCH = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7"}
 
@@ -58,7 +56,11 @@ def test_a_task_without_an_epoch_is_refused(monkeypatch: pytest.MonkeyPatch, con
 
 def test_a_task_without_rows_asks_nobody() -> None:
     unreachable = SinkOptions({"bootstrap.servers": "127.0.0.1:1"})
-    assert tasks.write_task(unreachable, SinkTask("query", 0), iter([])).written == (0, 0)
+    for wrote in (
+        tasks.write_epoch_task(unreachable, SinkTask("query", 0), iter([])),
+        tasks.write_batch_task(unreachable, SinkTask("job", 0), iter([]), 0),
+    ):
+        assert (wrote.written, wrote.prepared) == ((0, 0), None)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +75,3 @@ def test_errors_say_what_to_do(fault: KafkaFault, words: str) -> None:
     failed = KafkaFailure(fault, "planted", retriable=False)
     with pytest.raises(KafkaFailure, match=words):
         raise tasks.explained(failed, SinkOptions({}), SinkTask("query", 3, 7))
-
-
-def test_an_epoch_that_had_more_partitions_is_an_error() -> None:
-    wrote = Wrote(SinkTask("query", 0, 7), WrittenTotals(1, 1), frozenset({1}))
-    verify_epoch([None, wrote])
-    said = message_pattern("spark.fewer_partitions", partitions=1, written=2)
-    with pytest.raises(SourceRejected, match=said):
-        verify_epoch([wrote])
