@@ -181,7 +181,7 @@ def test_what_is_committed_is_seen_behind_an_open_transaction(
     target: Cluster, topic: str, options: Callable[..., SinkOptions]
 ) -> None:
     task, given = SinkTask(unique("query"), 0), options()
-    write(given, task._replace(partition=1), rows(b"x"))  # makes the commits topic
+    write(given, SinkTask(unique("query"), 0), rows(b"x"))  # makes the commits topic
 
     async def open_for_long() -> TransactionalProducer:
         producer = TransactionalProducer(given.settings(), unique("other"), 60_000)

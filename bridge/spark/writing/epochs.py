@@ -137,7 +137,10 @@ async def _end(client: NetworkClient, options: SinkOptions, decision: Decision) 
         except KafkaFailure as error:
             if error.fault not in _LOST:
                 raise
-            lost.append(task.partition)
+            # Somebody has taken the id over since then: its coordinator tells how the transaction before has ended.
+            await coordinator.init(lambda: TRANSACTION_MS, ProducerIdAndEpoch(), options.patience)
+            if not coordinator.last_committed:
+                lost.append(task.partition)
 
     for some in _parts(decision.transactions):
         await asyncio.gather(*map(end, some))

@@ -32,9 +32,9 @@ BATCH_SIZE = 512 * 1024
 BUFFER_MEMORY, TRANSACTION_MS, DELIVERY_MS = 32 * 1024 * 1024, 60_000, 120_000
 """Java's defaults."""
 COMMITS_TOPIC, PREFIX = "mirror-records-commits.internal", "mirror-records"
-EPOCH_MS = 900_000
-"""What a transaction of a stream may take: that of all tasks of an epoch. Brokers' default of
-transaction.max.timeout.ms."""
+EPOCH_MS = 899_000
+"""What a transaction of a stream may take: that of all tasks of an epoch. A second below brokers' default of
+transaction.max.timeout.ms: the coordinator's last bits come on top."""
 _NAMES = ("topic", "commandConfig", "commitsTopic", "transactionalIdPrefix", "partialEpoch")
 _CANONICAL = {name.lower(): name for name in _NAMES}
 _SPARKS_OWN = frozenset({"queryname", "checkpointlocation"})

@@ -92,8 +92,11 @@ class Cluster:
 class Coordinator:
     def __init__(self, client: Cluster, transactional_id: str) -> None:
         self._cluster, self.transactional_id = client, transactional_id
+        self.last_committed = False
 
     async def init(self, *_: object) -> ProducerIdAndEpoch:
+        last = self._cluster.ids.get(self.transactional_id)
+        self.last_committed = last is not None and last.state == "CompleteCommit"
         return self._cluster.init(self.transactional_id)
 
     async def describe(self, within: float) -> DescribedTransaction:
