@@ -69,8 +69,6 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         with in_one_line(self._name):
             logs, before = self._logs(), unpacked(start)
-            if before is not None and self._waits(before, logs):
-                return start
             first = self._start(logs) if before is None else None
             end = admitted(
                 before or first or StreamPositions(),
@@ -79,6 +77,9 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 last=self._last,
                 fail_on_data_loss=self._options.fail_on_data_loss,
             )
+            # Not before: data that is lost is told though there is too little for a micro-batch.
+            if before is not None and self._waits(before, logs):
+                return start
             self._triggered = time.monotonic()
             return packed(replace(end, start=first))
 

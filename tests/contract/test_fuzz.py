@@ -123,7 +123,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(30, 300) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20, 300) * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(PATHS),
     name=st.sampled_from(["c", "fake", "group_offset"])

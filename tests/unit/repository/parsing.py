@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 
 from tests import ROOT
@@ -27,9 +28,7 @@ def nodes(tree: ast.AST) -> list[ast.AST]:
     return collected
 
 
-def parsed(folder: str) -> dict[str, ast.Module]:
-    """Each file of a folder, by its path."""
-    return {
-        str(path.relative_to(ROOT)): parse(path.read_text("utf-8"))
-        for path in sorted((ROOT / folder).rglob("*.py"))
-    }
+def parsed(folder: str, holding: re.Pattern[str] = re.compile("")) -> dict[str, ast.Module]:
+    """Files of a folder in whose text the pattern is found, by their paths."""
+    texts = {path: path.read_text("utf-8") for path in sorted((ROOT / folder).rglob("*.py"))}
+    return {str(path.relative_to(ROOT)): parse(text) for path, text in texts.items() if holding.search(text)}

@@ -146,6 +146,14 @@ def test_a_trigger_waits_for_enough_offsets_and_not_for_too_long(
     assert end_after(end)["orders"]["offsets"] == {"0": 29}
 
 
+def test_what_is_lost_is_told_though_the_trigger_waits(cluster: Cluster) -> None:
+    query = cluster.reader(minOffsetsPerTrigger="10", maxTriggerDelay="30s")
+    end = first_end(query)
+    cluster.logs = {A: Log("id", 20, 21)}
+    with pytest.raises(SourceRejected, match="offsets 18 to 19 of orders-0 are gone"):
+        query.latestOffset(end, ReadAllAvailable())
+
+
 @pytest.mark.parametrize(
     ("source", "options"),
     [(MirrorRecords, {"subscribe": "orders"}), (MirrorRuns, {})],

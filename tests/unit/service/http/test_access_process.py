@@ -247,6 +247,7 @@ def test_a_connection_ends_when_the_certificates_are_replaced(begun: tuple[Runni
     assert not served(at, client(old, old))
 
 
+@pytest.mark.long
 def test_a_broken_certificate_leaves_the_old_one_and_one_line(begun: tuple[Running, Certificates]) -> None:
     at, files = begun
     old, ours = files.old, files.ours
