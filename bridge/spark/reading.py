@@ -92,7 +92,8 @@ class RangesReader:
             if batches.batches:
                 inside = [batch for batch in batches.batches if batch.base_offset < each.end]
                 yield Fetched(each, inside)
-            self._at(tp, batches.next_offset, batches.leader_epoch)
+            if not self._at(tp, batches.next_offset):
+                self._fetcher.done(part, batches.next_offset, batches.leader_epoch)
 
     def _batches(self, part: CompletedFetch) -> DataBatches | None:
         """Decodes batches; None where the bytes are to be fetched again."""
@@ -106,19 +107,19 @@ class RangesReader:
                 raise KafkaFailure(
                     KafkaFault.UNREADABLE_BATCH, f"{name}: {corrupt}", retriable=False
                 ) from None
-            self._fetcher.done(part.tp, part.offset, -1)
+            self._fetcher.done(part, part.offset, -1)
             return None
         self._wrong.pop(part.tp, None)
         return batches
 
-    def _at(self, tp: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """The partition is read up to there."""
+    def _at(self, tp: TopicPartition, offset: int) -> bool:
+        """The partition is read up to there; returns whether that is all."""
         self._positions[tp] = offset
-        if offset >= self._ranges[tp].end:
-            del self._ranges[tp]
-            self._fetcher.drop(tp)
-        else:
-            self._fetcher.done(tp, offset, leader_epoch)
+        if offset < self._ranges[tp].end:
+            return False
+        del self._ranges[tp]
+        self._fetcher.drop(tp)
+        return True
 
     def _lost(self, each: OffsetRange, error: FetchError) -> None:
         """Goes on behind what is gone, if that is allowed. Raises SourceRejected, and KafkaFailure without the

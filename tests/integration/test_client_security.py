@@ -124,7 +124,7 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
                         batches = DataBatches.committed(part.records, part.offset, part.aborted)
                         for each in batches.batches:
                             back += (record.value or b"" for record in DefaultRecordBatch(bytes(each.data)))
-                        fetcher.done(place, batches.next_offset, batches.leader_epoch)
+                        fetcher.done(part, batches.next_offset, batches.leader_epoch)
         finally:
             await fetcher.close()
             await sender.close()

@@ -69,7 +69,7 @@ class Reading:
             batches = DataBatches.committed(part.records, part.offset, part.aborted)
             values = self.values.setdefault(number, [])
             values += (value for batch in batches.batches for value in _values(batch.data, part.offset))
-            self.fetcher.done(part.tp, batches.next_offset, batches.leader_epoch)
+            self.fetcher.done(part, batches.next_offset, batches.leader_epoch)
 
     async def first(self) -> CompletedFetch:
         """The first part with records; it is in hand until it is taken."""

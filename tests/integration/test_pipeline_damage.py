@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 import pytest
@@ -40,9 +41,11 @@ def failed(running: InProcess) -> PartitionStatus:
     return status
 
 
-def damage(broker: Broker, topic: str, byte: int = 200) -> None:
-    """Flips a bit of the batch that begins at EACH, while the broker is stopped, in good order."""
+def damage(broker: Broker, topic: str, byte: int = 200, *, seconds: float = 0.0) -> None:
+    """Flips a bit of the batch that begins at EACH, while the broker is stopped, in good order. `seconds`: for which it
+    stays so, where that is part of the test."""
     broker.stop()
+    threading.Event().wait(seconds)
     log = broker.data / f"{topic}-0" / f"{0:020}.log"
     data = bytearray(log.read_bytes())
     at = sum(len(each.data) for each in parse(bytes(data)) if each.last_offset < EACH)
@@ -88,6 +91,21 @@ def test_a_damaged_batch_holds_up_its_partition_alone(mortal_stack: LocalStack, 
         assert ended.state is PipelineState.FAILED
         assert ended.failure is not None
         assert f"{bad}-0" in ended.failure
+
+
+@pytest.mark.long
+def test_what_is_restored_is_copied_though_the_source_was_away_when_it_was_tried(
+    mortal_stack: LocalStack,
+) -> None:
+    """The copier that was about to try the partition ended with the source."""
+    flow, bad, well = flow_with(mortal_stack, "fail")
+    assert isinstance(mortal_stack.source, Broker)
+    damage(mortal_stack.source, bad)
+    with flow.pipeline(slots=1) as running:
+        eventually(partial(failed, running), WAIT, what="the damage is named")
+        damage(mortal_stack.source, bad, seconds=10.0)
+        running.wait_position({TopicPartition(bad, 0): 3 * EACH, TopicPartition(well, 0): EACH})
+    assert len(flow.copies(bad)) == 3 * EACH
 
 
 def test_an_operator_has_a_damaged_batch_skipped_while_all_is_copied(mortal_stack: LocalStack) -> None:

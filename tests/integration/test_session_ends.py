@@ -138,7 +138,7 @@ async def written_and_read(client: NetworkClient, place: TopicPartition, until: 
                 batches = DataBatches.committed(part.records, part.offset, part.aborted)
                 for each in batches.batches:
                     back += values(bytes(each.data))
-                fetcher.done(place, batches.next_offset, batches.leader_epoch)
+                fetcher.done(part, batches.next_offset, batches.leader_epoch)
             assert sender.failed is None, sender.failed
         await sender.flush()
     finally:

@@ -179,11 +179,13 @@ class Fetcher:
         completed, self._completed = self._completed, []
         return completed
 
-    def done(self, tp: TopicPartition, next_offset: int, leader_epoch: int) -> None:
-        """Releases the last fetch and continues at `next_offset`. `leader_epoch`: of the last batch before it, -1 for
-        unknown. Does nothing for a partition that has nothing in hand."""
+    def done(self, fetch: CompletedFetch, next_offset: int, leader_epoch: int) -> None:
+        """Releases a fetch and continues at `next_offset`. `leader_epoch`: of the last batch before it, -1 for unknown.
+        Does nothing for a partition that has nothing in hand."""
+        tp = fetch.tp
         partition = self._partitions.get(tp)
-        if partition is None or not partition.in_hand:
+        # A fetch without records holds nothing: records of a later one may be in hand, and would be fetched twice.
+        if partition is None or not partition.in_hand or not fetch.records:
             return
         full = self._room <= 0
         self.bytes_in_hand -= partition.in_hand

@@ -334,7 +334,7 @@ class Copier:
         self._fetched_ms = _now_ms()
         if fetch.error is not None:
             if (silent := unreadable_from(tp, fetch.error, self._positions[tp])) is not None:
-                await self._handle_damage(silent, copied)
+                await self._handle_damage(silent, copied, fetch)
                 return
             raise fetch_failure(tp, fetch.error, self._runs[copied.id].runs)
         position, policy = self._positions[tp], self._policies[copied.target_topic]
@@ -343,7 +343,7 @@ class Copier:
         try:
             data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
         except DamagedBatch as damaged:
-            await self._handle_damage(damaged.damage, copied)
+            await self._handle_damage(damaged.damage, copied, fetch)
             return
         if self._spec.opposite_layouts and self._cycles.goes_round(
             tp, data.batches, position, reading.decompressed
@@ -368,7 +368,7 @@ class Copier:
             # A fetch that brings nothing, where something waits, shows nothing.
             self._failing.pop(tp, None)
             self._failed.heal(tp)
-        self._fetcher.done(tp, data.next_offset, data.leader_epoch)
+        self._fetcher.done(fetch, data.next_offset, data.leader_epoch)
 
     def _note_failing(self, now: float) -> None:
         """Names partitions that can't be fetched: the fetcher tries again, and says nothing."""
@@ -377,7 +377,7 @@ class Copier:
                 self._moved.discard(tp)
                 self._failed.note(tp, str(error), _now_ms())
 
-    async def _handle_damage(self, damage: Damage, copied: Copied) -> None:
+    async def _handle_damage(self, damage: Damage, copied: Copied, fetch: CompletedFetch) -> None:
         """Leaves out a batch that can't be read, once another fetch has brought no better one, where the policy says so
         and it is known what follows it. Else the partition waits, and the others go on."""
         tp, end, fails = copied.source, damage.end, self._spec.fail_on_refused_record
@@ -394,7 +394,7 @@ class Copier:
         for copy in copied.copies:
             self._part(copy).leave_out(refused_gap(damage.offset, end, damage.why, copy, _now_ms()))
         self._move_to(tp, end)
-        self._fetcher.done(tp, end, -1)
+        self._fetcher.done(fetch, end, -1)
 
     async def _fail(self, tp: TopicPartition, cannot: LeftOut) -> None:
         """Copies a partition up to records that can't be copied; the target may take them when it is opened again."""

@@ -123,6 +123,13 @@ class FailedPartitions:
             self._failed[tp].due = math.inf
         return due
 
+    def lose_tries(self, now: float) -> None:
+        """Has partitions tried again, after a pause, whose last try was made by a copier that is gone: an error of
+        another kind may have ended it before anything was known of them."""
+        for each in self._failed.values():
+            if each.tries and each.due == math.inf:
+                each.due = now + each.backoff.next()
+
     def __contains__(self, tp: object) -> bool:
         return tp in self._failed
 

@@ -227,6 +227,7 @@ class _Attempts:
                 records = await read_committed(self._target, spec.runs_topic, counts=ours)
             connections = Connections(self._source, self._target, producer, syncs)
             runs = read_runs(records)
+            self._memory.failed.lose_tries(time.monotonic())
             copier = Copier(work, connections, runs, self._memory, self._lease, retried=retried)
             await copier.run(self._settled)
 

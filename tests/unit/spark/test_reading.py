@@ -37,8 +37,8 @@ class ScriptedFetcher:
     async def poll(self, seconds: float) -> list[CompletedFetch]:
         return self.script.pop(0) if self.script else []
 
-    def done(self, tp: TopicPartition, offset: int, epoch: int) -> None:
-        self.calls.append(("done", tp, offset))
+    def done(self, fetch: CompletedFetch, offset: int, epoch: int) -> None:
+        self.calls.append(("done", fetch.tp, offset))
 
     def drop(self, tp: TopicPartition) -> None:
         self.calls.append(("drop", tp, 0))

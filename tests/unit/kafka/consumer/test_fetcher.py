@@ -230,7 +230,7 @@ def test_a_broker_that_is_away_costs_the_others_nothing(client: MemoryClient) ->
         for offset in range(6, 20):
             part = await until(fetcher, lambda part: bool(part.records))
             assert (part.tp, part.offset) == (B, offset)
-            fetcher.done(B, offset + 1, 0)
+            fetcher.done(part, offset + 1, 0)
         assert list(fetcher.errors) == [A]
         assert "Connection refused" in str(fetcher.errors[A])
         client.broken.clear()
@@ -244,13 +244,30 @@ def test_a_lost_session_is_begun_anew_with_the_positions_of_now(client: MemoryCl
     client.serve = lambda node, tp, at: Answer(records=b"x") if (tp, at) in ((A, 5), (A, 9)) else None
 
     async def work(fetcher: Fetcher) -> None:
-        await until(fetcher, lambda part: part.offset == 5)
+        first = await until(fetcher, lambda part: part.offset == 5)
         client.lose_sessions = True
-        fetcher.done(A, 9, 0)
+        fetcher.done(first, 9, 0)
         await until(fetcher, lambda part: part.offset == 9)
 
     fetch(client, work)
     assert [session for _, epoch, session in client.fetched if epoch == 0][-1] == {B: 6, A: 9}
+
+
+def test_a_fetch_without_records_releases_nothing(client: MemoryClient) -> None:
+    """Records of a later one may have come before it is done: they would be fetched twice."""
+    client.serve = lambda node, tp, at: (
+        Answer() if tp == A and len(client.fetched) < 3 else Answer(records=b"x")
+    )
+
+    async def work(fetcher: Fetcher) -> None:
+        empty = await until(fetcher, lambda part: part.tp == A and not part.records)
+        full = await until(fetcher, lambda part: part.tp == A and bool(part.records))
+        fetcher.done(empty, 5, -1)
+        assert fetcher.bytes_in_hand
+        fetcher.done(full, 6, 0)
+        assert (await until(fetcher, lambda part: part.tp == A)).offset == 6
+
+    fetch(client, work)
 
 
 def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(client: MemoryClient) -> None:
@@ -260,7 +277,7 @@ def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(client
     async def work(fetcher: Fetcher) -> None:
         for _ in range(20):
             for part in await fetcher.poll(0.5):
-                fetcher.done(part.tp, part.offset + 1, 0)
+                fetcher.done(part, part.offset + 1, 0)
 
     fetch(client, work)
     sizes = {tp: [each[tp] for each in client.sizes if tp in each] for tp in (A, B)}
@@ -277,8 +294,7 @@ def test_more_is_asked_for_over_a_distance(client: MemoryClient) -> None:
 
     async def work(fetcher: Fetcher) -> None:
         for offset in (5, 6):
-            await until(fetcher, partial(at, offset))
-            fetcher.done(A, offset + 1, 0)
+            fetcher.done(await until(fetcher, partial(at, offset)), offset + 1, 0)
 
     fetch(client, work)
     first, second = [each[A] for each in client.sizes if A in each][:2]
@@ -297,12 +313,12 @@ def test_no_more_is_asked_for_than_comes_in_time(client: MemoryClient) -> None:
         client.broken = {}
         while len(client.most) < 12:
             for part in await fetcher.poll(0.5):
-                fetcher.done(part.tp, part.offset + 1, 0)
+                fetcher.done(part, part.offset + 1, 0)
         client.far = 4.0
         asked = len(client.most)
         while len(client.most) < asked + 3:
             for part in await fetcher.poll(0.5):
-                fetcher.done(part.tp, part.offset + 1, 0)
+                fetcher.done(part, part.offset + 1, 0)
 
     fetch(client, work)
     assert client.most[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
@@ -317,7 +333,7 @@ def test_a_log_that_took_another_way(client: MemoryClient) -> None:
         part = await until(fetcher, lambda part: part.error is not None)
         assert part == CompletedFetch(A, b"", 5, error=FetchError(FetchErrorKind.DIVERGED, -1, -1, 1, 4))
         asked = len(client.fetched)
-        fetcher.done(B, 7, 0)
+        fetcher.done(CompletedFetch(B, b"x", 6), 7, 0)
         await until(fetcher, lambda part: part.offset == 7)
         assert all(A not in session for _, _, session in client.fetched[asked + 1 :])
 
@@ -335,7 +351,7 @@ def test_a_partition_that_is_dropped_is_not_fetched_and_takes_no_room(client: Me
         for offset in range(6, 12):
             part = await until(fetcher, lambda part: bool(part.records))
             assert (part.tp, part.offset) == (B, offset)
-            fetcher.done(B, offset + 1, 0)
+            fetcher.done(part, offset + 1, 0)
         assert all(A not in session for _, _, session in client.fetched[asked + 1 :])
         assert fetcher.bytes_in_hand == 0
 
@@ -409,11 +425,12 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
             assert await fetcher.poll(0.01) == []
         client.topic = before
         # An answer from before may still be under way: it must not be believed.
-        assert (await until(fetcher, lambda part: part.tp == A)).records == b"x"
+        first = await until(fetcher, lambda part: part.tp == A)
+        assert first.records == b"x"
         monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", doubt)
         client.topic = metadata
         client.serve = lambda *_: Answer(Errors.UNKNOWN_TOPIC_ID)
-        fetcher.done(A, 9, 0)
+        fetcher.done(first, 9, 0)
         part = await until(fetcher, lambda part: part.tp == A and part.error is not None)
         assert part.offset == 9
         assert part.error == FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID)
@@ -440,9 +457,9 @@ def test_an_error_after_a_success_is_tried_again_as_soon_as_the_first(
     async def work(fetcher: Fetcher) -> None:
         async with asyncio.timeout(10.0):  # pauses that go on doubling take a minute
             for offset in range(5, 21):
-                await until(fetcher, lambda part, offset=offset: (part.tp, part.offset) == (A, offset))  # type: ignore[misc]
+                part = await until(fetcher, lambda part, offset=offset: (part.tp, part.offset) == (A, offset))  # type: ignore[misc]
                 assert not fetcher.errors
-                fetcher.done(A, offset + 1, 0)
+                fetcher.done(part, offset + 1, 0)
 
     fetch(client, work)
     assert len(failed) >= 16
@@ -524,7 +541,7 @@ def test_the_replica_that_the_leader_names_is_fetched_from(client: MemoryClient)
         for offset in (5, 7, 9):
             part = await until(fetcher, lambda part: bool(part.records))
             assert (bytes(part.records), part.offset, part.error) == (b"near", offset, None)
-            fetcher.done(A, offset + 2, 2)
+            fetcher.done(part, offset + 2, 2)
 
     fetch(client, work)
     assert {rack for _, rack in client.racks} == {"r2"}
@@ -582,7 +599,7 @@ def test_after_a_while_the_leader_is_told_our_rack_again(client: MemoryClient, c
         part = await until(fetcher, lambda part: bool(part.records))
         assert bytes(part.records) == b"leader"
         clock[0] += 11.0
-        fetcher.done(A, 7, 2)
+        fetcher.done(part, 7, 2)
         part = await until(fetcher, lambda part: bool(part.records))
         assert (bytes(part.records), part.offset) == (b"near", 7)
 

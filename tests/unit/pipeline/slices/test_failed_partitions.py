@@ -96,6 +96,20 @@ def test_what_could_not_be_opened_is_well_once_it_is_and_all_else_once_it_moves(
     assert failed.take_due(0.0) == [TWO]
 
 
+def test_a_try_that_ends_with_its_copier_is_made_again() -> None:
+    failed = FailedPartitions()
+    failed.fail(ONE, "damaged", 0.0, 5)
+    failed.note(TWO, "no leader", 5)
+    assert failed.take_due(10.0) == [ONE]
+    failed.lose_tries(10.0)
+    assert failed.take_due(10.0) == [], "what fails may have ended the copier"
+    assert failed.take_due(15.0) == [ONE]
+    failed.fail(ONE, "damaged", 20.0, 5)
+    failed.lose_tries(20.0)
+    assert failed.take_due(20.0) == []
+    assert failed.take_due(25.0) == [ONE]
+
+
 def test_what_is_tried_again_by_who_fetches_is_told_and_never_due() -> None:
     failed = FailedPartitions()
     failed.note(ONE, "no leader", 5)
