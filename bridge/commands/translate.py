@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bridge.positions.flow import Flow
+    from bridge.positions.knowledge import Knowledge
     from bridge.positions.translator import PositionColumns, TranslatedPositions
 
 SOME_UNKNOWN = 3
@@ -83,7 +84,13 @@ def translate(
     with reported():
         props, flow = _flow(config)
         table, positions = _read(input_, checkpoint)
-        translated = asyncio.run(_translate(flow, props, positions, lookups))
+        translated, knowledge = asyncio.run(_translate(flow, props, positions, lookups))
+    for remark in knowledge.remarks:
+        note(remark)
+    if knowledge.source_failure is not None:
+        note(
+            f"the source does not answer; only offset runs and the target are used: {knowledge.source_failure}"
+        )
     if output is not None:
         try:
             write_table(output, table, translated)
@@ -134,26 +141,14 @@ def _flow(path: Path) -> tuple[dict[str, str], Flow]:
 
 async def _translate(
     flow: Flow, props: Mapping[str, str], positions: PositionColumns, lookups: int
-) -> TranslatedPositions:
+) -> tuple[TranslatedPositions, Knowledge]:
     """Raises KafkaFailure."""
     from bridge.kafka.clusters import KafkaClusters
-    from bridge.positions.translator import PositionTranslator
-    from connectors.cluster_away import ClusterAway
+    from bridge.positions.translator import translate_once
 
     clusters = KafkaClusters()
     try:
-        translator = PositionTranslator(flow, clusters, props, lookups)
-        knowledge = await translator.load()
-        for remark in knowledge.remarks:
-            note(remark)
-        if knowledge.source_failure is not None:
-            note(
-                f"the source does not answer; only offset runs and the target are used: {knowledge.source_failure}"
-            )
-        translator.use(knowledge)
-        return await translator.translate(positions)
-    except ClusterAway as away:
-        raise away.with_side() from None
+        return await translate_once(flow, clusters, props, positions, lookups)
     finally:
         await clusters.close()
 

@@ -37,11 +37,13 @@ Places: TypeAlias = npt.NDArray[np.intp]
 
 
 class PairOffsets(NamedTuple):
-    """Offsets of one pair of partitions, ascending and each once, and where their answers begin."""
+    """Offsets of one pair of partitions, ascending and each once, and where their answers begin. `source_id`: the id of
+    the topic that they are offsets of, "" where that is not known."""
 
     pair: PartitionPair
     offsets: Numbers
     begin: int
+    source_id: str = ""
 
 
 class BulkVerdicts:
@@ -97,9 +99,23 @@ class BulkVerdicts:
             self._source_failure, self._states = away.failure, {}
             self._states |= await self._verdicts.states(pairs, self._source_failure)
 
+    def _state(self, each: PairOffsets) -> PairState:
+        """Returns what the clusters say; a pending verdict on offsets of a topic that was deleted and made again."""
+        state = self._states[each.pair]
+        if not each.source_id or isinstance(state, Verdict):
+            return state
+        if isinstance(state, BothSides):
+            source_id = state.identity.source_id
+        else:  # the newest run says of which topic the copy is
+            newest = None if self._runs is None else self._runs.of(_copy(each.pair)).newest
+            source_id = "" if newest is None else newest.source_topic_id
+        return (
+            Verdict.pending(Reason.SOURCE_TOPIC_MISSING) if source_id not in ("", each.source_id) else state
+        )
+
     def _run_answers(self, each: PairOffsets) -> RunAnswers | None:
         """Returns what runs say; None where there are none."""
-        state = self._states[each.pair]
+        state = self._state(each)
         if self._runs is None or isinstance(state, Verdict):
             return None
         logs = PartitionLogs(_target_id(state), LogBounds(state.target.start, state.target.end))
@@ -156,7 +172,7 @@ class BulkVerdicts:
 
     def _at_once_pending(self, each: PairOffsets, left: Places, answers: AnswerArrays) -> Places:
         """Fills in the reasons that take no look-up, for offsets of which runs say nothing; returns the others."""
-        state = self._states[each.pair]
+        state = self._state(each)
         if isinstance(state, Verdict | TargetOnly):
             answers.set(each.begin + left, state if isinstance(state, Verdict) else state.pending)
             return left[:0]

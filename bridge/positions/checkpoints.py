@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
@@ -39,11 +40,17 @@ class CheckpointRejected(ValueError):
 class QueryPositions:
     """Where a query goes on. `sources`: the offset of each partition, for each source that reads topics, by the number
     of the source. `batch`: the last micro-batch that is committed, -1 for none. `planned`: whether one was begun then.
-    """
+    `topic_ids`: which `mirror-records` keeps beside its offsets."""
 
     sources: Mapping[int, Mapping[TopicPartition, int]]
     batch: int
     planned: bool
+    topic_ids: Mapping[str, str]
+
+
+class _SourcePositions(NamedTuple):
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
 
 
 def read_checkpoint(location: str) -> QueryPositions:
@@ -68,7 +75,7 @@ def checkpoint_table(query: QueryPositions) -> tuple[pa.Table, PositionColumns]:
     table = pa.table(
         [pa.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)], names=_NAMES
     )
-    return table, sound_rows(table).positions
+    return table, replace(sound_rows(table).positions, topic_ids=query.topic_ids)
 
 
 def starting_offsets(table: pa.Table, translated: TranslatedPositions) -> dict[int, str | None]:
@@ -118,7 +125,7 @@ def _read(files: _Files) -> QueryPositions:
     if not offsets:
         raise CheckpointRejected(f"{files.path} is no checkpoint of a Spark query: offsets has no file")
     if not commits:
-        return QueryPositions(_beginnings(files, offsets[0]), -1, planned=True)
+        return _query(files, _beginnings(files, offsets[0]), -1, planned=True)
     batch = commits[-1]
     if batch not in offsets:
         raise CheckpointRejected(
@@ -127,12 +134,12 @@ def _read(files: _Files) -> QueryPositions:
     sources = {
         number: _positions(text, f"offsets/{batch}") for number, text in _sources(files, batch).items()
     }
-    return QueryPositions(_of_topics(files, sources), batch, planned=offsets[-1] > batch)
+    return _query(files, sources, batch, planned=offsets[-1] > batch)
 
 
-def _beginnings(files: _Files, batch: int) -> Mapping[int, Mapping[TopicPartition, int]]:
+def _beginnings(files: _Files, batch: int) -> Mapping[int, _SourcePositions | None]:
     """Returns where the sources of a query began that has committed nothing."""
-    found: dict[int, Mapping[TopicPartition, int] | None] = {}
+    found: dict[int, _SourcePositions | None] = {}
     for number, text in _sources(files, batch).items():
         parsed = _json(text)
         if isinstance(parsed, dict) and isinstance(parsed.get(_START), dict):
@@ -140,18 +147,28 @@ def _beginnings(files: _Files, batch: int) -> Mapping[int, Mapping[TopicPartitio
         elif files.has(f"sources/{number}/0"):
             lines = files.lines(f"sources/{number}/0")
             found[number] = _positions(lines[-1], f"sources/{number}/0")
-    return _of_topics(files, found)
+    return found
 
 
-def _of_topics(
-    files: _Files, sources: Mapping[int, Mapping[TopicPartition, int] | None]
-) -> dict[int, Mapping[TopicPartition, int]]:
+def _query(
+    files: _Files, sources: Mapping[int, _SourcePositions | None], batch: int, *, planned: bool
+) -> QueryPositions:
+    """Puts together what the sources say. Raises CheckpointRejected."""
     found = {number: positions for number, positions in sources.items() if positions is not None}
     if not found:
         raise CheckpointRejected(
             f"{files.path} has no offsets of topics: it reads neither Spark's own Kafka source nor mirror-records"
         )
-    return found
+    topic_ids: dict[str, str] = {}
+    for number, positions in found.items():
+        for topic, topic_id in positions.topic_ids.items():
+            if topic_ids.setdefault(topic, topic_id) != topic_id:
+                raise CheckpointRejected(
+                    f"{files.path}: topic {topic} was deleted and made again, and source {number} has read another one "
+                    "of them than a source before it: let the query read on before it fails over"
+                )
+    offsets = {number: positions.offsets for number, positions in found.items()}
+    return QueryPositions(offsets, batch, planned, topic_ids)
 
 
 def _sources(files: _Files, batch: int) -> dict[int, str]:
@@ -165,25 +182,28 @@ def _sources(files: _Files, batch: int) -> dict[int, str]:
     return {number: line for number, line in enumerate(lines[2:]) if line.strip() not in ("", _NONE)}
 
 
-def _positions(text: str, name: str) -> Mapping[TopicPartition, int] | None:
+def _positions(text: str, name: str) -> _SourcePositions | None:
     """Returns the offsets of an offset of a source; None for one of another kind of source."""
     parsed = _json(text)
     if not isinstance(parsed, dict):
         return None
     positions: dict[TopicPartition, int] = {}
+    topic_ids: dict[str, str] = {}
     for topic, entry in parsed.items():
         if topic == _START:
             continue
         partitions = entry.get("offsets", entry) if isinstance(entry, dict) else None
         if not isinstance(partitions, dict):
             return None
+        if partitions is not entry:
+            topic_ids[topic] = str(entry.get("id", ""))
         for partition, offset in partitions.items():
             if not partition.isdecimal() or type(offset) is not int:
                 return None
             if offset < 0:
                 raise CheckpointRejected(f"{name} has offset {offset} for {topic}-{partition}")
             positions[TopicPartition(topic, int(partition))] = offset
-    return positions
+    return _SourcePositions(positions, topic_ids)
 
 
 def _json(text: str) -> object:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
-from bridge.positions.tables import NAMED, PositionsRejected, answer_columns, column_errors, positions_of
+from bridge.positions.tables import NAMED, PositionsRejected, column_errors, positions_of, with_answers
 from bridge.positions.translator import PositionColumns, TranslatedPositions
 from bridge.whole_files import whole_file
 
@@ -68,10 +68,7 @@ _PLAIN = csv.ParseOptions(ignore_empty_lines=False)
 
 def write_table(path: Path, table: pa.Table, translated: TranslatedPositions) -> None:
     """Writes the table and its answers, whole or not at all. Raises OSError."""
-    from bridge.positions.tables import OUTPUT
-
-    for field, column in zip(OUTPUT, answer_columns(translated), strict=True):
-        table = table.append_column(field, column)
+    table = with_answers(table, translated)
     with whole_file(path) as file:
         if path.suffix.lower() == ".parquet":
             parquet.write_table(table, file)

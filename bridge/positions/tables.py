@@ -181,6 +181,13 @@ def answer_columns(translated: TranslatedPositions) -> list[pa.Array]:
     ]
 
 
+def with_answers(table: pa.Table, translated: TranslatedPositions) -> pa.Table:
+    """Returns a table of positions with the columns of OUTPUT."""
+    for field, column in zip(OUTPUT, answer_columns(translated), strict=True):
+        table = table.append_column(field, column)
+    return table
+
+
 def _words(codes: npt.NDArray[np.int8] | npt.NDArray[np.int32], words: Sequence[str]) -> pa.Array:
     """The words of codes, null for -1."""
     return pa.array(words, pa.string()).take(pa.array(codes, mask=codes < 0))

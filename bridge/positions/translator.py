@@ -3,8 +3,8 @@ between."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets, Places
 from bridge.positions.flow import Flow
 from bridge.positions.knowledge import Knowledge, LoadedRuns
 from bridge.translation.bulk.run_columns import Mask, Numbers
+from connectors.cluster_away import ClusterAway
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from connectors.group_translation.translating.strategies import ByRuns
 from connectors.ports import Clusters
@@ -27,12 +28,14 @@ LOOKUPS = 10_000
 
 @dataclass(frozen=True)
 class PositionColumns:
-    """Positions as columns of one length. `topic`: places in `topics`."""
+    """Positions as columns of one length. `topic`: places in `topics`. `topic_ids`: of the topics that they are
+    positions of, as far as that is known: where one was made again they are none of the new one."""
 
     topics: list[str]
     topic: npt.NDArray[np.int32]
     partition: npt.NDArray[np.int32]
     offset: Numbers
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class PositionTranslator:
         new = new_pair | np.append(True, offset[1:] != offset[:-1])[:count]
         place = np.cumsum(new_pair) - 1
         begins = np.flatnonzero(new_pair)
-        asked, targets = self._asked(positions.topics, number, offset, new, begins)
+        asked, targets = self._asked(positions, number, offset, new, begins)
         looked_up = await self._bulk.of([each for each in asked if each is not None])
         answers = looked_up.with_last(Verdict.pending(Reason.TOPIC_NOT_SELECTED))
         none = len(looked_up.offset)
@@ -110,21 +113,35 @@ class PositionTranslator:
         return TranslatedPositions(targets.names, targets.of_partition[place][back], answers.take(at[back]))
 
     def _asked(
-        self, topics: Sequence[str], number: Numbers, offset: Numbers, new: Mask, begins: Places
+        self, positions: PositionColumns, number: Numbers, offset: Numbers, new: Mask, begins: Places
     ) -> tuple[list[PairOffsets | None], _Targets]:
-        """Returns the questions for each partition, None where the flow does not copy it; and its target topic."""
+        """Returns the questions for each partition, None where the flow does not copy it; and its target topic.
+        `number` and `offset`: of the positions, in order."""
         asked: list[PairOffsets | None] = []
         targets: dict[str, int] = {}
         of_partition = np.full(len(begins), -1, np.int32)
         found = 0
         for place, (begin, end) in enumerate(pairwise([*begins, len(offset)])):
-            tp = TopicPartition(topics[number[begin] >> 32], int(number[begin] & 0xFFFFFFFF))
+            tp = TopicPartition(positions.topics[number[begin] >> 32], int(number[begin] & 0xFFFFFFFF))
             pair = next(iter(self._pairs.paired({tp: Committed(0)})), None)
             if pair is None:
                 asked.append(None)
                 continue
             offsets = offset[begin:end][new[begin:end]]
-            asked.append(PairOffsets(pair, offsets, found))
+            asked.append(PairOffsets(pair, offsets, found, positions.topic_ids.get(tp.topic, "")))
             found += len(offsets)
             of_partition[place] = targets.setdefault(pair[1].topic, len(targets))
         return asked, _Targets(list(targets), of_partition)
+
+
+async def translate_once(
+    flow: Flow, clusters: Clusters, props: Mapping[str, str], positions: PositionColumns, lookups: int
+) -> tuple[TranslatedPositions, Knowledge]:
+    """Translates one table of positions; returns what it was translated by, too. Raises KafkaFailure for the target."""
+    try:
+        translator = PositionTranslator(flow, clusters, props, lookups)
+        knowledge = await translator.load()
+        translator.use(knowledge)
+        return await translator.translate(positions), knowledge
+    except ClusterAway as away:
+        raise away.with_side() from None

@@ -42,12 +42,14 @@ from bridge.positions.tables import (
     answer_columns,
     column_errors,
     sound_rows,
+    with_answers,
 )
 from bridge.positions.translator import (
     LOOKUPS,
     PositionColumns,
     PositionTranslator,
     TranslatedPositions,
+    translate_once,
 )
 from bridge.spark.group_options import connector_config
 from bridge.spark.rejected import SourceRejected, in_one_line
@@ -112,8 +114,7 @@ def translated_checkpoint(
     with ThreadPoolExecutor(1) as pool:  # as above
         answers = pool.submit(asyncio.run, _translate(flow, props, positions, limit)).result()
     offsets = starting_offsets(table, answers)
-    for field, column in zip(OUTPUT, answer_columns(answers), strict=True):
-        table = table.append_column(field, column)
+    table = with_answers(table, answers)
     rows: dict[int, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
         rows.setdefault(row.pop("source"), []).append(row)
@@ -125,11 +126,8 @@ async def _translate(
 ) -> TranslatedPositions:
     clusters = KafkaClusters()
     try:
-        translator = PositionTranslator(flow, clusters, props, lookups)
-        translator.use(await translator.load())
-        return await translator.translate(positions)
-    except ClusterAway as away:
-        raise away.with_side() from None
+        translated, _ = await translate_once(flow, clusters, props, positions, lookups)
+        return translated
     finally:
         await clusters.close()
 

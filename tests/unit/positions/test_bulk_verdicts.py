@@ -284,6 +284,23 @@ def test_our_copies_that_came_after_the_runs_were_read_are_no_other_mirrors() ->
         assert {words(answers, at)[1] for at in range(101)} == {"exact"}
 
 
+@pytest.mark.parametrize("away", [False, True])
+@pytest.mark.parametrize(
+    ("source_id", "expected"), [("", "exact"), ("id-of-orders", "exact"), ("id-of-older", "pending")]
+)
+def test_offsets_of_a_topic_that_was_made_again_are_none_of_the_new_one(
+    source_id: str, expected: str, away: bool
+) -> None:
+    world = MirroredTopic()
+    world.produce(100)
+    world.copy(100)
+    made = asyncio.run(bulk_of(FLOWS["runs"], world.a, world.b, AWAY if away else None))
+    answers = asyncio.run(made.of([PairOffsets(PAIR, np.arange(100), 0, source_id)]))
+    assert {words(answers, at)[1] for at in range(100)} == {expected}
+    if expected == "pending":
+        assert words(answers, 0)[4] == "source_topic_missing"
+
+
 @pytest.mark.parametrize("seed", range(examples(60, 2_000)))
 def test_worlds_with_missing_records_get_what_a_group_gets(seed: int) -> None:
     random, world = Random(seed), MirroredTopic(ours=True)

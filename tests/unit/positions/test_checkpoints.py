@@ -49,6 +49,19 @@ def test_a_query_goes_on_behind_the_last_batch_that_it_has_committed(tmp_path: P
     assert (query.sources[0][A], query.batch, query.planned) == (99, 10, False)
 
 
+def test_positions_are_of_the_topic_that_was_read(tmp_path: Path) -> None:
+    query = read_checkpoint(checkpoint(tmp_path, {0: [SPARKS, OURS]}, 0))
+    assert query.topic_ids == {"orders": "its-id"}
+    _, positions = checkpoint_table(query)
+    assert positions.topic_ids == query.topic_ids
+
+
+def test_sources_that_have_read_two_topics_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path, {0: [OURS, OURS.replace("its-id", "another-id")]}, 0)
+    with pytest.raises(CheckpointRejected, match="was deleted and made again, and source 1"):
+        read_checkpoint(path)
+
+
 def test_sources_of_other_kinds_are_passed_over(tmp_path: Path) -> None:
     path = checkpoint(tmp_path, {0: ['{"logOffset":3}', SPARKS, "-", OURS, "17"]}, 0)
     assert read_checkpoint(path).sources == {1: {A: 23, B: 42}, 3: {A: 23, B: 42}}
