@@ -6,10 +6,11 @@ Spark gives option names to Python sources in lower case; errors show them as th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar
 
 from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem, load_properties
@@ -24,6 +25,7 @@ from bridge.patterns import PatternProblem
 from bridge.spark.offsets import AtTime, Each, LogEdge, Where, read_assignment, read_offsets, read_times
 from bridge.spark.rejected import SourceRejected
 
+T = TypeVar("T")
 KAFKA = "kafka."
 MAX_PARTITION_BYTES = 64 * 1024 * 1024
 """Of what a Spark partition reads, as it is stored in the logs."""
@@ -110,54 +112,84 @@ class RecordsOptions:
             ) from None
 
 
-def read_options(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
+def read_options(
+    given: Mapping[str, str], default_pattern: str = "", excluded: Mapping[str, str] | None = None
+) -> RecordsOptions:
     """Reads options of `mirror-records`, or, with a pattern of topics that are read by default, of an internal topic.
-    Raises SourceRejected with all that is wrong of the names, or the first that is wrong of the values."""
+    `excluded`: names that may not be given, and what they are for. Raises SourceRejected with all that is wrong."""
     verify_no_table(given)
     options = {name.lower(): trimmed(value) for name, value in given.items()}
-    wrong = [problem for name in sorted(options) if (problem := _unknown(name)) is not None]
-    if wrong:
-        raise SourceRejected("; ".join(wrong))
+    errors = _Errors([text for name in sorted(options) if (text := _unknown(name)) is not None])
+    unknown = bool(errors.texts)
     values = {_CANONICAL[name]: value for name, value in options.items() if name in _CANONICAL}
-    kafka = _kafka(
-        values, {name.removeprefix(KAFKA): text for name, text in options.items() if KAFKA in name[:6]}
-    )
-    if not default_pattern and HISTORY in values:
-        raise SourceRejected(f"option {HISTORY} is for internal topics: all records are read here")
-    selected = _one_of(values, _SELECTIONS)
-    if selected is None and not default_pattern:
+    excluded = {
+        **(excluded or {}),
+        **({"includeHeaders": "mirror-records"} if default_pattern else {HISTORY: "internal topics"}),
+    }
+    errors.texts += [f"option {name} is for {kind} only" for name, kind in excluded.items() if name in values]
+    several: str | None = ""
+    selected = errors.collect(lambda: _one_of(values, _SELECTIONS), several)
+    if selected is None and not default_pattern and not unknown:
         hint = "" if given else f"; {_OF_TABLES}"
-        raise SourceRejected(f"one of the options {', '.join(_SELECTIONS)} is required{hint}")
-    if default_pattern and "includeHeaders" in values:
-        raise SourceRejected("option includeHeaders is for mirror-records")
-    topics, pattern, assigned = (
-        _selection(selected, values[selected]) if selected else ((), default_pattern, {})
+        errors.texts.append(f"one of the options {', '.join(_SELECTIONS)} is required{hint}")
+    nothing: tuple[tuple[str, ...], str, dict[str, list[int]]] = (), "", {}
+    topics, pattern, assigned = errors.collect(
+        lambda: _selection(selected, values[selected]) if selected else ((), default_pattern, {}), nothing
     )
+    kafka = errors.collect(lambda: _kafka(values, options), None)
     options_read = RecordsOptions(
-        kafka,
+        kafka or {},
         topics,
         pattern,
         assigned,
-        start=_where(values, _STARTS, LogEdge.EARLIEST, LogEdge.LATEST),
-        end=_where(values, _ENDS, LogEdge.LATEST) or LogEdge.LATEST,
-        committed_only=_committed_only(values, kafka),
-        fail_on_data_loss=_flag(values, "failOnDataLoss", True),
-        min_partitions=_number(values, "minPartitions", 1),
-        max_partition_bytes=_number(values, "maxPartitionBytes", MAX_PARTITION_BYTES),
-        max_records_per_partition=_number(values, "maxRecordsPerPartition", 0) or None,
-        max_offsets=_number(values, "maxOffsetsPerTrigger", 0) or None,
-        min_offsets=_number(values, "minOffsetsPerTrigger", 0) or None,
-        max_trigger_delay=_span(values, "maxTriggerDelay", TRIGGER_DELAY),
-        as_late=_strategy(values) == "error",
+        start=errors.collect(lambda: _where(values, _STARTS, LogEdge.EARLIEST, LogEdge.LATEST), None),
+        end=errors.collect(lambda: _where(values, _ENDS, LogEdge.LATEST), None) or LogEdge.LATEST,
+        committed_only=errors.collect(lambda: _committed_only(values, kafka or {}), True),
+        fail_on_data_loss=errors.flag(values, "failOnDataLoss", True),
+        min_partitions=errors.number(values, "minPartitions") or 1,
+        max_partition_bytes=errors.number(values, "maxPartitionBytes") or MAX_PARTITION_BYTES,
+        max_records_per_partition=errors.number(values, "maxRecordsPerPartition"),
+        max_offsets=errors.number(values, "maxOffsetsPerTrigger"),
+        min_offsets=errors.number(values, "minOffsetsPerTrigger"),
+        max_trigger_delay=errors.collect(lambda: _span(values, "maxTriggerDelay", TRIGGER_DELAY), 0.0),
+        as_late=errors.collect(lambda: _strategy(values), "error") == "error",
         optional=selected is None,
-        include_headers=_flag(values, "includeHeaders", True),
-        history=_flag(values, HISTORY, False),
+        include_headers=errors.flag(values, "includeHeaders", True),
+        history=errors.flag(values, HISTORY, False),
     )
     least, most = options_read.min_offsets, options_read.max_offsets
     if least is not None and most is not None and least > most:
-        raise SourceRejected(f"minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, which is {most}")
-    options_read.settings()
+        errors.texts.append(f"minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, which is {most}")
+    if kafka is not None:
+        errors.collect(options_read.settings, None)
+    errors.verify()
     return options_read
+
+
+class _Errors:
+    """Collects what is wrong."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def collect(self, read: Callable[[], T], otherwise: T) -> T:
+        """Returns what is read; where that is rejected, `otherwise`."""
+        try:
+            return read()
+        except SourceRejected as rejected:
+            self.texts.append(str(rejected))
+            return otherwise
+
+    def flag(self, values: Mapping[str, str], name: str, default: bool) -> bool:
+        return self.collect(lambda: _flag(values, name, default), default)
+
+    def number(self, values: Mapping[str, str], name: str) -> int | None:
+        return self.collect(lambda: _number(values, name), None)
+
+    def verify(self) -> None:
+        """Raises SourceRejected."""
+        if self.texts:
+            raise SourceRejected("; ".join(dict.fromkeys(self.texts)))
 
 
 def verify_no_table(given: Mapping[str, str]) -> None:
@@ -171,8 +203,7 @@ def verify_no_table(given: Mapping[str, str]) -> None:
 
 def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """The options of a batch. Raises SourceRejected."""
-    _only(given, _STREAM_ONLY, "a stream")
-    options = read_options(given, default_pattern)
+    options = read_options(given, default_pattern, dict.fromkeys(_STREAM_ONLY, "a stream"))
     if options.start is LogEdge.LATEST or _has(options.start, LogEdge.LATEST):
         raise SourceRejected(
             "option startingOffsets can't be latest in a batch: there would be nothing to read"
@@ -182,19 +213,11 @@ def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOpt
 
 def for_stream(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """The options of a stream. Raises SourceRejected."""
-    _only(given, (*_BATCH_ONLY, HISTORY), "a batch")
-    return read_options(given, default_pattern)
+    return read_options(given, default_pattern, dict.fromkeys((*_BATCH_ONLY, HISTORY), "a batch"))
 
 
 def _has(where: Where | None, edge: LogEdge) -> bool:
     return isinstance(where, Each) and edge in where.offsets.values()
-
-
-def _only(given: Mapping[str, str], names: tuple[str, ...], kind: str) -> None:
-    lower = {name.lower() for name in given}
-    for name in names:
-        if name.lower() in lower:
-            raise SourceRejected(f"option {name} is for {kind} only")
 
 
 def is_option(name: str) -> bool:
@@ -228,10 +251,15 @@ def _unknown_property(name: str) -> str | None:
     return text + (f"; did you mean {KAFKA}{near[0]}?" if near else "")
 
 
-def _kafka(values: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _kafka(values: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """Properties of the file that commandConfig names, and over them those of options."""
+    given = {
+        name.removeprefix(KAFKA): text
+        for name, text in options.items()
+        if name.startswith(KAFKA) and _unknown(name) is None
+    }
     if "commandConfig" not in values:
-        return dict(given)
+        return given
     path = Path(values["commandConfig"])
     try:
         properties = java_values.given(load_properties(path))
@@ -300,9 +328,9 @@ def _flag(values: Mapping[str, str], name: str, default: bool) -> bool:
     return flag
 
 
-def _number(values: Mapping[str, str], name: str, default: int) -> int:
+def _number(values: Mapping[str, str], name: str) -> int | None:
     if name not in values:
-        return default
+        return None
     number = integer(values[name])
     if number is None or number < 1:
         raise SourceRejected(f"option {name} is {values[name]!r}; it must be a number above 0")

@@ -119,6 +119,32 @@ def test_all_wrong_names_are_in_the_line() -> None:
     assert "kafka.group" in text
 
 
+def test_all_that_is_wrong_is_in_the_line() -> None:
+    text = refused(
+        for_batch,
+        {
+            "assign": "x",
+            "startOffsets": "1",
+            "startingOffsets": "first",
+            "maxOffsetsPerTrigger": "10",
+            "minPartitions": "0",
+            "failOnDataLoss": "maybe",
+            "kafka.group.id": "g",
+        },
+    )
+    for part in (
+        "option assign must be JSON",
+        "there is no option startoffsets",
+        "option startingOffsets is 'first'",
+        "option maxOffsetsPerTrigger is for a stream only",
+        "option minPartitions is '0'",
+        "option failOnDataLoss is 'maybe'",
+        "it joins no group",
+        "bootstrap.servers",
+    ):
+        assert part in text
+
+
 def test_what_is_missing_is_named() -> None:
     assert message("spark.one_of") in refused(for_batch, {"kafka.bootstrap.servers": "a:9092"})
     assert "kafka.bootstrap.servers" in refused(for_batch, {"subscribe": "orders"})
