@@ -374,6 +374,26 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert values(target, topic) == expected
 
 
+def test_a_batch_with_a_version_is_there_once_however_often_it_is_saved(
+    spark: SparkSession, target: Cluster, topic: str
+) -> None:
+    def save(begin: int, version: int, partitions: int) -> None:
+        rows = spark.range(begin, begin + 40, 1, partitions).select(
+            F.expr("cast(id AS string)").alias("value")
+        )
+        writer = rows.write.format("mirror-records").option("kafka.bootstrap.servers", target.bootstrap)
+        writer.options(topic=topic, txnAppId=topic, txnVersion=version).mode("append").save()
+
+    save(0, 0, partitions=2)
+    save(0, 0, partitions=3)
+    save(40, 1, partitions=1)
+    save(40, 1, partitions=2)
+    with pytest.raises(PySparkException, match=message_pattern("spark.epoch_over", written=1, epoch=0)):
+        save(0, 0, partitions=2)
+    there = [value for partition in range(3) for value in values(target, topic, partition)]
+    assert sorted(int(value or b"") for value in there) == list(range(80))
+
+
 def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
     spark: SparkSession, target: Cluster, topic: str
 ) -> None:

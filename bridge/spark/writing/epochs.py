@@ -1,4 +1,6 @@
-"""Commits an epoch of a stream as a whole: all that its tasks have sent, or nothing, whatever becomes of whom.
+"""Commits an epoch as a whole: all that its tasks have sent, or nothing, whatever becomes of whom.
+
+An epoch is a micro-batch of a stream, or a batch that is saved with txnAppId and txnVersion.
 
     task       takes over its transactional id │ sends its rows │ leaves the transaction open      prepared
     driver     all tasks have prepared ─▶ writes the decision ─▶ commits each of the transactions  decided, then ended
@@ -81,7 +83,7 @@ def verify_newest(last: Decision | None, query: str, epoch: int) -> None:
         raise SourceRejected(
             f"query {query} has already written epoch {last.epoch}, and is at epoch {epoch} now: its checkpoint is "
             "older than what it has written, or another query has a copy of it; restore the newest one, or begin with "
-            "a new checkpoint"
+            "a new checkpoint (and, in foreachBatch, another txnAppId)"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bridge.errors import ConfigRejected, KafkaFault
 from bridge.java_properties import PropertiesProblem, load_properties
@@ -35,7 +35,17 @@ COMMITS_TOPIC, PREFIX = "mirror-records-commits.internal", "mirror-records"
 EPOCH_MS = 899_000
 """What a transaction of a stream may take: that of all tasks of an epoch. A second below brokers' default of
 transaction.max.timeout.ms: the coordinator's last bits come on top."""
-_NAMES = ("topic", "commandConfig", "commitsTopic", "transactionalIdPrefix", "partialEpoch")
+_APPLICATION, _APP_VERSION = "txnAppId", "txnVersion"
+"""As Delta Lake's writer has them."""
+_NAMES = (
+    "topic",
+    "commandConfig",
+    "commitsTopic",
+    "transactionalIdPrefix",
+    "partialEpoch",
+    _APPLICATION,
+    _APP_VERSION,
+)
 _CANONICAL = {name.lower(): name for name in _NAMES}
 _SPARKS_OWN = frozenset({"queryname", "checkpointlocation"})
 """Given to every sink."""
@@ -47,7 +57,7 @@ _NOT_OURS = {
     "kafka.partitioner.class": "use a column partition; without one it is that of Kafka's default partitioner",
     "kafka.partitioner.ignore.keys": "use a column partition",
     "kafka.interceptor.classes": "use a transformation of the DataFrame",
-    "kafka.transaction.two.phase.commit.enable": "a task commits its own transaction",
+    "kafka.transaction.two.phase.commit.enable": "every transaction ends after kafka.transaction.timeout.ms",
 }
 _ONE_OF = {
     "acks": ("all", "-1"),
@@ -55,8 +65,17 @@ _ONE_OF = {
     "compression.type": CODECS,
 }
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
+_LONGEST, _LAST_VERSION = 200, 2**63 - 1
+"""Characters of an application's id, and the largest version."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PREFIXES = KeyPrefixes()
+
+
+class SavedVersion(NamedTuple):
+    """What a batch is, whoever saves it however often: an epoch of a query, as those of a stream are."""
+
+    query: str
+    version: int
 
 
 class PartialEpoch(StrEnum):
@@ -78,6 +97,8 @@ class SinkOptions:
     batch_size: int = BATCH_SIZE
     buffer: int = BUFFER_MEMORY
     """Of batches that a task holds before it begins its transaction."""
+    saved: SavedVersion | None = None
+    """Of a batch with txnAppId and txnVersion."""
     transaction_ms: int = TRANSACTION_MS
     partial_epoch: PartialEpoch = PartialEpoch.FAIL
     patience: float = DELIVERY_MS / 1000
@@ -105,9 +126,8 @@ class SinkOptions:
         return f"{self.prefix}-{query}-{partition}"
 
 
-def read_sink_options(given: Mapping[str, str], *, transaction_ms: int = TRANSACTION_MS) -> SinkOptions:
-    """Reads the options; `transaction_ms`: the default of kafka.transaction.timeout.ms. Raises SourceRejected with all
-    that is wrong."""
+def read_sink_options(given: Mapping[str, str], *, stream: bool = False) -> SinkOptions:
+    """Raises SourceRejected with all that is wrong."""
     verify_no_table(given)
     options = {
         name.lower(): trimmed(value) for name, value in given.items() if name.lower() not in _SPARKS_OWN
@@ -126,9 +146,12 @@ def read_sink_options(given: Mapping[str, str], *, transaction_ms: int = TRANSAC
     if values.get("partialEpoch", "fail").lower() not in list(PartialEpoch):
         right = " or ".join(PartialEpoch)
         wrong.append(f"option partialEpoch is {values['partialEpoch']!r}; it must be {right}")
+    saved, problems = _saved(values, stream=stream)
+    wrong += problems
     wrong += _wrong_values(kafka)
     if wrong:
         raise SourceRejected("; ".join(dict.fromkeys(wrong)))
+    transaction_ms = TRANSACTION_MS if saved is None and not stream else EPOCH_MS
     read = SinkOptions(
         kafka,
         values.get("topic", ""),
@@ -136,12 +159,38 @@ def read_sink_options(given: Mapping[str, str], *, transaction_ms: int = TRANSAC
         values.get("transactionalIdPrefix", PREFIX),
         int(kafka.get("batch.size", BATCH_SIZE)),
         int(kafka.get("buffer.memory", BUFFER_MEMORY)),
+        saved,
         int(kafka.get("transaction.timeout.ms", transaction_ms)),
         PartialEpoch(values.get("partialEpoch", PartialEpoch.FAIL).lower()),
         int(kafka.get("delivery.timeout.ms", DELIVERY_MS)) / 1000,
     )
     read.settings()
     return read
+
+
+def _saved(values: Mapping[str, str], *, stream: bool) -> tuple[SavedVersion | None, list[str]]:
+    """Returns what a batch is, and what is wrong with the options that say so."""
+    application, version = values.get(_APPLICATION), values.get(_APP_VERSION)
+    if application is None and version is None:
+        return None, []
+    if stream:
+        return None, [
+            f"options {_APPLICATION} and {_APP_VERSION} are for a batch: a stream has its checkpoint"
+        ]
+    if application is None or version is None:
+        lacking = _APPLICATION if application is None else _APP_VERSION
+        return None, [f"options {_APPLICATION} and {_APP_VERSION} go together, and {lacking} is missing"]
+    number = integer(version)
+    wrong = []
+    if not 0 < len(application) <= _LONGEST:
+        wrong.append(f"option {_APPLICATION} has {len(application)} characters; it must have 1 to {_LONGEST}")
+    if number is None or not 0 <= number <= _LAST_VERSION:
+        wrong.append(f"option {_APP_VERSION} is {version!r}; it must be a number from 0 to {_LAST_VERSION}")
+    if wrong or number is None:
+        return None, wrong
+    # A slash stands in no topic's name: topics of one application are written by themselves, as Delta's tables are.
+    topic = values.get("topic")
+    return SavedVersion(f"{application}/{topic}" if topic else application, number), []
 
 
 def _unknown(name: str) -> str | None:

@@ -40,12 +40,12 @@ def stream_task() -> SinkTask:
     return SinkTask(query, context.partitionId(), int(epoch))
 
 
-def batch_task(job: str) -> SinkTask:
-    """The task that this process runs, of a batch job."""
+def batch_task(job: str, version: int = 0) -> SinkTask:
+    """The task that this process runs, of a batch."""
     context = TaskContext.get()
     if context is None:
         raise SourceRejected("this is no task of Spark's")
-    return SinkTask(job, context.partitionId())
+    return SinkTask(job, context.partitionId(), version)
 
 
 def write_batch_task(
@@ -68,7 +68,7 @@ def write_batch_task(
 
 
 def write_epoch_task(options: SinkOptions, task: SinkTask, batches: Iterator[pa.RecordBatch]) -> Wrote:
-    """Sends the rows of a task of a stream, for the driver to commit, unless their epoch is written already. Raises
+    """Sends the rows of a task of an epoch, for the driver to commit, unless their epoch is written already. Raises
     SourceRejected and KafkaFailure."""
 
     def write(sending: _Sending) -> Wrote:

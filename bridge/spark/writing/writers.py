@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -20,12 +20,12 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, fence
 from bridge.spark.planning import patiently
 from bridge.spark.rejected import SourceRejected, in_one_line
-from bridge.spark.writing.commits import over
+from bridge.spark.writing.commits import Prepared, over
 from bridge.spark.writing.commits_topic import end_of, ensure, verify
 from bridge.spark.writing.connecting import network_client, partitions_of
 from bridge.spark.writing.epochs import abort_epoch, commit_epoch
 from bridge.spark.writing.messages import Wrote
-from bridge.spark.writing.options import EPOCH_MS, HEAL, SinkOptions, read_sink_options
+from bridge.spark.writing.options import HEAL, SavedVersion, SinkOptions, read_sink_options
 from bridge.spark.writing.schema import verify_schema
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def batch_writer(
             raise SourceRejected('records are appended: use mode("append")')
         options = read_sink_options(given)
         verify_schema(schema, options.topic)
-        return BatchWriter(name, options, asyncio.run(_prepared(options)))
+        since = asyncio.run(_prepared(options))
+        if options.saved is not None:
+            return VersionWriter(name, options, options.saved)
+        return BatchWriter(name, options, since)
 
 
 def stream_writer(
@@ -55,7 +58,7 @@ def stream_writer(
     with in_one_line(name):
         if overwrite:
             raise SourceRejected("records are appended: use output mode append or update, not complete")
-        options = read_sink_options(given, transaction_ms=EPOCH_MS)
+        options = read_sink_options(given, stream=True)
         verify_schema(schema, options.topic)
         return StreamWriter(name, options)
 
@@ -109,6 +112,28 @@ class BatchWriter(DataSourceArrowWriter):
             await producer.close()
 
 
+class VersionWriter(DataSourceArrowWriter):
+    """Writes a batch that is there once however often it is saved, in `foreachBatch` say, as a whole."""
+
+    def __init__(self, name: str, options: SinkOptions, saved: SavedVersion) -> None:
+        self._name, self._options, self._saved = name, options, saved
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from bridge.spark.writing.tasks import batch_task, write_epoch_task  # loads the compiled loops
+
+        with in_one_line(self._name):
+            return write_epoch_task(self._options, batch_task(*self._saved), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        with in_one_line(self._name):
+            asyncio.run(commit_epoch(self._options, *self._saved, _prepared_by(messages)))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if _prepared_by(messages):
+            with in_one_line(self._name):
+                asyncio.run(abort_epoch(self._options, *self._saved))
+
+
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the epochs of a stream."""
 
@@ -122,19 +147,26 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return write_epoch_task(self._options, stream_task(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        wrote = [message for message in messages if isinstance(message, Wrote)]
-        if not wrote:
-            return
-        prepared = [message.prepared for message in wrote if message.prepared is not None]
-        with in_one_line(self._name):
-            asyncio.run(commit_epoch(self._options, wrote[0].task.query, batchId, prepared))
+        if query := _query_of(messages):
+            with in_one_line(self._name):
+                asyncio.run(commit_epoch(self._options, query, batchId, _prepared_by(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Ends what tasks have left open, as far as they have told: readers of committed records would wait for it."""
-        wrote = [message for message in messages if isinstance(message, Wrote)]
-        if any(message.prepared is not None for message in wrote):
+        """Ends what tasks have left open: readers of committed records would wait for it."""
+        if _prepared_by(messages):
             with in_one_line(self._name):
-                asyncio.run(abort_epoch(self._options, wrote[0].task.query, batchId))
+                asyncio.run(abort_epoch(self._options, _query_of(messages), batchId))
+
+
+def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str:
+    """Returns the id of the query, "" where no task has told."""
+    return next((message.task.query for message in messages if isinstance(message, Wrote)), "")
+
+
+def _prepared_by(messages: Iterable[WriterCommitMessage | None]) -> list[Prepared]:
+    """Returns the transactions that tasks have left open, as far as they have told."""
+    wrote = (message for message in messages if isinstance(message, Wrote))
+    return [message.prepared for message in wrote if message.prepared is not None]
 
 
 async def _prepared(options: SinkOptions) -> int:

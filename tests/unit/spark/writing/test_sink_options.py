@@ -17,7 +17,8 @@ SERVERS = {"kafka.bootstrap.servers": "a:9092"}
 def test_defaults() -> None:
     options = read_sink_options({**SERVERS, "queryName": "q", "checkpointLocation": "/c"})
     assert (options.topic, options.commits_topic, options.batch_size) == ("", COMMITS_TOPIC, BATCH_SIZE)
-    assert (options.transaction_ms, options.patience) == (60_000, 120.0)
+    assert (options.transaction_ms, options.patience, options.saved) == (60_000, 120.0, None)
+    assert read_sink_options(SERVERS, stream=True).transaction_ms == 899_000
     assert options.compression == Compression(0)
     assert options.transactional_id("q", 3) == "mirror-records-q-3"
 
@@ -72,6 +73,33 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "option commitsTopic is 'a/b'; it must be the name of a topic",
     ):
         assert part in text
+
+
+def test_a_batch_may_be_saved_as_an_epoch() -> None:
+    options = read_sink_options({**SERVERS, "txnAppId": "billing", "txnVersion": "7"})
+    assert (options.saved, options.transaction_ms) == (("billing", 7), 899_000)
+    with_topic = read_sink_options({**SERVERS, "topic": "orders", "txnappid": "billing", "txnversion": "7"})
+    assert with_topic.saved == ("billing/orders", 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "stream", "said"),
+    [
+        ({"txnAppId": "billing"}, False, "txnVersion is missing"),
+        ({"txnVersion": "7"}, False, "txnAppId is missing"),
+        (
+            {"txnAppId": "billing", "txnVersion": "-1"},
+            False,
+            "option txnVersion is '-1'; it must be a number from 0",
+        ),
+        ({"txnAppId": "billing", "txnVersion": "x"}, False, "option txnVersion is 'x'"),
+        ({"txnAppId": "", "txnVersion": "1"}, False, "option txnAppId has 0 characters"),
+        ({"txnAppId": "billing", "txnVersion": "1"}, True, "are for a batch"),
+    ],
+)
+def test_what_can_not_be_an_epoch_is_an_error(given: dict[str, str], stream: bool, said: str) -> None:
+    with pytest.raises(SourceRejected, match=said):
+        read_sink_options({**SERVERS, **given}, stream=stream)
 
 
 def test_bootstrap_servers_are_required() -> None:
