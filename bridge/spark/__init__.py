@@ -53,8 +53,17 @@ def audit(
     KafkaFailure where a cluster does not answer.
     """
     # Needs the connectors' configuration, which executors do not have: they import this package, too.
-    from bridge.spark.auditing import frames
+    from bridge.spark.auditing.frames import audit_frames
+    from bridge.spark.auditing.options import read_options
+    from bridge.spark.group_options import connector_config
 
-    return frames.audit(
-        spark, config, topics=topics, since=since, until=until, sample=sample, window=window, listed=listed
+    options = read_options(
+        connector_config(config),
+        topics=topics,
+        since=since,
+        until=until,
+        sample=sample,
+        window=window,
+        listed=listed,
     )
+    return audit_frames(spark, options)

@@ -34,13 +34,13 @@ COLUMNS: dict[str, DataType] = {
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestampType", "leader_epoch"})
 RECORDS = StructType([StructField(name, kind) for name, kind in COLUMNS.items()])
 WITHOUT_HEADERS = StructType([field for field in RECORDS if field.name != "headers"])
-_ALSO = {"timestamp_type": "timestampType"}
+_NAMES = {"timestamp_type": "timestampType", **{column.lower(): column for column in COLUMNS}}
 
 
 def column_of(name: str, columns: Iterable[str] = COLUMNS) -> str | None:
     """Returns the column of this name, in whatever case, as Spark resolves names; None where there is none."""
-    names = {column.lower(): column for column in columns}
-    return names.get(name.lower()) or names.get(_ALSO.get(name.lower(), "").lower())
+    names = _NAMES if columns is COLUMNS else {column.lower(): column for column in columns}
+    return names.get(name.lower())
 
 
 def columns_of(schema: StructType, columns: Iterable[str]) -> list[str]:

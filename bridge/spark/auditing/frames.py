@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.audit.report import AuditReport, AuditVerdict
 from bridge.audit.rows import DIFFERENCES, SUMMARY, difference_rows, schema, summary_rows
-from bridge.spark.auditing.options import LISTED, read_options
+from bridge.spark.auditing.options import AuditOptions
 from bridge.spark.auditing.running import audited
-from bridge.spark.group_options import connector_config
 from bridge.spark.rejected import SourceRejected
 
 if TYPE_CHECKING:
@@ -28,29 +25,10 @@ class Audit(NamedTuple):
     failures: Sequence[str]
 
 
-def audit(
-    spark: SparkSession,
-    config: Mapping[str, str] | str | Path,
-    *,
-    topics: str | Sequence[str] = (),
-    since: str | datetime | None = None,
-    until: str | datetime | None = None,
-    sample: float | None = None,
-    window: str = "1d",
-    listed: int = LISTED,
-) -> Audit:
-    """See bridge.spark.audit."""
+def audit_frames(spark: SparkSession, options: AuditOptions) -> Audit:
+    """Audits in this session. Raises SourceRejected in Spark Connect."""
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         raise SourceRejected("audit() needs a classic Spark session; this one is of Spark Connect")
-    options = read_options(
-        connector_config(config),
-        topics=topics,
-        since=since,
-        until=until,
-        sample=sample,
-        window=window,
-        listed=listed,
-    )
     return frames(spark, audited(spark, options))
 
 

@@ -260,7 +260,7 @@ def test_spark_connect_is_for_copying(tmp_path: Path, command: str) -> None:
 def test_a_session_of_spark_connect_is_refused() -> None:
     session = connect.SparkSession.__new__(connect.SparkSession)
     with pytest.raises(SourceRejected, match="needs a classic Spark session"):
-        frames.audit(session, {})  # type: ignore[arg-type]
+        frames.audit_frames(session, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("command", "status"), [("audit", 2), ("index", 1)])
