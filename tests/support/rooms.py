@@ -150,7 +150,8 @@ ROOMS = {
     "bridge/service/rounds": "e2e/test_faults e2e/test_health e2e/test_lifecycle e2e/test_logs e2e/test_wrong_clocks",
     "bridge/service/state": """e2e/test_acknowledged e2e/test_faults e2e/test_fencing e2e/test_lifecycle
         e2e/test_connect_clusters e2e/test_readiness e2e/test_sidecars e2e/test_take_over e2e/test_wrong_clocks""",
-    "bridge/spark": """e2e/test_readiness_topic integration/test_spark_connect integration/test_spark_sources
+    "bridge/spark": """e2e/test_readiness_topic integration/test_beside_sparks_source
+        integration/test_spark_connect integration/test_spark_sources
         integration/test_wrong_credentials""",
     "bridge/spark/auditing": "e2e/test_rights integration/test_audit",
     "bridge/spark/indexing": "e2e/test_rights e2e/test_source_take_over integration/test_translate",
