@@ -377,6 +377,7 @@ def _readable(unique_flow: Flow) -> list[Checkpoint]:
 # -- the syncs topic gone ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_by_syncs_alone_what_happens_to_their_topic_is_said_and_heals(flow: Flow) -> None:
     """Missing, emptied, deleted in flight and made again, one after the other. An answer is never of syncs that are
     gone."""

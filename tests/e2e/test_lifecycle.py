@@ -105,6 +105,7 @@ def test_groups_appear_and_vanish_without_any_task_restarting(flow: Flow) -> Non
         flow.wait_undisturbed(name, sessions, configs)
 
 
+@pytest.mark.long
 def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resumed(flow: Flow) -> None:
     topic, group = flow.topic(), unique("paused")
     with flow.connector(exactly(group), tasks_max=2, bridge_task_lease_ms=LONG_LEASE_MS) as name:

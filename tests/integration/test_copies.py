@@ -256,6 +256,7 @@ def test_nonsense_in_the_layout_topic_stops_nothing(flow: CopyFlow, poison: byte
     flow.assert_runs_true()
 
 
+@pytest.mark.long
 def test_slots_that_could_not_be_fenced_are_fenced_by_the_next_driver(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,7 @@ def test_topics_and_hops(broker: Broker, java: Ask, policy: Mapping[str, str]) -
     assert any(theirs[-len(aliases) - 1])
 
 
+@pytest.mark.long
 def test_one_question_without_an_event_loop(broker: Broker) -> None:
     props = given(broker, {})
     assert client.replication_hops(props, "A") == 1

@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.log_bounds import open_transactions
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
@@ -126,3 +127,23 @@ async def end_of_ids(
             await end_in_copies(producer, begin, copies, runs)
         finally:
             await producer.close()
+
+
+async def end_of_left_ids(
+    spec: PipelineSpec,
+    transactional_ids: Iterable[str],
+    begin: Mapping[TopicPartition, int],
+    copies: Sequence[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
+) -> None:
+    """Does the same for ids that the layout has passed over. Another slice may do so at this moment, or a newer layout
+    use one by now: that is no reason for this slice to end, and what hangs is looked at again. Raises KafkaFailure."""
+    try:
+        await end_of_ids(spec, transactional_ids, begin, copies, runs)
+    except KafkaFailure as error:
+        if error.fault is not KafkaFault.FENCED:
+            raise
+        text = (
+            f"{error}; another slice, or a newer layout, has the id now, and what is open is looked at again"
+        )
+        raise KafkaFailure(KafkaFault.OTHER, text) from error

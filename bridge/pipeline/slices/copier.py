@@ -27,7 +27,7 @@ from bridge.model.copying import Copied
 from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.layouts.additions import Addition
-from bridge.pipeline.layouts.hanging import end_in_copies, end_of_ids
+from bridge.pipeline.layouts.hanging import end_in_copies, end_of_left_ids
 from bridge.pipeline.layouts.left_ids import PartitionsEnding
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
@@ -237,7 +237,7 @@ class Copier:
         copied = list(copies)
         await end_in_copies(self._producer, begin, copied, runs)
         # Ids that the layout has passed over are nobody's: what they have left open, nobody else ends.
-        await end_of_ids(self._spec, self._partitions_ending.ended_ids, begin, copied, runs)
+        await end_of_left_ids(self._spec, self._partitions_ending.ended_ids, begin, copied, runs)
         self._ended |= begin.keys()
 
     def _set_positions(self, opened: Opened) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layouts.hanging import end_in_copies
+from bridge.pipeline.layouts import hanging
+from bridge.pipeline.layouts.hanging import end_in_copies, end_of_left_ids
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
+from tests.support.pipeline_spec import SPEC
 
 
 class Ending:
@@ -43,3 +49,32 @@ def test_a_copy_ends_as_its_run_says() -> None:
     ending: Any = Ending()
     asyncio.run(end_in_copies(ending, begin, [covered, behind, unknown, anew, copied(4)], runs))
     assert ending.ended == {True: {covered.remote}, False: {behind.remote, unknown.remote, anew.remote}}
+
+
+@pytest.mark.parametrize(
+    ("fault", "seen"),
+    [(KafkaFault.FENCED, KafkaFault.OTHER), (KafkaFault.UNREACHABLE, KafkaFault.UNREACHABLE)],
+)
+def test_who_is_shut_out_of_a_left_id_tries_again_and_makes_no_new_layout(
+    fault: KafkaFault, seen: KafkaFault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice that is fenced by its own id ends, and its layout with it."""
+    closed, spec = list[str](), replace(SPEC, props={"target.cluster.bootstrap.servers": "b:1"})
+
+    class Producer:
+        def __init__(self, _: object, name: str) -> None:
+            self.name = name
+
+        async def start(self) -> None:
+            raise KafkaFailure(
+                fault, "there is a newer producer with the same transactional id", retriable=False
+            )
+
+        async def close(self) -> None:
+            closed.append(self.name)
+
+    monkeypatch.setattr(hanging, "TransactionalProducer", Producer)
+    with pytest.raises(KafkaFailure) as failed:
+        asyncio.run(end_of_left_ids(spec, ["left-0"], {}, [], {}))
+    assert failed.value.fault is seen
+    assert closed == ["left-0"]
