@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from bridge.patterns import PatternProblem
 
+DEEPEST = 100
+"""Groups, or classes, in each other: engines go into each by a call."""
 _HORIZONTAL = r"\t\x20\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL = r"\n\x0b\x0c\r\x85\u2028\u2029"
 
@@ -80,6 +82,7 @@ class Atom:
 class CharClassReader:
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
+        self._depth = 0
 
     def escape(self) -> Atom:
         """Reads what follows a backslash."""
@@ -145,7 +148,7 @@ class CharClassReader:
                 break
             first = False
             if char == "[":
-                nested.append(self.read())
+                nested.append(self._nested())
             elif char == "\\" and scanner.startswith("Q"):
                 scanner.at += 1
                 items.extend(re.escape(quoted) for quoted in scanner.quoted())
@@ -161,6 +164,14 @@ class CharClassReader:
         if negated:
             return f"(?:(?!{whole})(?s:.))"
         return f"(?:{whole})" if len(operands) > 1 else whole
+
+    def _nested(self) -> str:
+        if self._depth >= DEEPEST:
+            raise self.scanner.problem(f"character classes stand in each other more than {DEEPEST} deep")
+        self._depth += 1
+        read = self.read()
+        self._depth -= 1
+        return read
 
     def _item(self, char: str, items: list[str], nested: list[str]) -> None:
         scanner = self.scanner

@@ -10,13 +10,16 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.mm2.java_charclass import CharClassReader, Scanner
+from bridge.mm2.java_charclass import DEEPEST, CharClassReader, Scanner
 from bridge.patterns import LINE_BREAKS, NO_LINE_BREAK, JavaPattern, PatternProblem, PatternTooSlow
 
 __all__ = ["JavaPattern", "PatternProblem", "PatternTooSlow", "compile_java", "exactly"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
-_REPETITION = re.compile(r"\{\d+(,\d*)?\}")
+_REPETITION = re.compile(r"\{(\d{1,9})(?:,\d{0,9})?\}")
+MOST_REPEATED = 100_000
+"""Characters that a pattern's counted repetitions may come to at least, beyond what it has itself: an engine writes
+them out when it compiles, and holds the interpreter meanwhile. A topic's name has 249."""
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _NAMED = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
 _BACKREFERENCE = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
@@ -50,12 +53,29 @@ class _Level:
     scopes: tuple[str, ...] = ()
 
 
+class _Size:
+    """What a group comes to at least when its counted repetitions are written out, in characters."""
+
+    def __init__(self) -> None:
+        self.whole = self._last = 0
+
+    def add(self, size: int) -> None:
+        self._last = size
+        self.whole += size
+
+    def repeat(self, times: int) -> None:
+        """What came last stands there so many times."""
+        self.whole += self._last * (max(times, 1) - 1)
+        self._last *= max(times, 1)
+
+
 class Translator:
     def __init__(self, pattern: str) -> None:
         self.scanner = Scanner(pattern)
         self.classes = CharClassReader(self.scanner)
         self.out: list[str] = []
         self.levels = [_Level()]
+        self.sizes = [_Size()]
         self.groups = 0
         self.repeats = self.most_repeats = 0
         self.nested = False
@@ -72,8 +92,10 @@ class Translator:
             char = scanner.next()
             if char == "\\":
                 self._escape()
+                self.sizes[-1].add(1)
             elif char == "[":
                 self.out.append(self.classes.read())
+                self.sizes[-1].add(1)
             elif char == "(":
                 self._open()
             elif char == ")":
@@ -87,6 +109,7 @@ class Translator:
                 self.out.append(")" * len(scopes) + "|" + "".join(scopes))
             elif char == ".":
                 self.out.append(self._dot())
+                self.sizes[-1].add(1)
             elif char == "{":
                 self._repetition()
             elif char in "^$":
@@ -98,8 +121,11 @@ class Translator:
                     re.escape(char + plain.group())
                 )  # in one go: there may be a megabyte of names
                 scanner.at = plain.end()
+                self.sizes[-1].add(len(plain.group()))
+                self.sizes[-1].add(1)
             else:
                 self.out.append(re.escape(char))
+                self.sizes[-1].add(1)
         if len(self.levels) > 1:
             raise scanner.problem("a group is not closed")
         self.out.append(")" * len(self.levels[0].scopes))
@@ -122,9 +148,15 @@ class Translator:
     def _repetition(self) -> None:
         match = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
         if match is None:
-            raise self.scanner.problem("illegal repetition: { wants a number")
+            raise self.scanner.problem("illegal repetition: { wants a number, of nine digits at most")
         self._repeats(match.group())
         self.scanner.at = match.end()
+        size = self.sizes[-1]
+        size.repeat(int(match.group(1)))
+        if size.whole > MOST_REPEATED + len(self.scanner.text):
+            raise self.scanner.problem(
+                f"its repetitions come to {size.whole:,} characters, and {MOST_REPEATED:,} is the limit"
+            )
 
     def _repeats(self, how: str) -> None:
         self.nested |= bool(self.out) and self.out[-1].endswith(")") and not self.out[-1].endswith("\\)")
@@ -155,7 +187,13 @@ class Translator:
 
     def _push(self, opening: str, level: _Level) -> None:
         self.out.append(opening)
+        self._deeper(level)
+
+    def _deeper(self, level: _Level) -> None:
+        if len(self.levels) > DEEPEST:
+            raise self.scanner.problem(f"groups stand in each other more than {DEEPEST} deep")
         self.levels.append(replace(level, scopes=()))
+        self.sizes.append(_Size())
 
     def _flags(self, on: str, off: str, *, scoped: bool) -> None:
         level = self.levels[-1]
@@ -169,7 +207,7 @@ class Translator:
         opening = f"(?{ignore_case}:"
         self.out.append(opening)
         if scoped:
-            self.levels.append(replace(level, scopes=()))
+            self._deeper(level)
         else:
             self.levels[-1] = replace(level, scopes=(*level.scopes, opening))
 
@@ -177,6 +215,8 @@ class Translator:
         if len(self.levels) == 1:
             raise self.scanner.problem("unmatched closing )")
         self.out.append(")" * (len(self.levels.pop().scopes) + 1))
+        size = self.sizes.pop().whole
+        self.sizes[-1].add(size)
 
     def _escape(self) -> None:
         scanner = self.scanner

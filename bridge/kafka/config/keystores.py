@@ -5,8 +5,11 @@ The format is detected from the bytes, as the JVM does: a store of type JKS may 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from bridge.kafka.config.files import Files, UnreadableFile
+from bridge.kafka.config.key_costs import cost_problem
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
@@ -131,6 +135,8 @@ _Pkcs12 = tuple[object | None, x509.Certificate | None, list[x509.Certificate]]
 
 
 def _pkcs12(data: bytes, password: str | None) -> _Pkcs12:
+    if (problem := cost_problem(data)) is not None:
+        raise StoreProblem("location", problem)
     try:
         return pkcs12.load_key_and_certificates(data, None if password is None else password.encode())
     except ValueError as error:
@@ -144,8 +150,14 @@ def _private_key(text: str, password: str | None, part: str) -> str:
     if match is None:
         raise StoreProblem(part, "holds no private key as PEM text")
     secret = None if password is None else password.encode()
+    for encoded in _encoded(match.group()):
+        if (problem := cost_problem(encoded)) is not None:
+            raise StoreProblem(part, problem)
     try:
-        key = serialization.load_pem_private_key(match.group().encode(), secret)
+        # Whether its numbers are primes shows in the handshake: to look takes seconds for a large key.
+        key = serialization.load_pem_private_key(
+            match.group().encode(), secret, unsafe_skip_rsa_key_validation=True
+        )
     except TypeError:
         why = (
             "the private key is encrypted and needs a password"
@@ -162,6 +174,17 @@ def _private_key(text: str, password: str | None, part: str) -> str:
         )
         raise StoreProblem(wrong, why) from None
     return _dump_key(key)
+
+
+def _encoded(pem: str) -> Iterator[bytes]:
+    """Yields what a PEM text may encode: all of it, and what stands behind headers, as old keys have them (RFC
+    1421)."""
+    body = "\n".join(line.strip() for line in pem.split("-----")[2].splitlines())
+    headers, blank, rest = body.strip().partition("\n\n")
+    for text in (headers + rest, rest) if blank else (headers,):
+        plain = "".join(line for line in text.splitlines() if ":" not in line)
+        with suppress(binascii.Error):
+            yield base64.b64decode(plain + "=" * (-len(plain) % 4))
 
 
 def _certificates(text: str, part: str) -> str:

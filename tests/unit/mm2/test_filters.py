@@ -285,6 +285,32 @@ def test_what_is_no_regex_or_can_not_be_had_is_named(pattern: str, why: str) -> 
     assert pattern in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(((a{1000}){1000}){1000})", "its repetitions come to"),
+        ("(((a{1000}){100}){1000})", "its repetitions come to"),
+        ("(?:ab|(?i:c)){60000}", "its repetitions come to"),
+        ("((a|b){500,}x){500,600}", "its repetitions come to"),
+        ("a{9999999999}", "of nine digits at most"),
+        ("[" * 3000, "more than 100 deep"),
+        ("(" * 3000 + ")" * 3000, "more than 100 deep"),
+        ("(?i:" * 3000 + "a" + ")" * 3000, "more than 100 deep"),
+    ],
+)
+def test_what_an_engine_would_write_out_without_end_is_refused_before(pattern: str, why: str) -> None:
+    with pytest.raises(PatternProblem, match=why):
+        compile_java(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a{1,20}-){3}b", "[a-z]{1,249}", "(?:[a-z]{1,30}[.]){1,8}[a-z]{2,10}", "(a{0,9999}b){0,9999}"],
+)
+def test_repetitions_that_a_name_has_room_for_are_no_matter(pattern: str) -> None:
+    assert compile_java(pattern).pattern == pattern
+
+
 def test_a_list_names_the_element_that_is_wrong() -> None:
     said = message("config.no_pattern", pattern="b(d", why="a group is not closed", position=3)
     assert pattern_list_problem(("fine", "b(d", "x")) == said
