@@ -21,6 +21,7 @@ SECONDS = 9.5
 """For a whole response: less than what the keeper of tokens waits, so that the reason is ours."""
 _LIFE = 300.0
 """Seconds, where the provider does not say how long a token lives."""
+_LONGEST_LIFE = 10 * 365 * 86_400.0
 _UNSECURED_LIFE = 3600.0
 _LIMIT = 1 << 20
 """Of a response: tokens have some thousands."""
@@ -116,7 +117,10 @@ async def fetch(login: ClientCredentials, seconds: float = SECONDS) -> tuple[str
             raise NoToken(problem)
         async with asyncio.timeout(seconds):
             response = json.loads(await _ask(login, seconds))
-        return str(response["access_token"]), float(response.get("expires_in", _LIFE))
+        life = float(response.get("expires_in", _LIFE))
+        if not 0 < life < _LONGEST_LIFE:
+            raise NoToken(f"expires_in of the answer is {life:g}: it must be a number of seconds above 0")
+        return str(response["access_token"]), life
     except TimeoutError:
         why, passing = f"no whole answer within {seconds:g} s", True
     except NoToken as problem:
@@ -132,6 +136,7 @@ async def fetch(login: ClientCredentials, seconds: float = SECONDS) -> tuple[str
 async def _ask(login: ClientCredentials, seconds: float) -> bytes:
     """The body of the response. Raises NoToken, and what httpx raises."""
     import httpx
+    from httpx import codes
 
     form = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
     credentials = base64.b64encode(f"{login.client_id}:{login.secret}".encode()).decode()
@@ -143,8 +148,12 @@ async def _ask(login: ClientCredentials, seconds: float) -> bytes:
     }
     # The CAs of the system, which an operator may have added one to; loading them takes a moment.
     trusted = await asyncio.to_thread(ssl.create_default_context)
+    # A proxy of the environment (HTTP_PROXY) would read the secret where there is no TLS through it.
+    proxied = urlsplit(login.url).scheme == "https"
     async with (
-        httpx.AsyncClient(verify=trusted, timeout=seconds, follow_redirects=False) as client,
+        httpx.AsyncClient(
+            verify=trusted, timeout=seconds, follow_redirects=False, trust_env=proxied
+        ) as client,
         client.stream("POST", login.url, data=form, headers=headers) as response,
     ):
         if response.is_redirect:
@@ -153,7 +162,8 @@ async def _ask(login: ClientCredentials, seconds: float) -> bytes:
             status = response.status_code
             # A provider that is overloaded or broken comes back; one that refuses has to be told something else.
             passing = response.is_server_error or status == httpx.codes.TOO_MANY_REQUESTS
-            raise NoToken(f"HTTP {status} {response.reason_phrase}".strip(), passing=passing)
+            # Not the answer's own words: whoever writes the configuration would read what stands at any address.
+            raise NoToken(f"HTTP {status} {codes.get_reason_phrase(status)}".strip(), passing=passing)
         body = bytearray()
         async for part in response.aiter_raw():
             body += part

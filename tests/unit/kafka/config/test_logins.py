@@ -119,6 +119,25 @@ def test_a_token_by_client_credentials(provider: tuple[str, type[Provider]]) -> 
     assert handler.asked == [(f"Basic {basic}", "grant_type=client_credentials&scope=kafka+all")]
 
 
+@pytest.mark.parametrize("life", ["NaN", "Infinity", "-1", "0", "1e300"])
+def test_a_life_that_no_token_has_is_no_answer(provider: tuple[str, type[Provider]], life: str) -> None:
+    url, handler = provider
+    handler.answers.append((200, f'{{"access_token": "t1", "expires_in": {life}}}'))
+    with pytest.raises(NoToken, match="expires_in of the answer is"):
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+
+
+def test_a_proxy_of_the_environment_sees_no_secret(
+    provider: tuple[str, type[Provider]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over http it would be in clear there."""
+    url, handler = provider
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    handler.answers.append((200, '{"access_token": "t1", "expires_in": 60}'))
+    assert asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))[0] == "t1"
+
+
 def test_a_process_asks_once_for_all_clients_of_the_same_credentials(
     provider: tuple[str, type[Provider]],
 ) -> None:
