@@ -109,6 +109,9 @@ def serve(
     tls_client_ca: Annotated[Path | None, typer.Option(help="PEM CA of client certificates.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error [info].")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json [text].")] = None,
+    audit_log_file: Annotated[
+        Path | None, typer.Option(help="File for the audit log, a JSON line a change [the log].")
+    ] = None,
     pool_size: Annotated[int | None, typer.Option(help="Threads of each pool for what blocks [2].")] = None,
     pool_queue: Annotated[int | None, typer.Option(help="Requests that may wait for a thread [32].")] = None,
     allowed_spark_keys: Annotated[
@@ -127,7 +130,7 @@ def serve(
         str | None, typer.Option(help="Bootstrap servers of configurations, host:port by commas [any].")
     ] = None,
     allowed_token_endpoints: Annotated[
-        str | None, typer.Option(help="Hosts of OAuth token endpoints, host[:port] by commas [any].")
+        str | None, typer.Option(help="Hosts of OAuth token endpoints, host[:port] by commas [not ours].")
     ] = None,
     import_seconds: Annotated[
         float | None, typer.Option(help="Time to load their Python code in [3].")

@@ -30,5 +30,15 @@ class Policy:
     """Seconds in which Python code that a configuration names has to be loaded."""
 
 
+def allows(key: str, value: str, patterns: Iterable[str], *, by_value: bool) -> bool:
+    """Whether a pattern allows a key of Spark: by its name, `spark.yarn.*`, or with a value,
+    `spark.plugins=org.example.*`. `by_value`: by one with a value alone."""
+    for pattern in patterns:
+        name, has_value, values = pattern.partition("=")
+        if fnmatchcase(key, name) and (fnmatchcase(value, values) if has_value else not by_value):
+            return True
+    return False
+
+
 def fits(text: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)

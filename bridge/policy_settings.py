@@ -18,11 +18,12 @@ class PolicySettings(BaseSettings):
     """Lists, with commas between their items; docs/security.md says what is always allowed."""
 
     allowed_spark_keys: Patterns = Field(
-        (), description="Further spark.* keys that configurations may have: names, with * for any characters."
+        (),
+        description="Further spark.* keys that configurations may have: KEY or KEY=VALUE, with * for any characters.",
     )
     allowed_spark_masters: Patterns = Field(
         (),
-        description="Values that spark.master may have beside local ones, as spark://host:7077, yarn or k8s://*.",
+        description="Values that spark.master may have beside local ones, as spark://host:7077 or yarn.",
     )
     allowed_python_modules: Patterns = Field(
         (), description="Modules, each with all below it, that python: may name beside ours."
@@ -35,8 +36,8 @@ class PolicySettings(BaseSettings):
     )
     allowed_token_endpoints: Patterns = Field(
         (),
-        description="Hosts of OAuth token endpoints as host or host:port, with * for any characters; any where none is "
-        "given.",
+        description="Hosts of OAuth token endpoints as host or host:port, with * for any characters; any but loopback "
+        "and link-local ones where none is given.",
     )
     import_seconds: float = Field(
         3.0, gt=0, le=60, description="Time in which Python code that a configuration names has to be loaded."

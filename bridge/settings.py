@@ -14,7 +14,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from bridge.limit_settings import LimitSettings
 from bridge.policy_settings import PolicySettings
-from bridge.tokens import Tokens, check_token, read_tokens
+from bridge.tokens import Tokens, check_token, read_tokens, remarks
 
 ENV_PREFIX = "MIRROR_BRIDGE_"
 ANY_HOST = "*"
@@ -71,6 +71,10 @@ class Settings(PolicySettings, LimitSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
     log_format: Literal["text", "json"] = Field(
         "text", description="Format of the log's lines: text or json."
+    )
+    audit_log_file: Path | None = Field(
+        None,
+        description="File for the audit log, a JSON line for each change; without it they are in the log.",
     )
     oauth_http_hosts: str = Field(
         "", description="Hosts whose token endpoints may be asked over http, with commas between them."
@@ -157,6 +161,14 @@ class Settings(PolicySettings, LimitSettings):
                 "read_token is also an auth_token: a token that may only read has to be another one"
             )
         return tokens
+
+    def token_remarks(self) -> list[str]:
+        """Returns what is weak about the tokens."""
+        tokens = self.tokens()
+        return [
+            *remarks("auth_token", tokens.changing, self.auth_token_file),
+            *remarks("read_token", tokens.reading, self.read_token_file),
+        ]
 
     def token_files(self) -> tuple[Path, ...]:
         return tuple(path for path in (self.auth_token_file, self.read_token_file) if path is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +20,25 @@ class Tokens:
 
     changing: tuple[str, ...] = field(default=(), repr=False)
     reading: tuple[str, ...] = field(default=(), repr=False)
+
+
+LEAST = 22
+"""Characters of a token of 128 bits, in Base64."""
+
+
+def remarks(name: str, tokens: Sequence[str], path: Path | None) -> Iterator[str]:
+    """Yields what is weak about the tokens of a setting, or about who may read their file; shows none of them."""
+    setting = name if path is None else f"{name}_file {path}"
+    shortest = min(map(len, tokens), default=LEAST)
+    if shortest < LEAST:
+        yield (
+            f"{setting} has a token of {shortest} character(s), which can be guessed: take {LEAST} or more "
+            "(openssl rand -hex 32)"
+        )
+    with suppress(OSError):
+        mode = path.stat().st_mode & 0o777 if path is not None else 0
+        if mode & 0o077:
+            yield f"{setting} may be read by others than its owner (mode {mode:04o}): chmod 600 it"
 
 
 def check_token(token: str) -> None:

@@ -24,7 +24,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 # Where compiled loops are kept (docs/decisions/0016); made here, so that no copy has to wait for them.
 ENV NUMBA_CACHE_DIR=/var/cache/mirror-bridge
-RUN useradd --system --no-create-home bridge && install --directory --owner=bridge "$NUMBA_CACHE_DIR"
+RUN useradd --system --uid 10001 --no-create-home bridge && install --directory --owner=bridge "$NUMBA_CACHE_DIR"
 USER bridge
 RUN /opt/mirror-bridge/bin/python -c "import bridge.kafka.record.loops"
 # Other containers have to reach it: it starts with MIRROR_BRIDGE_AUTH_TOKEN_FILE (a mounted secret) or

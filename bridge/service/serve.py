@@ -27,6 +27,7 @@ from bridge.service.checks.validation import Checker
 from bridge.service.garbage import collect, keep_what_exists
 from bridge.service.http.access import Access
 from bridge.service.http.app import build_routes, create_app
+from bridge.service.http.audit_log import set_up_audit_log
 from bridge.service.http.connections import ConnectionLimits, Listener
 from bridge.service.http.rotation import Rotating, watch
 from bridge.service.http.tls import CurrentContext
@@ -120,6 +121,12 @@ def run(
     set_up_logs(HTTP, settings.log_level, settings.log_format)
     for sentence in misspelt(os.environ):
         log.warning("%s", sentence)
+    try:
+        set_up_audit_log(settings.audit_log_file)
+    except OSError as error:
+        raise CannotListen(
+            f"audit_log_file {settings.audit_log_file} can't be written: {error.strerror}"
+        ) from None
     forget_secrets(os.environ)
     # Files are read again later, by other processes: a link may lead elsewhere then.
     keep_folders(settings.policy().folders)
@@ -149,6 +156,8 @@ def run(
         server.run_beside(beside(service, url))
     if (exposed := settings.exposed()) is not None:
         log.warning("%s", exposed)
+    for remark in settings.token_remarks():
+        log.warning("%s", remark)
     asyncio.run(server.serve([listener]))
     log.info("shutdown complete")
 

@@ -5,8 +5,10 @@ Looked for in the texts, before anything is loaded, opened or reached.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,10 +27,11 @@ from bridge.policy import (
     SPARK_KEYS,
     SPARK_MASTERS,
     Policy,
+    allows,
     fits,
 )
 from connectors.config.secret_names import looks_secret
-from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER
+from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER, NEED_A_VALUE
 from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 
@@ -49,6 +52,7 @@ _OAUTH_URL = "sasl.oauthbearer.token.endpoint.url"
 _ENDPOINT = re.compile(r"(?i)(?P<scheme>https?)://(?P<host>[a-z0-9._-]+)(:(?P<port>[0-9]+))?([/?#].*)?")
 """Stricter than any client reads a URL: what it takes for the host, everybody does."""
 _PORTS = {"http": "80", "https": "443"}
+_BOOTSTRAP, _HOST_CHECK = "bootstrap.servers", "ssl.endpoint.identification.algorithm"
 _MECHANISM, _IAM = "sasl.mechanism", "AWS_MSK_IAM"
 _CALLBACKS, _IAM_CLASSES = "callback.handler.class", "software.amazon.msk."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -106,7 +110,7 @@ def code(props: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
 def _why(key: str, value: str, policy: Policy) -> Iterator[str]:
     if key.startswith("spark."):
         yield from _spark(key, value, policy)
-    if key == "bootstrap.servers" or key.endswith(".bootstrap.servers"):
+    if key == _BOOTSTRAP or key.endswith(f".{_BOOTSTRAP}"):
         yield from _servers(value, policy)
     if key == TOPIC_MAP_FILE:
         yield from _file(value, policy)
@@ -122,14 +126,17 @@ def _why(key: str, value: str, policy: Policy) -> Iterator[str]:
 
 
 def _spark(key: str, value: str, policy: Policy) -> Iterator[str]:
-    if not fits(key, HARMLESS) and not fits(key, policy.spark_keys):
+    by_value = fits(key, NEED_A_VALUE)
+    permitted = allows(key, value, policy.spark_keys, by_value=by_value)
+    if not fits(key, HARMLESS) and not permitted:
+        named = key if not by_value else f"{key}={'VALUE' if looks_secret(key) else value}"
         yield (
             f"the service does not pass {key} on to Spark; docs/security.md has those that it does, and others "
-            f"need {SPARK_KEYS}={key}{_now(policy.spark_keys)}"
+            f"need {SPARK_KEYS}={named}{_now(policy.spark_keys)}"
         )
     elif _CONTROL.search(value):
         yield "it must hold no line breaks and no other control characters"
-    elif key in _PROTECTING and boolean(value) is not True and not fits(key, policy.spark_keys):
+    elif key in _PROTECTING and boolean(value) is not True and not permitted:
         yield f"it must be true; anything else needs {SPARK_KEYS}={key}{_now(policy.spark_keys)}"
     elif key == _MASTER:
         if LOCAL_MASTER.fullmatch(value) is None and not fits(value, policy.spark_masters):
@@ -169,11 +176,12 @@ def _signed_sides(props: Mapping[str, str]) -> frozenset[str]:
 
 def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> Iterator[str]:
     """A broker that is not AWS' could log in elsewhere with what it gets."""
-    if (
-        policy.bootstrap
-        or not key.endswith(".cluster.bootstrap.servers")
-        or key.partition(".")[0] not in signed
-    ):
+    side = key.partition(".")[0]
+    if not signed or (side in {str(each) for each in Side} and side not in signed):
+        return
+    if key.endswith(_HOST_CHECK) and not value:
+        yield "logins by IAM are those of the service, which sends them only to brokers whose host name it has verified"
+    if policy.bootstrap or not (key == _BOOTSTRAP or key.endswith(f".{_BOOTSTRAP}")):
         return
     for server in value.split(","):
         if trimmed(server) and region_of(server) is None:
@@ -200,9 +208,16 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
                 f"the folders of {FOLDERS}, which is empty now"
             )
         return
-    if not policy.token_endpoints or not value:
+    if not value:
         return
     match = _ENDPOINT.fullmatch(value)
+    if not policy.token_endpoints:
+        if match is None or _is_near(match["host"].lower()):
+            yield (
+                "it is an address of the service's own machine, or none that is certain not to be: there it asks for "
+                f"tokens only where {OAUTH_HOSTS} names it, as host:port, and that is empty now"
+            )
+        return
     if match is not None:
         usual = _PORTS[match["scheme"].lower()]
         address = f"{match['host'].lower()}:{int(match['port'] or usual)}"
@@ -213,6 +228,18 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
     else:
         named = "its host is"
     yield f"{named} none of those that the service may ask for tokens{_now(policy.token_endpoints, OAUTH_HOSTS)}"
+
+
+def _is_near(host: str) -> bool:
+    """Whether a host is this machine, or answers only to machines beside it, as a cloud's metadata service."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        # As the system reads it, 127.1 and 2130706433 too.
+        address = ipaddress.IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return False
+    return address.is_loopback or address.is_link_local or address.is_unspecified
 
 
 def _python(key: str, value: str) -> Iterator[str]:

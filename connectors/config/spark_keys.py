@@ -80,3 +80,17 @@ _CLUSTERS = (
     "spark.yarn.executor.failuresValidityInterval",
 )
 HARMLESS: Final = _GENERAL + _SIZES + _NETWORK + _CLUSTERS
+NEED_A_VALUE: Final = (
+    *("spark.kubernetes.*image", "spark.kubernetes.*serviceAccountName", "spark.kubernetes.*podTemplateFile"),
+    *(
+        "spark.kubernetes.*volumes.*",
+        "spark.*ClassPath",
+        "spark.*JavaOptions",
+        "spark.plugins",
+        "spark.jars*",
+    ),
+    *("spark.submit.pyFiles", "spark.extraListeners", "spark.sql.extensions", "spark.ui.proxyBase"),
+    *("spark.ui.reverseProxy*", "spark.driver.bindAddress", "spark.kubernetes.authenticate*"),
+)
+"""Keys that say which code runs, as whom, or who may reach it: an operator allows them with a value, never by the name
+alone."""

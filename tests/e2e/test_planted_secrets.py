@@ -361,7 +361,7 @@ def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[P
         free.bind(("127.0.0.1", 0))
         ui = free.getsockname()[1]
     keys = (
-        "spark.hadoop.*,spark.eventLog.*,spark.local.dir,spark.driver.extraJavaOptions,spark.logConf,"
+        "spark.hadoop.*,spark.eventLog.*,spark.local.dir,spark.driver.extraJavaOptions=*,spark.logConf,"
         "spark.scheduler.listenerbus.*"
     )
     environment = {
@@ -372,6 +372,7 @@ def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[P
         "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS": keys,
         "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS": "sc://localhost:*",
         "MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES": "planted_signing",
+        "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS": "127.0.0.1:*,localhost:*",
         "MIRROR_BRIDGE_ALLOWED_FOLDERS": str(tmp_path),
         # The machine may be busy.
         "MIRROR_BRIDGE_IMPORT_SECONDS": "30",

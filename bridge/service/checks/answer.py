@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected
@@ -61,13 +61,17 @@ def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
 
 def secrets_of(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
     """Values that must not be shown: of PASSWORD keys, and of keys that are named like secrets."""
-    hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
+    hidden = secret_keys(kind, config)
     secrets = {
-        value
-        for name, value in given(config).items()
-        if len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
+        value for name, value in given(config).items() if len(value) >= LEAST_SECRET and name in hidden
     }
     return sorted(secrets, key=len, reverse=True)
+
+
+def secret_keys(kind: Kind, names: Iterable[str]) -> frozenset[str]:
+    """Returns those of the keys whose values must not be shown."""
+    hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
+    return frozenset(name for name in names if name in hidden or looks_secret(name))
 
 
 def without(secrets: list[str], text: str) -> str:

@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bridge.errors import Forbidden, Misdirected, Unauthorized
+from bridge.service.http.audit_log import Caller
 from bridge.service.http.roles import Role, role_of
 from bridge.tokens import Tokens
 
@@ -49,6 +50,17 @@ class Access:
                 f"The read token does not allow {method} here: use the token of auth_token or auth_token_file"
             )
         raise _unauthorized(given)
+
+    def caller(self, headers: Mapping[bytes, bytes]) -> Caller | None:
+        """Returns what a request has shown; None where nobody has to show a token."""
+        tokens, given = self._tokens(), headers.get(b"authorization")
+        if not tokens.changing:
+            return None
+        if given is None:
+            return Caller.NOTHING
+        if _is_one(given, tokens.changing):
+            return Caller.CHANGING
+        return Caller.READING if _is_one(given, tokens.reading) else Caller.WRONG
 
     def _is_open(self, path: str) -> bool:
         return any(path == open_ or path.startswith(f"{open_}/") for open_ in self._open)

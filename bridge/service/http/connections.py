@@ -1,18 +1,28 @@
 """Counts connections from the moment they are accepted, before a TLS handshake as well, and refuses those that are too
-many."""
+many.
+
+    accepted ──▶ stranger ──a request with a token──▶ logged in
+                    │ all are in use, and another one comes
+                    ▼
+                 closed, those that came first
+
+So whoever has a token gets a connection, however many others are open: those of strangers make room. Where nobody has
+to log in, who has been answered counts as logged in.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import socket
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridge.errors import ErrorCode
 from bridge.protocol.messages import ErrorBody
@@ -23,8 +33,17 @@ AT_ONCE, AT_ONCE_TLS = 16, 2
 """Connections that are accepted before others have their turn in the event loop. The beginning of a handshake takes
 longer."""
 _LOG_EVERY = 60.0
+LOG_IN = "log_in"
+"""Key of a request's state: to be called when its connection has logged in."""
 
 Peer = tuple[str, int]
+
+
+class _Stranger(NamedTuple):
+    """A connection that has not logged in."""
+
+    address: str
+    close: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -39,18 +58,25 @@ class ConnectionLimits:
     body_seconds: float = 30.0
     write_seconds: float = 60.0
     refused: int = 0
+    closed: int = 0
+    """Strangers' connections that have made room."""
     open: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
+    """By IPv4 address, and by IPv6 network of 64 bits: who has one of these has all of its addresses."""
+    _strangers: dict[Peer, _Stranger] = field(default_factory=dict)
+    _strangers_at: dict[str, dict[Peer, _Stranger]] = field(default_factory=dict)
+    """By address, and both in the order in which they came."""
     _handshakes: dict[Peer, asyncio.TimerHandle] = field(default_factory=dict)
     _logged: float = 0.0
 
     def enter(self, address: str) -> str | None:
-        """Counts a connection; returns why where it is one too many."""
-        if self.open >= self.connections:
-            return self._refuse(f"all {self.connections} connections are in use (max_connections)")
+        """Counts a connection, for which a stranger's may be closed; returns why where it is one too many."""
         if self.by_address[address] >= self.connections_per_address:
             most = self.connections_per_address
-            return self._refuse(f"{address} has {most} connections (max_connections_per_address)")
+            if not self._close_stranger(self._strangers_at.get(address, {})):
+                return self._refuse(f"{address} has {most} connections (max_connections_per_address)")
+        elif self.open >= self.connections and not self._close_stranger(self._strangers):
+            return self._refuse(f"all {self.connections} connections are in use (max_connections)")
         self.open += 1
         self.by_address[address] += 1
         return None
@@ -60,6 +86,34 @@ class ConnectionLimits:
         self.by_address[address] -= 1
         if not self.by_address[address]:
             del self.by_address[address]
+
+    def come(self, peer: Peer, address: str, close: Callable[[], None]) -> None:
+        """Notes a connection that has not logged in, and how to close it."""
+        stranger = _Stranger(address, close)
+        self._strangers[peer] = self._strangers_at.setdefault(address, {})[peer] = stranger
+
+    def log_in(self, peer: Peer) -> None:
+        """Notes that a connection is no stranger's, or is closed."""
+        if (stranger := self._strangers.pop(peer, None)) is not None:
+            at_address = self._strangers_at[stranger.address]
+            del at_address[peer]
+            if not at_address:
+                del self._strangers_at[stranger.address]
+
+    def _close_stranger(self, strangers: Mapping[Peer, _Stranger]) -> bool:
+        """Closes the connection of the stranger who came first; returns whether there is one."""
+        peer = next(iter(strangers), None)
+        if peer is None:
+            return False
+        close = strangers[peer].close
+        self.log_in(peer)
+        close()
+        self.closed += 1
+        if self._is_time():
+            log.warning(
+                "closing connections that have not logged in, %d so far: others want one", self.closed
+            )
+        return True
 
     def handshake(self, peer: Peer, too_slow: Callable[[], None]) -> None:
         """Calls `too_slow` unless the handshake ends in time."""
@@ -73,11 +127,17 @@ class ConnectionLimits:
 
     def _refuse(self, why: str) -> str:
         self.refused += 1
-        now = time.monotonic()
-        if not self._logged or now - self._logged >= _LOG_EVERY:
-            self._logged = now
+        if self._is_time():
             log.warning("refusing connections, %d so far: %s", self.refused, why)
         return why
+
+    def _is_time(self) -> bool:
+        """Whether a line may be logged again."""
+        now = time.monotonic()
+        if self._logged and now - self._logged < _LOG_EVERY:
+            return False
+        self._logged = now
+        return True
 
 
 class Listener(socket.socket):
@@ -104,20 +164,29 @@ class Listener(socket.socket):
                 self._left = self._at_once
                 raise
             host, port = address[:2]
-            if (why := self._limits.enter(host)) is None:
-                return self._counted(accepted, (host, port)), address
+            network = network_of(host)
+            if (why := self._limits.enter(network)) is None:
+                return self._counted(accepted, (host, port), network), address
             self._refuse(accepted, why)
         self._left = self._at_once
         raise BlockingIOError
 
-    def _counted(self, accepted: socket.socket, peer: Peer) -> socket.socket:
+    def _counted(self, accepted: socket.socket, peer: Peer, network: str) -> socket.socket:
         limits = self._limits
 
         def ended() -> None:
             limits.handshake_ended(peer)
-            limits.leave(peer[0])
+            limits.log_in(peer)
+            limits.leave(network)
 
         result = _Connection(accepted, ended)
+        end = weakref.WeakMethod(result.end)  # no reference: nobody else's keeps the connection
+
+        def close() -> None:
+            if (living := end()) is not None:
+                living()
+
+        limits.come(peer, network, close)
         if self._tls:
             limits.handshake(peer, result.end)
         return result
@@ -145,6 +214,17 @@ class _Connection(socket.socket):
         """Makes its transport read the end, and close it."""
         with contextlib.suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
+
+
+def network_of(host: str) -> str:
+    """Returns what counts as one address: an IPv4 address, or an IPv6 network of 64 bits."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return str(address)
 
 
 def _too_many(why: str) -> bytes:

@@ -21,6 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bridge.errors import BodyRejected, BridgeError, TooLarge
 from bridge.logs.lines import request_id
 from bridge.service.http.access import Access
+from bridge.service.http.audit_log import AuditLog, Caller
+from bridge.service.http.connections import LOG_IN
 from bridge.service.http.errors import bridge_error, internal_error
 from bridge.service.metrics.metrics import Metrics
 
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 
 HELD = "mirror_bridge.held_ms"
 """Key of the scope under which the route of a poll stores how long it was held."""
+_STRANGERS = frozenset({Caller.NOTHING, Caller.WRONG})
+"""Callers that have to show a token and show none, as on open paths: they are answered, and their connection ends."""
 _READ_OFF = 16 << 20
 """Most bytes that are read of a body that is too large."""
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
@@ -39,6 +43,7 @@ class RequestMiddleware:
         self._access = access
         self._max_body = max_body
         self._metrics = metrics
+        self._audit_log = AuditLog()
         self._prefix = secrets.token_hex(4)
         self._count = itertools.count(1)
 
@@ -50,6 +55,9 @@ class RequestMiddleware:
         headers = dict(scope["headers"])
         ident = self._ident(headers)
         request_id.set(ident)
+        caller = self._access.caller(headers)
+        scope["mirror_bridge.request_id"] = ident
+        details = self._audit_log.begin()
         status = 0
 
         async def answer(message: Message) -> None:
@@ -57,10 +65,12 @@ class RequestMiddleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", ident.encode())]
+                if caller in _STRANGERS:
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
-            await self._pass(scope, headers, receive, answer)
+            await self._pass(scope, headers, caller, receive, answer)
         except ClientDisconnect:
             status = status or 499
         except Exception:
@@ -71,11 +81,21 @@ class RequestMiddleware:
             took = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.answered(route, scope["method"], status, took, scope.get(HELD))
+            self._audit_log.end(scope, status, caller, details)
 
-    async def _pass(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+    async def _pass(
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        caller: Caller | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         try:
             scope["path"] = _path(scope)
             self._access.check(scope["method"], scope["path"], headers)
+            if caller not in _STRANGERS and (log_in := scope.get("state", {}).get(LOG_IN)) is not None:
+                log_in()
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length[:20]) > self._max_body:
                 raise self._too_large(int(length[:20]))

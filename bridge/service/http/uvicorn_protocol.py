@@ -8,13 +8,15 @@ A new connection begins at head. idle, head and body have a timeout each; the se
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bridge.errors import ErrorCode
 from bridge.protocol.messages import ErrorBody
-from bridge.service.http.connections import ConnectionLimits
+from bridge.service.http.audit_log import CERTIFICATE
+from bridge.service.http.connections import LOG_IN, ConnectionLimits
 
 LINGER_SECONDS = 10.0
 """How long a closed connection may still send the rest of an answer."""
@@ -35,6 +37,9 @@ class Http11(H11Protocol):
         super().connection_made(transport)
         if self.client is not None:
             self.limits.handshake_ended(self.client)
+            self.app_state = {**self.app_state, LOG_IN: partial(self.limits.log_in, self.client)}
+        if (subject := _subject(transport)) is not None:
+            self.app_state = {**self.app_state, CERTIFICATE: subject}
         self._watch("head")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -125,6 +130,17 @@ class Http11(H11Protocol):
     def _linger(self) -> None:
         """Aborts a closed connection whose client does not read the rest of an answer in time."""
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+
+def _subject(transport: asyncio.BaseTransport) -> str | None:
+    """Returns the subject of the certificate that a client has shown, as RFC 4514 writes it; None without one."""
+    tls = transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    if certificate is None:
+        return None
+    from cryptography import x509
+
+    return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 
 def limited(limits: ConnectionLimits) -> type[Http11]:

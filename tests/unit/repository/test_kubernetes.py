@@ -132,3 +132,31 @@ def test_the_operator_starts_what_is_there() -> None:
     assert pinned is not None
     assert APPLICATION["sparkVersion"] == pinned[1]
     assert APPLICATION["image"].endswith(f":{pinned[1]}")
+
+
+def test_the_pod_has_no_more_rights_than_it_needs() -> None:
+    pod = manifest("Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    mounted = {each["mountPath"] for each in container()["volumeMounts"]}
+    image = (ROOT / "deploy" / "service.Dockerfile").read_text("utf-8")
+    assert {"/tmp", *re.findall(r"NUMBA_CACHE_DIR=(\S+)", image)} <= mounted
+    assert f"--uid {pod['securityContext']['runAsUser']} " in image
+    assert {each["name"] for each in container()["env"] if "_ALLOWED_" in each["name"]} == {
+        f"MIRROR_BRIDGE_ALLOWED_{what}"
+        for what in ("SPARK_MASTERS", "SPARK_KEYS", "BOOTSTRAP", "TOKEN_ENDPOINTS", "FOLDERS")
+    }
+
+
+def test_only_who_has_to_reaches_it() -> None:
+    policy_ = manifest("NetworkPolicy")["spec"]
+    labels = manifest("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert policy_["podSelector"]["matchLabels"].items() <= labels.items()
+    open_ = {port["port"]: each["from"] for each in policy_["ingress"] for port in each["ports"]}
+    assert set(open_) == {each["containerPort"] for each in container()["ports"]}
+    assert all(open_.values())

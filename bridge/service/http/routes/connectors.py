@@ -23,7 +23,9 @@ from bridge.protocol.messages import (
     StopConnector,
 )
 from bridge.service.answers.status import connector_status
+from bridge.service.checks.answer import secret_keys
 from bridge.service.failover.operating import operate
+from bridge.service.http.audit_log import changed, note
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
 from bridge.service.http.request_bodies import accepts, read
@@ -32,6 +34,8 @@ from bridge.service.state.copy_progress import CopySnapshot, ProgressFilter, gap
 from bridge.service.state.task_table import Connector
 from connectors.base import Operation
 
+_NOTED = 20
+"""Offsets that the audit log names."""
 router = APIRouter(prefix="/v1/connectors", tags=["connectors"])
 
 
@@ -46,7 +50,12 @@ async def start(
     name: ConnectorName, service: TheService, body: Annotated[StartConnector, Depends(read(StartConnector))]
 ) -> Accepted:
     """Registers a connector that has started in a worker. Idempotent; the newest session is current."""
-    return await service.start_connector(name, body)
+    before = service.table.get(name)
+    config = {} if before is None else before.config
+    accepted = await service.start_connector(name, body)
+    secret = secret_keys(service.checker.kind(body.kind), {*config, *body.config})
+    note(**changed(config, body.config, secret))
+    return accepted
 
 
 @router.put("/{name}/stop", responses=declares(404, 409, 413), openapi_extra=accepts(StopConnector))
@@ -84,7 +93,11 @@ async def skip(
 ) -> SkippedOffsets:
     """Has a running connector leave out offsets of a partition that can't be copied, and answers when it is done."""
     arguments = body.model_dump(exclude={"timeout_ms"})
-    return SkippedOffsets(**await operate(service, name, Operation.SKIP, arguments, body.timeout_ms / 1000))
+    skipped = SkippedOffsets(
+        **await operate(service, name, Operation.SKIP, arguments, body.timeout_ms / 1000)
+    )
+    note(before=body.model_dump(include={"topic", "partition", "dry_run"}), after=skipped.model_dump())
+    return skipped
 
 
 @router.post(
@@ -99,6 +112,8 @@ async def alter_offsets(
     body: Annotated[AlterOffsets, Depends(read(AlterOffsets, long_list="offsets"))],
 ) -> Response:
     """Alters where a stopped source connector copies from, by its source offsets. Waits for the clusters."""
+    first = [[each.source_partition, each.source_offset] for each in body.offsets[:_NOTED]]
+    note(after={"offsets": len(body.offsets), "first": first})
     return Response(await service.alter_offsets(name, body), media_type="application/json")
 
 

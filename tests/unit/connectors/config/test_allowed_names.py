@@ -19,7 +19,8 @@ from bridge.policy import Policy, fits
 from bridge.settings import SettingsRejected, load_settings
 from connectors.base import Kind
 from connectors.config.allowed_names import allowed, code, refused
-from connectors.config.spark_keys import HARMLESS
+from connectors.config.secret_names import looks_secret
+from connectors.config.spark_keys import HARMLESS, NEED_A_VALUE
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions
 from tests.support.messages import message
@@ -112,9 +113,13 @@ def test_keys_that_load_run_read_or_write_are_refused(key: str, value: str) -> N
     (message,) = rejected[key]
     assert message.startswith("Invalid value ")
     assert f" for configuration {key}: " in message
-    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_KEYS={key}, which is empty now" in message
-    assert errors({key: value}, Policy(spark_keys=(key,))) == {}
-    assert errors({key: value}, Policy(spark_keys=("spark.*",))) == {}
+    by_value = fits(key, NEED_A_VALUE)
+    named = f"{key}={'VALUE' if looks_secret(key) else value}" if by_value else key
+    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_KEYS={named}, which is empty now" in message
+    for pattern in (key, "spark.*"):
+        assert (errors({key: value}, Policy(spark_keys=(pattern,))) == {}) == (not by_value)
+        assert errors({key: value}, Policy(spark_keys=(f"{pattern}={value}",))) == {}
+        assert errors({key: value}, Policy(spark_keys=(f"{pattern}=another",))) != {}
 
 
 def test_no_name_that_spark_itself_knows_sounds_like_code_or_files() -> None:
@@ -336,6 +341,14 @@ def test_the_services_own_aws_login_goes_to_aws_alone(signed: dict[str, str]) ->
         assert why not in str(errors({**signed, key: wrong}, Policy(bootstrap=("*",)))), wrong
         assert why not in str(errors({key: wrong}))
     assert why not in str(errors({**signed, key: fine}).get(key))
+    for other in ("source.admin", "source.consumer", "consumer", "admin"):
+        elsewhere = f"{other}.bootstrap.servers"
+        assert why in str(errors({**signed, key: fine, elsewhere: "evil:1"}).get(elsewhere)), elsewhere
+    check = "source.cluster.ssl.endpoint.identification.algorithm"
+    for policy in (Policy(), Policy(bootstrap=("*",))):
+        assert "host name it has verified" in str(errors({**signed, key: fine, check: ""}, policy).get(check))
+    assert errors({**signed, key: fine, check: "https"}).get(check) is None
+    assert "host name it has verified" not in str(errors({key: fine, check: ""}))
 
 
 def test_names_that_are_no_module_of_ours() -> None:
@@ -376,6 +389,22 @@ def test_servers_that_the_service_may_connect_to(key: str) -> None:
 
 
 TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "a.localhost", "127.0.0.1", "127.1", "2130706433", "0.0.0.0", "169.254.169.254", "[::1]"],
+)
+def test_the_service_asks_none_of_its_own_machine_for_tokens_unless_that_is_named(host: str) -> None:
+    key = f"source.cluster.{TOKEN_ENDPOINT}"
+    for url in (f"https://{host}/token", f"HTTP://{host}:8080"):
+        assert "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS" in str(errors({key: url})[key])
+    if host != "[::1]":
+        assert "TOKEN_ENDPOINTS" not in str(
+            errors({key: f"http://{host}:8080"}, Policy(token_endpoints=(f"{host}:*",)))
+        )
+    for fine in ("https://login.example.org/token", "https://10.0.0.1:8443", "https://localhost.example.org"):
+        assert errors({key: fine}).get(key) is None
 
 
 @pytest.mark.parametrize("prefix", ["source.cluster.", "target.admin.", "consumer.", "producer.override."])

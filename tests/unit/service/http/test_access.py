@@ -105,6 +105,22 @@ def test_tokens_that_would_not_do_what_they_say_are_refused(tmp_path: Path) -> N
         assert "same" not in str(refused.value)
 
 
+def test_what_is_weak_about_tokens_is_told_and_shows_none(tmp_path: Path) -> None:
+    strong, file = "0123456789abcdef0123456789abcdef", tmp_path / "token"
+    file.write_text(f"{strong}\n")
+    file.chmod(0o600)
+    assert load_settings(auth_token_file=file).token_remarks() == []
+    assert load_settings(auth_token=strong).token_remarks() == []
+    file.write_text(f"{strong}\nshort-one\n")
+    file.chmod(0o640)
+    short, open_ = load_settings(auth_token_file=file).token_remarks()
+    assert short.startswith(f"auth_token_file {file} has a token of 9 character(s)")
+    assert "mode 0640" in open_
+    (told,) = load_settings(auth_token=strong, read_token="planted").token_remarks()
+    assert told.startswith("read_token has a token of 7")
+    assert not any("short-one" in each or "planted" in each for each in (short, open_, told))
+
+
 # -- hosts ---------------------------------------------------------------------------------------------------------
 
 

@@ -217,6 +217,17 @@ def test_certificates_are_replaced_without_a_restart(begun: tuple[Running, Certi
     assert "can't be used" not in at.text()
 
 
+def test_the_audit_log_names_the_subject_of_a_clients_certificate(
+    begun: tuple[Running, Certificates],
+) -> None:
+    at, files = begun
+    name = f"{at.url}/v1/connectors/nobody"
+    assert httpx.delete(name, verify=client(files.old, files.old), timeout=10).status_code == 404
+    at.eventually(lambda: '"request": "DELETE /v1/connectors/nobody"' in at.text())
+    (line,) = [line for line in at.text().splitlines() if "DELETE /v1/connectors/nobody" in line]
+    assert '"certificate": "CN=' in line
+
+
 def resumable(
     at: Running, tls: ssl.SSLContext, session: ssl.SSLSession | None = None
 ) -> tuple[ssl.SSLSession, bool]:

@@ -1,0 +1,145 @@
+"""The audit log: who has changed something by the API, or was refused, from where, what it was before and after, and
+with what result.
+
+A JSON line for each request, by a logger of its own, and in a file of its own where `audit_log_file` names one. What
+workers do all the time, polls and acknowledgements, is in it only where it is refused. No value of a secret key is ever
+in it: such a key is named, with the values `[hidden]`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from typing import Any
+
+from starlette.types import Scope
+
+from bridge.logs.lines import iso
+from bridge.service.http.roles import ROLES, Role
+
+log = logging.getLogger("bridge.audit_log")
+REFUSED = frozenset({401, 403, 421})
+"""Statuses of requests that are not allowed."""
+CERTIFICATE = "client_certificate"
+"""Key of a request's state: the subject of the certificate that the client has shown."""
+MOST_REFUSED = 20
+"""Lines about refused requests in a second: of more, the next line says how many there were."""
+_HIDDEN, _LONGEST = "[hidden]", 500
+"""What stands for the value of a secret key; and characters of another value."""
+_BY_WORKERS = frozenset(
+    {
+        ("POST", "/v1/sessions"),
+        ("PUT", "/v1/plugins/{kind}/validate"),
+        ("GET", "/v1/connectors/{name}/doctor"),
+        *((method, path) for method, path in ROLES if "/tasks/" in path),
+    }
+)
+"""Requests that change nothing that lasts, or that workers send all the time."""
+_details: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("audit_log", default=None)
+
+
+class Caller(StrEnum):
+    """What a request has shown."""
+
+    CHANGING = "auth_token"
+    READING = "read_token"
+    WRONG = "wrong token"
+    NOTHING = "no token"
+
+
+def note(**details: Any) -> None:
+    """Adds to the line of the request that is answered now: what it changes, before and after."""
+    noted = _details.get()
+    if noted is not None:
+        noted.update(details)
+
+
+def changed(
+    before: Mapping[str, str | None], after: Mapping[str, str | None], secret: frozenset[str]
+) -> dict[str, dict[str, str | None]]:
+    """Returns the keys that differ, with their values before and after. `secret`: keys whose values are hidden."""
+
+    keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+
+    def shown(values: Mapping[str, str | None]) -> dict[str, str | None]:
+        return {key: _HIDDEN if key in secret else _short(values[key]) for key in keys if key in values}
+
+    return {"before": shown(before), "after": shown(after)}
+
+
+def _short(value: str | None) -> str | None:
+    """A value may be a list of a megabyte."""
+    if value is None or len(value) <= _LONGEST:
+        return value
+    return f"{value[:_LONGEST]}… ({len(value):,} characters)"
+
+
+def set_up_audit_log(path: Path | None) -> None:
+    """Has lines go to a file, which only its owner may read and which is opened anew when it was moved away. Without
+    one they go to the log. Raises OSError."""
+    if path is None:
+        return
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    handler = WatchedFileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+class AuditLog:
+    """Writes the lines. For use in one thread."""
+
+    def __init__(self) -> None:
+        self._second, self._refused, self._left_out = 0, 0, 0
+
+    def begin(self) -> Mapping[str, Any]:
+        """Returns what is going to be noted of the request that is answered from now on."""
+        details: dict[str, Any] = {}
+        _details.set(details)
+        return details
+
+    def end(self, scope: Scope, status: int, caller: Caller | None, details: Mapping[str, Any]) -> None:
+        """Writes the line of a request, if it has one. `caller`: None where nobody has to show anything."""
+        route = getattr(scope.get("route"), "path", "")
+        refused = status in REFUSED
+        asked = scope["method"], route
+        if not refused and (asked in _BY_WORKERS or ROLES.get(asked) is not Role.CHANGE):
+            return
+        if refused and not self._has_room():
+            return
+        client = scope.get("client")
+        certificate = scope.get("state", {}).get(CERTIFICATE)
+        line: dict[str, Any] = {
+            "time": iso(time.time()),
+            "who": {
+                "shown": None if caller is None else caller.value,
+                **({"certificate": certificate} if certificate else {}),
+            },
+            "address": None if client is None else client[0],
+            "request_id": scope["mirror_bridge.request_id"],
+            "request": f"{scope['method']} {scope['path']}",
+            "status": status,
+            "result": "refused" if refused else "done" if 200 <= status < 300 else "failed",
+            **details,
+        }
+        if self._left_out:
+            line["refused_without_a_line"], self._left_out = self._left_out, 0
+        log.info("%s", json.dumps(line))
+
+    def _has_room(self) -> bool:
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._refused = second, 0
+        self._refused += 1
+        if self._refused <= MOST_REFUSED:
+            return True
+        self._left_out += 1
+        return False
