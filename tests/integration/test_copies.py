@@ -147,8 +147,8 @@ def test_a_topic_of_another_connector_that_comes_later_is_left_out_and_said(flow
         running.wait_position({TopicPartition(ours, 0): 50})
         flow.topics.append(theirs)
         running.assign(flow.partitions())
-        eventually(lambda: bool(running.status.errors), WAIT, what="the topic is refused")
-        assert "connector two copies" in running.status.errors[0]
+        error = eventually(lambda: running.status.errors[0], WAIT, what="the topic is refused")
+        assert "connector two copies" in error
         produce(flow.source.bootstrap, ours, varied(50, 50))
         running.wait_position({TopicPartition(ours, 0): 100})
     other.assert_copied()

@@ -110,8 +110,12 @@ def test_what_an_id_that_was_left_has_open_is_ended_when_its_partition_comes_bac
         produce(stack.source.bootstrap, topic, numbered(100, start=100, partition=partition))
     with flow.pipeline(slots=1) as running:
         running.wait_position({TopicPartition(topic, 1): 100})
-        (waits,) = running.status.partitions
-        assert waits.source == TopicPartition(topic, 0)
+
+        def waiting() -> TopicPartition:
+            (status,) = running.status.partitions
+            return status.source
+
+        assert eventually(waiting, WAIT, what="what waits is named") == TopicPartition(topic, 0)
         given_up.set()
         running.wait_position({TopicPartition(topic, 0): 200})
         assert running.status.restarts == 0

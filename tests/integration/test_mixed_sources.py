@@ -104,10 +104,8 @@ def test_a_later_topic_of_another_source_is_left_out_and_said(flows: tuple[Merge
         two.topics.append(create_topic(two.source.bootstrap, unique("copied"), 1))
         two.to = merged
         running.assign([*partitions, *two.partitions()[1:]])
-        eventually(lambda: bool(running.status.errors), WAIT, what="the topic is refused")
-        assert (
-            f"connector {one.spec.name} copies another source to {merged} already" in running.status.errors[0]
-        )
+        error = eventually(lambda: running.status.errors[0], WAIT, what="the topic is refused")
+        assert f"connector {one.spec.name} copies another source to {merged} already" in error
     one.assert_copied()
 
 
