@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,10 +36,13 @@ def remarks(name: str, tokens: Sequence[str], path: Path | None) -> Iterator[str
             f"{setting} has a token of {shortest} character(s), which can be guessed: take {LEAST} or more "
             "(openssl rand -hex 32)"
         )
-    with suppress(OSError):
-        mode = path.stat().st_mode & 0o777 if path is not None else 0
-        if mode & 0o077:
-            yield f"{setting} may be read by others than its owner (mode {mode:04o}): chmod 600 it"
+    if path is not None:
+        with suppress(OSError):
+            status = path.stat()
+            mode = status.st_mode & 0o777
+            # Where it is somebody else's, we read it as one of its group: a mounted secret of Kubernetes, say.
+            if mode & (0o077 if status.st_uid == os.geteuid() else 0o007):
+                yield f"{setting} may be read by others than its owner (mode {mode:04o}): chmod 600 it"
 
 
 def check_token(token: str) -> None:

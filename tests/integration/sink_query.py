@@ -3,11 +3,13 @@
     python -m tests.integration.sink_query SOURCE TARGET TOPIC FOLDER
 
 FOLDER keeps the checkpoint. A query that fails is started again from it; what it failed with goes to FOLDER/errors.
-Tasks are tried four times, as on a cluster.
+Tasks are tried four times, as on a cluster. Each start has another number of cores, and each query splits its rows
+otherwise: so does a replay of what was not committed.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 
@@ -26,12 +28,13 @@ def run(spark: SparkSession, source: str, target: str, topic: str, folder: Path)
         .option("kafka.bootstrap.servers", source)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("minPartitions", "4")
+        .option("minPartitions", random.randint(1, 6))
         .option("maxOffsetsPerTrigger", OFFSETS_A_BATCH)
         .load()
     )
     query = (
-        records.writeStream.format("mirror-records")
+        records.repartition(random.randint(1, 6), "key")
+        .writeStream.format("mirror-records")
         .option("kafka.bootstrap.servers", target)
         .option("kafka.compression.type", "lz4")
         .option("checkpointLocation", str(folder / "checkpoint"))
@@ -43,7 +46,8 @@ def run(spark: SparkSession, source: str, target: str, topic: str, folder: Path)
 
 def main(source: str, target: str, topic: str, folder: str) -> None:
     home = Path(folder)
-    with spark_session(home / "warehouse", {"spark.master": "local[2,4]"}) as spark:
+    cores = random.randint(1, 4)
+    with spark_session(home / "warehouse", {"spark.master": f"local[{cores},4]"}) as spark:
         while True:
             try:
                 return run(spark, source, target, topic, home)

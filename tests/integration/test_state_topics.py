@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bridge.local import Cluster, eventually
-from bridge.model.copying import PipelineState, Transform
+from bridge.model.copying import PipelineState, PipelineStatus, Transform
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts import dropping, records
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
@@ -87,11 +87,13 @@ def test_poison_in_every_state_topic_costs_itself_and_no_other(
         produce(flow.source.bootstrap, topic, numbered(50, start=100))
         running.wait_position({TopicPartition(topic, 0): 150})
 
-        def counted() -> None:
-            assert running.status.unreadable == {state: len(records) for state, records in poison.items()}
+        def counted() -> PipelineStatus:
+            status = running.status
+            assert status.unreadable == {state: len(records) for state, records in poison.items()}
+            return status
 
-        eventually(counted, WAIT, what="each is counted")
-        assert (running.status.state, list(running.status.errors)) == (PipelineState.COPYING, [])
+        status = eventually(counted, WAIT, what="each is counted")
+        assert (status.state, list(status.errors)) == (PipelineState.COPYING, [])
     # A driver that begins among them, and one record less than all: nothing was copied yet behind them.
     produce(flow.source.bootstrap, topic, numbered(50, start=150))
     status = flow.copy()

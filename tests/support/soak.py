@@ -85,7 +85,7 @@ FORMS = (
         "unit/connectors/test_what_connectors_remember.py",
         TOPICS=20_000,
     ),
-    _form("20 kills: the sink of Spark", "integration/test_spark_sink_kills.py", SINK_KILLS=20),
+    _form("30 kills: the sink of Spark", "integration/test_spark_sink_kills.py", SINK_KILLS=30),
     _form("10 ends of logins: dedicated mode", "soak/test_dedicated_tokens.py", LOGIN_ENDS=10),
     _form("secrets: dedicated mode, spark-submit, Spark Connect", "soak/test_planted_elsewhere.py"),
     _form("rights taken from dedicated mode, and a take-over", "soak/test_rights_of_nodes.py"),

@@ -125,7 +125,7 @@ class AuditLog:
             },
             "address": None if client is None else client[0],
             "request_id": scope["mirror_bridge.request_id"],
-            "request": f"{scope['method']} {scope['path']}",
+            "request": f"{scope['method']} {_short(scope['path'])}",
             "status": status,
             "result": "refused" if refused else "done" if 200 <= status < 300 else "failed",
             **details,

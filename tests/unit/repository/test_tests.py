@@ -69,27 +69,37 @@ def is_long(node: ast.AST) -> bool:
     return any(mark in ast.unparse(each) for each in marks for mark in ("mark.long", "mark.soak"))
 
 
-def short_assertions(node: ast.AST, depth: int = 0) -> Iterator[tuple[ast.Assert, int]]:
-    """Assertions of the short form, and in how many functions each stands."""
+def short_assertions(
+    node: ast.AST, depth: int = 0, *, in_test: bool = False
+) -> Iterator[tuple[ast.expr, int]]:
+    """What is asserted in the short form, and in how many functions each assertion stands. A test that unpacks a list
+    asserts how much is in it."""
     if is_long(node):
         return
+    in_test = in_test or (isinstance(node, ast.FunctionDef) and node.name.startswith("test"))
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Assert):
-            yield child, depth
+        match child:
+            case ast.Assert(test=asserted):
+                yield asserted, depth
+            case ast.Assign(targets=[ast.Tuple()], value=asserted) if not isinstance(asserted, ast.Tuple):
+                if in_test:
+                    yield asserted, depth
         function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from short_assertions(child, depth + function)
+        yield from short_assertions(child, depth + function, in_test=in_test)
 
 
 def asks_live_state(test: ast.expr) -> bool:
-    """Whether it asks the service or Connect's REST API for what changes by itself."""
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in LIVE
-        and isinstance(owner := node.func.value, ast.Attribute)
-        and owner.attr in ("service", "rest")
-        for node in ast.walk(test)
-    )
+    """Whether it asks the service, Connect's REST API or a pipeline for what changes by itself."""
+    for node in ast.walk(test):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="service" | "rest"), attr=name)):
+                if name in LIVE:
+                    return True
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(), attr="status"), attr="partitions" | "errors"
+            ):
+                return True
+    return False
 
 
 def bounds_real_time(test: ast.expr) -> bool:
@@ -112,7 +122,7 @@ def test_what_changes_by_itself_is_waited_for() -> None:
         for path, tree in parsed("tests").items()
         if path.startswith(("tests/e2e", "tests/integration"))
         for assertion, depth in short_assertions(tree)
-        if depth == 1 and asks_live_state(assertion.test)
+        if depth == 1 and asks_live_state(assertion)
     ]
     assert found == []
 
@@ -124,7 +134,7 @@ def test_no_test_of_the_short_form_bounds_real_time() -> None:
         for path, tree in parsed("tests").items()
         if not path.startswith(("tests/perf", "tests/soak"))
         for assertion, _ in short_assertions(tree)
-        if bounds_real_time(assertion.test)
+        if bounds_real_time(assertion)
     ]
     assert found == []
 
@@ -160,6 +170,8 @@ def test_what_is_forbidden_is_seen() -> None:
     for line in ("assert flow.service.health() == {}", "assert x in flow.worker.rest.status(n)['tasks']"):
         assert asks_live_state(ast.parse(line).body[0].test)  # type: ignore[attr-defined]
     assert not asks_live_state(ast.parse("rest.validation_errors(c) == {}", mode="eval").body)
+    unpacked = ast.parse("def test():\n    (one,) = running.status.partitions")
+    assert [asks_live_state(each) for each, _ in short_assertions(unpacked)] == [True]
     assert bounds_real_time(ast.parse("time.monotonic() - began < 5", mode="eval").body)
     assert not bounds_real_time(ast.parse("time.monotonic() - began > 5", mode="eval").body)
     long = ast.parse("@pytest.mark.long\ndef test(): assert flow.service.health()")

@@ -1,7 +1,8 @@
 """Epochs of a stream are on the target once, whoever dies at which step, and however a replay splits its rows.
 
 The driver's part is the real one; the cluster is a model of what coordinators do. A history is random: epochs,
-attempts, splits, and a process that dies before or after a request has taken effect.
+attempts, splits, a process that dies before or after a request has taken effect, and transactions whose time is up
+before the epoch is decided.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class Id:
 
 
 class Cluster:
-    def __init__(self, dice: Random, deaths: float) -> None:
-        self.dice, self.deaths = dice, deaths
+    def __init__(self, dice: Random, deaths: float, slow: float = 0.0) -> None:
+        """`deaths`: how likely a process dies before or after a request; `slow`: an epoch takes longer than a
+        transaction may."""
+        self.dice, self.deaths, self.slow = dice, deaths, slow
         self.ids: dict[str, Id] = {}
         self.log: list[tuple[bytes, bytes]] = []
         """Of the commits topic."""
@@ -178,19 +181,23 @@ async def attempt(cluster: Cluster, epoch: int, rows: list[int], options: SinkOp
             sent = await send(cluster, epoch, partition, split[partition])
         if sent is not None:
             prepared.append(sent)
+    if prepared and cluster.dice.random() < cluster.slow:
+        late = cluster.dice.choice(prepared)
+        cluster.time_out(options.transactional_id(QUERY, late.partition))
     await commit_epoch(options, QUERY, epoch, prepared)
 
 
 async def until_written(cluster: Cluster, epoch: int, rows: list[int]) -> None:
-    """Starts the query again until the epoch is done."""
-    while True:
+    """Starts the query again until the epoch is done: it has died, or has taken too long."""
+    for _ in range(1000):
         try:
             await attempt(cluster, epoch, rows)
             return
-        except Dies:
+        except (Dies, SourceRejected):
             with suppress(Dies):
                 if cluster.dice.random() < 0.5:  # Spark does that where the driver lives
                     await abort_epoch(OPTIONS, QUERY, epoch)
+    raise AssertionError("the epoch is never done")
 
 
 async def history(cluster: Cluster) -> None:
@@ -205,7 +212,7 @@ def test_every_row_is_there_once(enter: Callable[[Cluster], None]) -> None:
     async def histories() -> None:
         for seed in range(HISTORIES):
             dice = Random(seed)
-            cluster = Cluster(dice, dice.choice((0.0, 0.01, 0.03)))
+            cluster = Cluster(dice, dice.choice((0.0, 0.01, 0.03)), dice.choice((0.0, 0.1)))
             enter(cluster)
             try:
                 await history(cluster)
