@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests import ROOT
 from tests.perf.processes import resident_mb
 
 _MB = 1 << 20
@@ -32,7 +33,9 @@ _HELD = "held"
 @contextmanager
 def held_memory() -> Iterator[None]:
     """For the time of the block, which begins when all that is free has been touched: in up to a minute."""
-    with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as holder:
+    # As a module, from here: a dependency may have brought a package `tests` of its own.
+    command = [sys.executable, "-m", "tests.perf.held_memory"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as holder:
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline().strip() == _HELD, "memory is not held"
