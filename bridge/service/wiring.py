@@ -25,8 +25,10 @@ from bridge.service.checks.plugin_questions import (
     ProbeInPluginProcess,
     QueriesInPluginProcess,
 )
+from bridge.service.ipc.desired_state import Config
 from connectors.base import Kind
 from connectors.config.allowed_names import allowed
+from connectors.config.configdef import given
 
 _STOP_SECONDS = 20.0
 """A connector that was just stopped still commits what it has copied."""
@@ -42,7 +44,14 @@ def rounds_context() -> RoundsContext:
 
     collect_seldom()
     clusters = KafkaClusters()
-    return RoundsContext(KINDS, clusters, DriverPipelines(), clusters.close)
+    return RoundsContext(KINDS, clusters, DriverPipelines(), open_key_stores, clusters.close)
+
+
+def open_key_stores(config: Config) -> None:
+    from bridge.kafka.config.settings import StaticClientCheck
+
+    if any(".ssl." in key for key in config):
+        StaticClientCheck().check(given(config))
 
 
 def check_context(policy: Policy) -> CheckContext:

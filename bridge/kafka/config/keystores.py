@@ -1,36 +1,45 @@
 """Key and trust stores of the JVM, turned into PEM in memory: JKS, PKCS12 and PEM.
 
-The format is detected from the bytes, as the JVM does: a store of type JKS may be PKCS12 and the other way round.
+What has a password is opened in a process of its own (keystore_process): whoever writes a configuration chooses the
+rounds of its key derivation, and the library holds the interpreter until it has done them. That process is killed when
+it takes more than its processor time or memory, which is an error of the key; nothing else waits.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
+import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+import signal
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.serialization import pkcs12
 
+from bridge.child_process import ending, python_command
+from bridge.environment import for_child
+from bridge.errors import Overloaded
 from bridge.kafka.config.files import Files, UnreadableFile
-from bridge.kafka.config.key_costs import cost_problem
+from bridge.kafka.config.keystore_process import StoreProblem, dump, dump_key
 
-_JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+CPU_SECONDS = 3
+"""Processor time that opening may take, with the start of the process (0.1 s). A million rounds of SHA-512 take 0.4 s;
+OpenSSL makes 2,048 by default, Java 10,000; 600,000 are recommended."""
+MEMORY = 160 << 20
+"""Bytes that opening may take, 30 MiB of them for the process itself; scrypt takes 16 MiB by default."""
+_SECONDS = 30.0
+"""On a machine that has no processor to spare."""
+_MOST_BYTES = 1 << 20
+"""Of a file. The trust store of a JDK has 200 kB."""
+_KEPT = 16
+"""Answers for stores of late: one configuration reads each for the clients of every role."""
+_MODULE = "bridge.kafka.config.keystore_process"
+
 _KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _PEM = serialization.Encoding.PEM
-
-
-class StoreProblem(ValueError):
-    """Raised when something is wrong with a store; `part` ends the property that is to blame (location, ...)."""
-
-    def __init__(self, part: str, why: str) -> None:
-        super().__init__(why)
-        self.part = part
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +55,7 @@ def trusted_from_file(location: str, password: str | None, kind: str, files: Fil
     data = _read(location, files)
     if kind.upper() == "PEM":
         return _certificates(_text(data), "location")
-    if data[:4] in _JKS_MAGIC:
-        store = _jks(data, password)
-        encoded = [entry.cert for entry in store.certs.values()]
-        encoded += [pair[1] for entry in store.private_keys.values() for pair in entry.cert_chain]
-        certificates = [x509.load_der_x509_certificate(der) for der in encoded]
-    else:
-        _, own, others = _pkcs12(data, password)
-        certificates = [certificate for certificate in (own, *others) if certificate is not None]
-    if not certificates:
-        raise StoreProblem("location", "the trust store holds no certificate")
-    return _dump(certificates)
+    return _open("trusted", "location", data=_encoded(data), password=password)["chain"]
 
 
 def trusted_from_text(text: str) -> str:
@@ -70,12 +69,8 @@ def key_pair_from_file(
     if kind.upper() == "PEM":
         text = _text(data)
         return KeyPair(_private_key(text, key_password, "location"), _certificates(text, "location"))
-    if data[:4] in _JKS_MAGIC:
-        return _jks_pair(_jks(data, password), key_password or password)
-    key, own, others = _pkcs12(data, password)
-    if key is None or own is None:
-        raise StoreProblem("location", "the key store holds no private key with a certificate")
-    return KeyPair(_dump_key(key), _dump([own, *others]))
+    answer = _open("key_pair", "location", data=_encoded(data), password=password, key_password=key_password)
+    return KeyPair(answer["key"], answer["chain"])
 
 
 def key_pair_from_text(key: str, chain: str, key_password: str | None) -> KeyPair:
@@ -91,7 +86,7 @@ def locked(key: str, password: str) -> str:
 
 def _read(location: str, files: Files) -> bytes:
     try:
-        return files.read(location)
+        return replace(files, most=min(files.most, _MOST_BYTES)).read(location)
     except UnreadableFile as why:
         raise StoreProblem("location", f"the service can't read the file: {why}") from None
 
@@ -100,105 +95,71 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _jks(data: bytes, password: str | None) -> Any:
-    """A jks.KeyStore. The package is imported late: most configurations have no such store."""
-    import jks
-
-    try:
-        return jks.KeyStore.loads(data, password, try_decrypt_keys=False)
-    except jks.util.KeystoreSignatureException:
-        raise StoreProblem("password", "the password does not open the store") from None
-    except Exception as error:
-        # The bytes come from outside, and pyjks lets what its parsers raise through.
-        raise StoreProblem("location", f"not a JKS store: {type(error).__name__}") from error
-
-
-def _jks_pair(store: Any, password: str | None) -> KeyPair:
-    import jks
-
-    entry = next(iter(store.private_keys.values()), None)
-    if entry is None:
-        raise StoreProblem("location", "the key store holds no private key")
-    if password is None:
-        raise StoreProblem("key.password", "the private key needs a password")
-    try:
-        entry.decrypt(password)
-    except jks.util.DecryptionFailureException:
-        raise StoreProblem("key.password", "the password does not open the private key") from None
-    key = serialization.load_der_private_key(entry.pkey_pkcs8, password=None)
-    return KeyPair(
-        _dump_key(key), _dump([x509.load_der_x509_certificate(pair[1]) for pair in entry.cert_chain])
-    )
-
-
-_Pkcs12 = tuple[object | None, x509.Certificate | None, list[x509.Certificate]]
-
-
-def _pkcs12(data: bytes, password: str | None) -> _Pkcs12:
-    if (problem := cost_problem(data)) is not None:
-        raise StoreProblem("location", problem)
-    try:
-        return pkcs12.load_key_and_certificates(data, None if password is None else password.encode())
-    except ValueError as error:
-        if "password" in str(error).lower() or "mac" in str(error).lower():
-            raise StoreProblem("password", "the password does not open the store") from None
-        raise StoreProblem("location", "neither a PKCS12 nor a JKS store") from error
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _private_key(text: str, password: str | None, part: str) -> str:
     match = _KEY.search(text)
     if match is None:
         raise StoreProblem(part, "holds no private key as PEM text")
-    secret = None if password is None else password.encode()
-    for encoded in _encoded(match.group()):
-        if (problem := cost_problem(encoded)) is not None:
-            raise StoreProblem(part, problem)
+    if password is not None:
+        return _open("private_key", part, text=match.group(), password=password)["key"]
     try:
         # Whether its numbers are primes shows in the handshake: to look takes seconds for a large key.
         key = serialization.load_pem_private_key(
-            match.group().encode(), secret, unsafe_skip_rsa_key_validation=True
+            match.group().encode(), None, unsafe_skip_rsa_key_validation=True
         )
     except TypeError:
-        why = (
-            "the private key is encrypted and needs a password"
-            if password is None
-            else "the key has no password"
-        )
-        raise StoreProblem("key.password", why) from None
+        raise StoreProblem("key.password", "the private key is encrypted and needs a password") from None
     except ValueError:
-        wrong = "key.password" if password is not None else part
-        why = (
-            "the password does not open the private key"
-            if password is not None
-            else "not a private key as PEM"
-        )
-        raise StoreProblem(wrong, why) from None
-    return _dump_key(key)
-
-
-def _encoded(pem: str) -> Iterator[bytes]:
-    """Yields what a PEM text may encode: all of it, and what stands behind headers, as old keys have them (RFC
-    1421)."""
-    body = "\n".join(line.strip() for line in pem.split("-----")[2].splitlines())
-    headers, blank, rest = body.strip().partition("\n\n")
-    for text in (headers + rest, rest) if blank else (headers,):
-        plain = "".join(line for line in text.splitlines() if ":" not in line)
-        with suppress(binascii.Error):
-            yield base64.b64decode(plain + "=" * (-len(plain) % 4))
+        raise StoreProblem(part, "not a private key as PEM") from None
+    return dump_key(key, part)
 
 
 def _certificates(text: str, part: str) -> str:
     try:
-        return _dump(x509.load_pem_x509_certificates(text.encode()))
+        return dump(x509.load_pem_x509_certificates(text.encode()))
     except ValueError:
         raise StoreProblem(part, "holds no X.509 certificate as PEM text") from None
 
 
-def _dump(certificates: Sequence[x509.Certificate]) -> str:
-    return "".join(certificate.public_bytes(_PEM).decode() for certificate in certificates)
+def _open(question: str, part: str, **arguments: str | None) -> Mapping[str, str]:
+    """Asks the process. `part` is to blame where opening takes too much. Raises StoreProblem, and Overloaded where the
+    process did not answer."""
+    limits = {"cpu_seconds": CPU_SECONDS, "memory": MEMORY}
+    answer = _ask(json.dumps({"question": question, "part": part, "limits": limits, "arguments": arguments}))
+    if "why" in answer:
+        raise StoreProblem(answer["part"], answer["why"])
+    return answer
 
 
-def _dump_key(key: object) -> str:
-    assert hasattr(key, "private_bytes")
-    data = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return str(data.decode())
+@lru_cache(maxsize=_KEPT)
+def _ask(request: str) -> Mapping[str, str]:
+    try:
+        done = subprocess.run(
+            python_command(_MODULE),
+            input=request.encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            env=for_child(),
+        )
+    except subprocess.TimeoutExpired:
+        raise _unanswered(f"it took more than {_SECONDS:g} s") from None
+    except OSError as error:
+        raise _unanswered(f"it could not be started: {error}") from None
+    if done.returncode == 0:
+        answer: Mapping[str, str] = json.loads(done.stdout)
+        return answer
+    if done.returncode == -signal.SIGXCPU:
+        why = (
+            f"opening it takes more than {CPU_SECONDS} s of processor time: its key derivation has too many rounds, or "
+            "the key too many bits; encrypt it anew (openssl pkcs8 -topk8 -iter 600000)"
+        )
+        return {"part": json.loads(request)["part"], "why": why}
+    raise _unanswered(ending(done.returncode))
+
+
+def _unanswered(why: str) -> Overloaded:
+    return Overloaded(f"the process that opens key stores did not answer: {why}")

@@ -7,9 +7,9 @@ import ssl
 import tempfile
 from dataclasses import dataclass, field
 
+from bridge.kafka.config.keystore_process import StoreProblem
 from bridge.kafka.config.keystores import (
     KeyPair,
-    StoreProblem,
     key_pair_from_file,
     key_pair_from_text,
     locked,

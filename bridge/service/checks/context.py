@@ -13,6 +13,7 @@ from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.checks.large_configs import LargeConfigs
 from bridge.service.checks.plugin_process import PluginProcess
+from bridge.service.ipc.desired_state import Config
 from bridge.translation.runs.reset_positions import PartitionReset
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Clusters, Pipelines
@@ -23,12 +24,17 @@ Props = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RoundsContext:
-    """The context of the rounds process: kinds of connector, their clusters and pipelines, and how to close all of
-    it."""
+    """The context of the rounds process.
+
+    - `open_key_stores`: opens those of a configuration, so that its clusters find them open. Blocks for as long as
+      their passwords take, so for a thread; what is wrong with them is said by the cluster.
+    - `close`: closes clusters and pipelines.
+    """
 
     kinds: Mapping[str, Kind]
     clusters: Clusters
     pipelines: Pipelines
+    open_key_stores: Callable[[Config], None]
     close: Callable[[], Awaitable[None]]
 
 

@@ -19,10 +19,10 @@ from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.java_regex import PatternTooSlow
 from bridge.parent import end_with
 from bridge.policy import Policy
+from bridge.process_limits import limit
 from bridge.service.checks.answer import answer_of, as_json
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.plugin_process import conflicts, validated
-from bridge.service.checks.process_limits import limit
 from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig

@@ -19,9 +19,9 @@ from bridge.mm2.java_regex import compile_java, exactly
 from bridge.model.values import Side
 from bridge.parent import end_with
 from bridge.policy import Policy
+from bridge.process_limits import limit
 from bridge.service.checks.context import CheckContext, Naming, Props
 from bridge.service.checks.plugin_questions import packed
-from bridge.service.checks.process_limits import limit
 from bridge.service.wiring import alter_here, check_context, doctor_here, probe, queries_here
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig

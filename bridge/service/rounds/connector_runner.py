@@ -110,6 +110,7 @@ class ConnectorRunner:
         context = self._context
         kind = context.kinds[desired.kind]
         try:
+            await asyncio.to_thread(context.open_key_stores, desired.config)
             instance = kind.create(
                 desired.name, desired.config, context.clusters, context.pipelines, publisher
             )

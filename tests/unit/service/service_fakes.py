@@ -260,7 +260,7 @@ async def _nothing() -> None:
 
 
 def rounds() -> RoundsContext:
-    return RoundsContext({"fake": FakeKind()}, NoClusters(), NoPipelines(), _nothing)  # type: ignore[arg-type]
+    return RoundsContext({"fake": FakeKind()}, NoClusters(), NoPipelines(), dict, _nothing)  # type: ignore[arg-type]
 
 
 def checks(kind: FakeKind | None = None) -> CheckContext:

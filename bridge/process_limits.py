@@ -1,17 +1,18 @@
-"""Limits of the processes that check configurations."""
+"""Limits of the processes that work on what a configuration brings."""
 
 from __future__ import annotations
 
-_MEMORY = 4 << 30
+MEMORY = 4 << 30
+"""Bytes of data, for a process that loads modules of ours or of users."""
 
 
-def limit(cpu_seconds: int | None = None) -> None:
+def limit(cpu_seconds: int | None = None, memory: int = MEMORY) -> None:
     """Limits memory, and processor time if given, should the parent die and not end the process; allows no core files:
     they would hold passwords."""
     try:
         import resource
 
-        limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, _MEMORY)]
+        limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, memory)]
         if cpu_seconds is not None:
             limits.append((resource.RLIMIT_CPU, cpu_seconds))
         for which, most in limits:
