@@ -107,6 +107,10 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate chain.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key.")] = None,
     tls_client_ca: Annotated[Path | None, typer.Option(help="PEM CA of client certificates.")] = None,
+    tls_client_crl: Annotated[Path | None, typer.Option(help="PEM revocation lists of that CA.")] = None,
+    tls_changing_subjects: Annotated[
+        str | None, typer.Option(help="Subjects of certificates that may change things, by semicolons [all].")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error [info].")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json [text].")] = None,
     audit_log_file: Annotated[
@@ -139,6 +143,9 @@ def serve(
     max_connections: Annotated[int | None, typer.Option(help="Connections of clients [4096].")] = None,
     max_connections_per_address: Annotated[
         int | None, typer.Option(help="Connections of one address [3072].")
+    ] = None,
+    max_failed_logins: Annotated[
+        int | None, typer.Option(help="Different wrong tokens of an address in a minute [100].")
     ] = None,
     head_seconds: Annotated[
         float | None, typer.Option(help="Time for a TLS handshake, and for a request's head [10].")

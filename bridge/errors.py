@@ -13,6 +13,7 @@
     ├── Misdirected             421  the request's Host header names another host
     ├── TooLarge                413  the request body is larger than the service reads
     ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
+    │   └── TooManyFailedLogins 429  somebody at that address tries tokens
     ├── NotAnswered             503  the connector, or the rounds process, did not answer in time; ask again
     └── KafkaFailure            an error of a cluster, translated by bridge.kafka
 
@@ -21,6 +22,7 @@ Messages are for operators: they name the key, the value and what would be right
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -183,6 +185,17 @@ class Overloaded(BridgeError):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class TooManyFailedLogins(Overloaded):
+    status = 429
+
+    def __init__(self, address: str, most: int, seconds: float) -> None:
+        super().__init__(
+            f"{most} different tokens that came from {address or 'this address'} within a minute were wrong "
+            f"(max_failed_logins): send it again in {seconds:.0f} s",
+            max(1, math.ceil(seconds)),
+        )
 
 
 class NotAnswered(BridgeError):

@@ -29,6 +29,12 @@ class LimitSettings(BaseSettings):
     max_connections_per_address: int = Field(
         3072, ge=1, le=60_000, description="Of one address; three quarters of all at most."
     )
+    max_failed_logins: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="Different wrong tokens of one address in a minute; then 429 until it is over.",
+    )
     head_seconds: float = Field(
         10.0, ge=0.1, le=600, description="Time for a TLS handshake, and for a request's head; then 408."
     )

@@ -65,6 +65,13 @@ class Settings(PolicySettings, LimitSettings):
     tls_client_ca: Path | None = Field(
         None, description="PEM file of the CA that client certificates must have."
     )
+    tls_client_crl: Path | None = Field(
+        None, description="PEM file of the revocation lists of that CA; read again when it changes."
+    )
+    tls_changing_subjects: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None,
+        description="Subjects of client certificates that may change things, with semicolons; others may read.",
+    )
     open_paths: tuple[str, ...] = Field(
         ("/health", "/metrics"), description="Paths, with all below them, that need no token."
     )
@@ -110,6 +117,16 @@ class Settings(PolicySettings, LimitSettings):
                 raise ValueError(f"{name!r} is not the name of a host: give it without scheme, port and path")
         return None if value is None else tuple(name.lower().rstrip(".") for name in value)
 
+    @field_validator("tls_changing_subjects", mode="before")
+    @classmethod
+    def _subjects_in_a_line(cls, value: object) -> object:
+        return [name.strip() for name in value.split(";")] if isinstance(value, str) else value
+
+    @field_validator("tls_changing_subjects")
+    @classmethod
+    def _subjects_are_names(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if value is None else tuple(map(_subject, value))
+
     @field_validator("open_paths")
     @classmethod
     def _paths_begin_with_a_slash(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,6 +149,9 @@ class Settings(PolicySettings, LimitSettings):
             problems.append("tls_cert and tls_key are needed together")
         if self.tls_client_ca is not None and self.tls_cert is None:
             problems.append("tls_client_ca needs tls_cert and tls_key")
+        for name in ("tls_client_crl", "tls_changing_subjects"):
+            if getattr(self, name) is not None and self.tls_client_ca is None:
+                problems.append(f"{name} needs tls_client_ca: without it clients show no certificate")
         if not problems:
             try:
                 self.tokens()
@@ -141,7 +161,7 @@ class Settings(PolicySettings, LimitSettings):
             try:
                 self.tls()
             except (OSError, ValueError) as error:
-                problems.append(f"tls_cert, tls_key or tls_client_ca can't be used: {error}")
+                problems.append(f"tls_cert, tls_key, tls_client_ca or tls_client_crl can't be used: {error}")
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -186,13 +206,17 @@ class Settings(PolicySettings, LimitSettings):
             return None if self.authenticates() else frozenset({*LOOPBACK_NAMES, self.host.lower()})
         return None if ANY_HOST in given else frozenset({*LOOPBACK_NAMES, self.host.lower(), *given})
 
+    def changing_subjects(self) -> frozenset[str] | None:
+        """Subjects of client certificates that may change things; None is all."""
+        return None if self.tls_changing_subjects is None else frozenset(self.tls_changing_subjects)
+
     def insecure(self) -> tuple[str, ...]:
         """Settings, by name, that let everybody in who reaches the address."""
         open_ = self.insecure_no_auth and not self.authenticates() and not _is_loopback(self.host)
         return ("insecure_no_auth",) if open_ else ()
 
     def tls_files(self) -> tuple[Path, ...]:
-        files = (self.tls_cert, self.tls_key, self.tls_client_ca)
+        files = (self.tls_cert, self.tls_key, self.tls_client_ca, self.tls_client_crl)
         return tuple(path for path in files if path is not None)
 
     def tls(self) -> ssl.SSLContext:
@@ -205,6 +229,9 @@ class Settings(PolicySettings, LimitSettings):
         if self.tls_client_ca is not None:
             context.load_verify_locations(self.tls_client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
+        if self.tls_client_crl is not None:
+            context.load_verify_locations(self.tls_client_crl)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         return context
 
     def exposed(self) -> str | None:
@@ -225,6 +252,19 @@ class Settings(PolicySettings, LimitSettings):
             f"listening on {self.host}, which is not loopback, without {' and '.join(lacking)}: "
             "connector configurations carry cluster passwords"
         )
+
+
+def _subject(text: str) -> str:
+    """The subject of a certificate as RFC 4514 writes it, however it is given."""
+    from cryptography import x509
+
+    try:
+        name = x509.Name.from_rfc4514_string(text).rfc4514_string()
+    except ValueError:
+        name = ""
+    if not name:
+        raise ValueError(f"{text!r} is no subject of a certificate like CN=ops,O=Example")
+    return name
 
 
 _OTHERS = ("URL", "CA", "CLIENT_CERT", "CLIENT_KEY", "CACHE", "ALLOWED_URLS")

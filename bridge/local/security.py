@@ -26,6 +26,10 @@ class TlsFiles:
     server: Path
     client: Path
 
+    @property
+    def authority_key(self) -> Path:
+        return self.authority.with_name(f"{self.authority.stem}-key.pem")
+
     def of(self, name: str) -> Path:
         """The file of another client that `make_tls` was asked for."""
         return self.client.with_name(f"{name}.pem")
@@ -143,15 +147,20 @@ def make_tls(directory: Path, issuer: str = "Local Stack Authority", clients: Se
     authority = _certificate(issuer, key, issuer, key, authority=True)
     files = TlsFiles(directory / "authority.pem", directory / "server.pem", directory / "client.pem")
     files.authority.write_bytes(authority)
+    _write_key(files.authority_key, key)
     named = {"localhost": files.server, "client": files.client, **{name: files.of(name) for name in clients}}
     for name, file in named.items():
         own = ec.generate_private_key(ec.SECP256R1())
-        pem = own.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        file.touch(mode=0o600)
-        file.write_bytes(pem + _certificate(name, own, issuer, key) + authority)
+        _write_key(file, own, _certificate(name, own, issuer, key) + authority)
     return files
+
+
+def _write_key(file: Path, key: ec.EllipticCurvePrivateKey, certificates: bytes = b"") -> None:
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.touch(mode=0o600)
+    file.write_bytes(pem + certificates)
 
 
 def _certificate(

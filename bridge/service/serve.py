@@ -137,7 +137,13 @@ def run(
     service = build_service(settings, checks or check_context(settings.policy()), factory)
     app = create_app(
         service,
-        access=Access(lambda: tokens.value, open_paths=settings.open_paths, hosts=settings.hosts()),
+        access=Access(
+            lambda: tokens.value,
+            open_paths=settings.open_paths,
+            hosts=settings.hosts(),
+            changing=settings.changing_subjects(),
+            most_failed=settings.max_failed_logins,
+        ),
         insecure=settings.insecure(),
         max_body=settings.max_body_bytes,
     )

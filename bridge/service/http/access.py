@@ -1,24 +1,68 @@
-"""Decides who may use the service: by the Host header of a request, its token, and what it asks for."""
+"""Decides who may use the service: by the Host header of a request, the token and the certificate that it shows, and
+what it asks for. Who shows wrong tokens again and again waits."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
-from bridge.errors import Forbidden, Misdirected, Unauthorized
-from bridge.service.http.audit_log import Caller
+from starlette.types import Scope
+
+from bridge.errors import Forbidden, Misdirected, TooManyFailedLogins, Unauthorized
+from bridge.service.http.connections import LOGIN, Login, network_of
 from bridge.service.http.roles import Role, role_of
 from bridge.tokens import Tokens
 
 OPEN_PATHS = ("/health", "/metrics")
+CERTIFICATE = "client_certificate"
+"""Key of a request's state: the subject of the certificate that the client has shown, as RFC 4514 writes it."""
+MOST_FAILED = 100
+"""Different wrong tokens of one address in a minute."""
+_MINUTE = 60.0
+_MOST_ADDRESSES = 1_000
+"""Whose wrong tokens are counted in a minute."""
 _SHOWN = 255
 """The longest host name."""
 
 
+class Credential(StrEnum):
+    """What a request shows where it has to show a token."""
+
+    AUTH = "auth_token"
+    READ = "read_token"
+    WRONG = "wrong token"
+    NONE = "no token"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose request it is. `shown`: None where nobody has to show a token; `login`: of the connection."""
+
+    shown: Credential | None
+    certificate: str | None
+    address: str | None
+    login: Login | None
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether a token is asked for, and not shown, as on open paths."""
+        return self.shown in (Credential.WRONG, Credential.NONE)
+
+
 class Access:
-    """Access control. `tokens` returns the current ones; `hosts`: Host headers that are accepted, None for any;
-    `open_paths`: paths that may be read, with all below them, without a token."""
+    """Access control.
+
+    - `tokens`: returns the current ones.
+    - `hosts`: Host headers that are accepted, None for any.
+    - `open_paths`: paths that may be read, with all below them, without a token.
+    - `changing`: subjects of the client certificates that may change things, None for all.
+    - `most_failed`: different wrong tokens of one address in a minute.
+    """
 
     def __init__(
         self,
@@ -26,41 +70,58 @@ class Access:
         *,
         open_paths: Sequence[str] = OPEN_PATHS,
         hosts: frozenset[str] | None = None,
+        changing: frozenset[str] | None = None,
+        most_failed: int = MOST_FAILED,
     ) -> None:
         self._tokens = tokens
         self._open = tuple(open_paths)
-        self._hosts = hosts
+        self._hosts, self._changing = hosts, changing
+        self._failed = FailedLogins(most_failed)
 
-    def check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raises Misdirected, Unauthorized or Forbidden where a request is not allowed."""
+    def caller(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+        state: Mapping[str, Any] = scope.get("state") or {}
+        client = scope.get("client")
+        address = None if client is None else client[0]
+        return Caller(self._shown(headers), state.get(CERTIFICATE), address, state.get(LOGIN))
+
+    def check(self, method: str, path: str, headers: Mapping[bytes, bytes], caller: Caller) -> None:
+        """Raises Misdirected, Unauthorized, Forbidden or TooManyFailedLogins where a request is not allowed."""
         self._check_host(headers)
-        tokens = self._tokens()
-        if not tokens.changing:
+        role = role_of(method, path)
+        if caller.shown is None:
             _check_page(method, headers)
-            return
-        given = headers.get(b"authorization")
-        if given is not None and _is_one(given, tokens.changing):
-            return
-        if role_of(method, path) is Role.READ:
-            if not self._is_open(path) and (given is None or not _is_one(given, tokens.reading)):
-                raise _unauthorized(given)
-            return
-        if given is not None and _is_one(given, tokens.reading):
+        else:
+            if caller.shown is not Credential.NONE:
+                self._failed.check(caller, headers[b"authorization"])
+            self._check_token(method, path, role, caller.shown)
+        if role is Role.CHANGE and self._changing is not None and caller.certificate not in self._changing:
             raise Forbidden(
-                f"The read token does not allow {method} here: use the token of auth_token or auth_token_file"
+                f"The certificate of {caller.certificate} does not allow {method} here: tls_changing_subjects does not "
+                "name it"
             )
-        raise _unauthorized(given)
 
-    def caller(self, headers: Mapping[bytes, bytes]) -> Caller | None:
-        """Returns what a request has shown; None where nobody has to show a token."""
+    def _shown(self, headers: Mapping[bytes, bytes]) -> Credential | None:
         tokens, given = self._tokens(), headers.get(b"authorization")
         if not tokens.changing:
             return None
         if given is None:
-            return Caller.NOTHING
+            return Credential.NONE
         if _is_one(given, tokens.changing):
-            return Caller.CHANGING
-        return Caller.READING if _is_one(given, tokens.reading) else Caller.WRONG
+            return Credential.AUTH
+        return Credential.READ if _is_one(given, tokens.reading) else Credential.WRONG
+
+    def _check_token(self, method: str, path: str, role: Role, shown: Credential) -> None:
+        if shown is Credential.AUTH:
+            return
+        if role is Role.READ and (shown is Credential.READ or self._is_open(path)):
+            return
+        if shown is Credential.READ:
+            raise Forbidden(
+                f"The read token does not allow {method} here: use the token of auth_token or auth_token_file"
+            )
+        if shown is Credential.NONE:
+            raise Unauthorized("This service requires a bearer token (Authorization: Bearer …)")
+        raise Unauthorized("The bearer token is not valid for this service")
 
     def _is_open(self, path: str) -> bool:
         return any(path == open_ or path.startswith(f"{open_}/") for open_ in self._open)
@@ -89,10 +150,32 @@ def _check_page(method: str, headers: Mapping[bytes, bytes]) -> None:
         )
 
 
-def _unauthorized(given: bytes | None) -> Unauthorized:
-    if given is None:
-        return Unauthorized("This service requires a bearer token (Authorization: Bearer …)")
-    return Unauthorized("The bearer token is not valid for this service")
+class FailedLogins:
+    """Counts different wrong tokens by address and minute; of IPv6 by network, as connections are. Who tries tokens has
+    to wait for the next minute, with a right one too, or else trying would go on; connections that have logged in
+    before go on. A worker that shows an old token again and again shows one, and keeps nobody beside it out."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._until = 0.0
+        self._failed: dict[str, set[int]] = {}
+        """Hashes of tokens."""
+
+    def check(self, caller: Caller, given: bytes) -> None:
+        """Counts a wrong token. Raises TooManyFailedLogins where its address, or that of a right one, has had too
+        many."""
+        if caller.login is not None and caller.login.is_done:
+            return
+        now = self._clock()
+        if now >= self._until:
+            self._failed.clear()
+            self._until = now + _MINUTE
+        network = network_of(caller.address or "")
+        failed = self._failed.get(network, set())
+        if len(failed) >= self._most:
+            raise TooManyFailedLogins(network, self._most, self._until - now)
+        if caller.shown is Credential.WRONG and len(self._failed) < _MOST_ADDRESSES:
+            self._failed.setdefault(network, failed).add(hash(given))
 
 
 def _is_one(given: bytes, tokens: Iterable[str]) -> bool:

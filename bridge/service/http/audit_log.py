@@ -12,9 +12,9 @@ import contextvars
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Mapping
-from enum import StrEnum
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,18 @@ from typing import Any
 from starlette.types import Scope
 
 from bridge.logs.lines import iso
+from bridge.service.http.access import Caller
 from bridge.service.http.roles import ROLES, Role
 
 log = logging.getLogger("bridge.audit_log")
-REFUSED = frozenset({401, 403, 421})
+service_log = logging.getLogger(__name__)
+REFUSED = frozenset({401, 403, 421, 429})
 """Statuses of requests that are not allowed."""
-CERTIFICATE = "client_certificate"
-"""Key of a request's state: the subject of the certificate that the client has shown."""
 MOST_REFUSED = 20
 """Lines about refused requests in a second: of more, the next line says how many there were."""
 _HIDDEN, _LONGEST = "[hidden]", 500
 """What stands for the value of a secret key; and characters of another value."""
-_BY_WORKERS = frozenset(
+_WITHOUT_LINE = frozenset(
     {
         ("POST", "/v1/sessions"),
         ("PUT", "/v1/plugins/{kind}/validate"),
@@ -45,20 +45,11 @@ _BY_WORKERS = frozenset(
 _details: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("audit_log", default=None)
 
 
-class Caller(StrEnum):
-    """What a request has shown."""
-
-    CHANGING = "auth_token"
-    READING = "read_token"
-    WRONG = "wrong token"
-    NOTHING = "no token"
-
-
-def note(**details: Any) -> None:
+def add_details(**details: Any) -> None:
     """Adds to the line of the request that is answered now: what it changes, before and after."""
-    noted = _details.get()
-    if noted is not None:
-        noted.update(details)
+    added = _details.get()
+    if added is not None:
+        added.update(details)
 
 
 def changed(
@@ -87,11 +78,29 @@ def set_up_audit_log(path: Path | None) -> None:
     if path is None:
         return
     os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    handler = WatchedFileHandler(path, encoding="utf-8")
+    handler = _AuditFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(message)s"))
     log.handlers[:] = [handler]
     log.setLevel(logging.INFO)
     log.propagate = False
+
+
+class _AuditFile(WatchedFileHandler):
+    """The file. A line that can't be written to it, on a full disk, is in the log of the service."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:  # from opening it anew
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        service_log.error(
+            "audit_log_file %s can't be written (%s): the audit log goes on here: %s",
+            self.baseFilename,
+            sys.exc_info()[1],
+            record.getMessage(),
+        )
 
 
 class AuditLog:
@@ -101,29 +110,27 @@ class AuditLog:
         self._second, self._refused, self._left_out = 0, 0, 0
 
     def begin(self) -> Mapping[str, Any]:
-        """Returns what is going to be noted of the request that is answered from now on."""
+        """Returns what is going to be added to the line of the request that is answered from now on."""
         details: dict[str, Any] = {}
         _details.set(details)
         return details
 
-    def end(self, scope: Scope, status: int, caller: Caller | None, details: Mapping[str, Any]) -> None:
-        """Writes the line of a request, if it has one. `caller`: None where nobody has to show anything."""
+    def end(self, scope: Scope, status: int, caller: Caller, details: Mapping[str, Any]) -> None:
+        """Writes the line of a request, if it has one."""
         route = getattr(scope.get("route"), "path", "")
         refused = status in REFUSED
         asked = scope["method"], route
-        if not refused and (asked in _BY_WORKERS or ROLES.get(asked) is not Role.CHANGE):
+        if not refused and (asked in _WITHOUT_LINE or ROLES.get(asked) is not Role.CHANGE):
             return
         if refused and not self._has_room():
             return
-        client = scope.get("client")
-        certificate = scope.get("state", {}).get(CERTIFICATE)
         line: dict[str, Any] = {
             "time": iso(time.time()),
             "who": {
-                "shown": None if caller is None else caller.value,
-                **({"certificate": certificate} if certificate else {}),
+                "shown": caller.shown,
+                **({"certificate": caller.certificate} if caller.certificate else {}),
             },
-            "address": None if client is None else client[0],
+            "address": caller.address,
             "request_id": scope["mirror_bridge.request_id"],
             "request": f"{scope['method']} {_short(scope['path'])}",
             "status": status,

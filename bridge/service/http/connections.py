@@ -33,8 +33,8 @@ AT_ONCE, AT_ONCE_TLS = 16, 2
 """Connections that are accepted before others have their turn in the event loop. The beginning of a handshake takes
 longer."""
 _LOG_EVERY = 60.0
-LOG_IN = "log_in"
-"""Key of a request's state: to be called when its connection has logged in."""
+LOGIN = "login"
+"""Key of a request's state: the Login of its connection."""
 
 Peer = tuple[str, int]
 
@@ -87,13 +87,16 @@ class ConnectionLimits:
         if not self.by_address[address]:
             del self.by_address[address]
 
-    def come(self, peer: Peer, address: str, close: Callable[[], None]) -> None:
+    def add_stranger(self, peer: Peer, address: str, close: Callable[[], None]) -> None:
         """Notes a connection that has not logged in, and how to close it."""
         stranger = _Stranger(address, close)
         self._strangers[peer] = self._strangers_at.setdefault(address, {})[peer] = stranger
 
-    def log_in(self, peer: Peer) -> None:
-        """Notes that a connection is no stranger's, or is closed."""
+    def is_stranger(self, peer: Peer) -> bool:
+        return peer in self._strangers
+
+    def remove_stranger(self, peer: Peer) -> None:
+        """Notes that a connection has logged in, or is closed."""
         if (stranger := self._strangers.pop(peer, None)) is not None:
             at_address = self._strangers_at[stranger.address]
             del at_address[peer]
@@ -106,7 +109,7 @@ class ConnectionLimits:
         if peer is None:
             return False
         close = strangers[peer].close
-        self.log_in(peer)
+        self.remove_stranger(peer)
         close()
         self.closed += 1
         if self._is_time():
@@ -138,6 +141,20 @@ class ConnectionLimits:
             return False
         self._logged = now
         return True
+
+
+class Login(NamedTuple):
+    """Whether a connection has logged in."""
+
+    limits: ConnectionLimits
+    peer: Peer
+
+    @property
+    def is_done(self) -> bool:
+        return not self.limits.is_stranger(self.peer)
+
+    def done(self) -> None:
+        self.limits.remove_stranger(self.peer)
 
 
 class Listener(socket.socket):
@@ -176,7 +193,7 @@ class Listener(socket.socket):
 
         def ended() -> None:
             limits.handshake_ended(peer)
-            limits.log_in(peer)
+            limits.remove_stranger(peer)
             limits.leave(network)
 
         result = _Connection(accepted, ended)
@@ -186,7 +203,7 @@ class Listener(socket.socket):
             if (living := end()) is not None:
                 living()
 
-        limits.come(peer, network, close)
+        limits.add_stranger(peer, network, close)
         if self._tls:
             limits.handshake(peer, result.end)
         return result

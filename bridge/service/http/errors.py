@@ -24,6 +24,8 @@ from bridge.errors import (
 from bridge.protocol.messages import ErrorBody, Refusal, ValidationError
 
 INTERNAL = "internal"
+_LATER = frozenset({429, 503})
+"""Statuses with Retry-After."""
 
 
 def error_response(
@@ -48,7 +50,7 @@ def error_response(
 
 def bridge_error(error: BridgeError) -> Response:
     headers: dict[str, str] = {}
-    if error.status == 503:
+    if error.status in _LATER:
         headers["Retry-After"] = str(error.retry_after if isinstance(error, Overloaded) else 1)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="mirror-bridge"'
@@ -121,16 +123,18 @@ DESCRIPTIONS = {
     413: "The request body, or the answer of the connector, is too large",
     421: "The Host header names a host that this service is not (allowed_hosts)",
     422: "The request is malformed; every error is listed",
+    429: "Too many different tokens of this address were wrong; retry after Retry-After seconds",
     503: "The bounded pool is full, or a cluster or connector does not answer; retry after Retry-After seconds",
 }
 
 
 def declares(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Builds `responses=` of a route; 401 and 422 are possible on every route with input."""
+    """Builds `responses=` of a route; 401 and 422 are possible on every route with input, and
+    429 wherever 401 is."""
     declared: dict[int | str, dict[str, Any]] = {}
-    for status in sorted({401, 422, *statuses}):
+    for status in sorted({401, 422, 429, *statuses}):
         declared[status] = {"model": ErrorBody, "description": DESCRIPTIONS[status]}
-        if status == 503:
+        if status in _LATER:
             declared[status]["headers"] = {
                 "Retry-After": {"description": "Seconds", "required": True, "schema": {"type": "integer"}}
             }

@@ -20,9 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge.errors import BodyRejected, BridgeError, TooLarge
 from bridge.logs.lines import request_id
-from bridge.service.http.access import Access
-from bridge.service.http.audit_log import AuditLog, Caller
-from bridge.service.http.connections import LOG_IN
+from bridge.service.http.access import Access, Caller
+from bridge.service.http.audit_log import AuditLog
 from bridge.service.http.errors import bridge_error, internal_error
 from bridge.service.metrics.metrics import Metrics
 
@@ -30,8 +29,6 @@ log = logging.getLogger(__name__)
 
 HELD = "mirror_bridge.held_ms"
 """Key of the scope under which the route of a poll stores how long it was held."""
-_STRANGERS = frozenset({Caller.NOTHING, Caller.WRONG})
-"""Callers that have to show a token and show none, as on open paths: they are answered, and their connection ends."""
 _READ_OFF = 16 << 20
 """Most bytes that are read of a body that is too large."""
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
@@ -55,7 +52,7 @@ class RequestMiddleware:
         headers = dict(scope["headers"])
         ident = self._ident(headers)
         request_id.set(ident)
-        caller = self._access.caller(headers)
+        caller = self._access.caller(scope, headers)
         scope["mirror_bridge.request_id"] = ident
         details = self._audit_log.begin()
         status = 0
@@ -65,7 +62,7 @@ class RequestMiddleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", ident.encode())]
-                if caller in _STRANGERS:
+                if caller.is_stranger:  # is answered, and its connection makes room
                     message["headers"].append((b"connection", b"close"))
             await send(message)
 
@@ -87,15 +84,15 @@ class RequestMiddleware:
         self,
         scope: Scope,
         headers: dict[bytes, bytes],
-        caller: Caller | None,
+        caller: Caller,
         receive: Receive,
         send: Send,
     ) -> None:
         try:
             scope["path"] = _path(scope)
-            self._access.check(scope["method"], scope["path"], headers)
-            if caller not in _STRANGERS and (log_in := scope.get("state", {}).get(LOG_IN)) is not None:
-                log_in()
+            self._access.check(scope["method"], scope["path"], headers, caller)
+            if caller.login is not None and not caller.is_stranger:
+                caller.login.done()
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length[:20]) > self._max_body:
                 raise self._too_large(int(length[:20]))

@@ -8,15 +8,14 @@ A new connection begins at head. idle, head and body have a timeout each; the se
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bridge.errors import ErrorCode
 from bridge.protocol.messages import ErrorBody
-from bridge.service.http.audit_log import CERTIFICATE
-from bridge.service.http.connections import LOG_IN, ConnectionLimits
+from bridge.service.http.access import CERTIFICATE
+from bridge.service.http.connections import LOGIN, ConnectionLimits, Login
 
 LINGER_SECONDS = 10.0
 """How long a closed connection may still send the rest of an answer."""
@@ -37,7 +36,7 @@ class Http11(H11Protocol):
         super().connection_made(transport)
         if self.client is not None:
             self.limits.handshake_ended(self.client)
-            self.app_state = {**self.app_state, LOG_IN: partial(self.limits.log_in, self.client)}
+            self.app_state = {**self.app_state, LOGIN: Login(self.limits, self.client)}
         if (subject := _subject(transport)) is not None:
             self.app_state = {**self.app_state, CERTIFICATE: subject}
         self._watch("head")

@@ -116,11 +116,24 @@ def test_tls_is_checked_before_anything_starts(tmp_path: Path) -> None:
     for wrong, words in (
         ({"tls_cert": cert}, "needed together"),
         ({"tls_client_ca": cert}, "needs tls_cert"),
+        ({"tls_client_crl": cert}, "tls_client_crl needs tls_client_ca"),
+        ({"tls_changing_subjects": "CN=a"}, "tls_changing_subjects needs tls_client_ca"),
         ({"tls_cert": cert, "tls_key": cert}, "can't be used"),
         ({"tls_cert": tmp_path / "missing", "tls_key": key}, "can't be used"),
     ):
         with pytest.raises(SettingsRejected, match=words):
             load_settings(**wrong)
+
+
+def test_subjects_are_compared_however_they_are_written(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    tls = {"tls_cert": cert, "tls_key": key, "tls_client_ca": cert}
+    assert load_settings(**tls).changing_subjects() is None
+    given = load_settings(**tls, tls_changing_subjects="CN=a,O=Example;2.5.4.3=b\\, c")
+    assert given.changing_subjects() == frozenset(("CN=a,O=Example", "CN=b\\, c"))
+    for wrong in ("", "ops", "CN=a;", "CN=a;;CN=b"):
+        with pytest.raises(SettingsRejected, match="tls_changing_subjects"):
+            load_settings(**tls, tls_changing_subjects=wrong)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from bridge.protocol.messages import (
 from bridge.service.answers.status import connector_status
 from bridge.service.checks.answer import secret_keys
 from bridge.service.failover.operating import operate
-from bridge.service.http.audit_log import changed, note
+from bridge.service.http.audit_log import add_details, changed
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
 from bridge.service.http.request_bodies import accepts, read
@@ -54,7 +54,7 @@ async def start(
     config = {} if before is None else before.config
     accepted = await service.start_connector(name, body)
     secret = secret_keys(service.checker.kind(body.kind), {*config, *body.config})
-    note(**changed(config, body.config, secret))
+    add_details(**changed(config, body.config, secret))
     return accepted
 
 
@@ -96,7 +96,7 @@ async def skip(
     skipped = SkippedOffsets(
         **await operate(service, name, Operation.SKIP, arguments, body.timeout_ms / 1000)
     )
-    note(before=body.model_dump(include={"topic", "partition", "dry_run"}), after=skipped.model_dump())
+    add_details(before=body.model_dump(include={"topic", "partition", "dry_run"}), after=skipped.model_dump())
     return skipped
 
 
@@ -113,7 +113,7 @@ async def alter_offsets(
 ) -> Response:
     """Alters where a stopped source connector copies from, by its source offsets. Waits for the clusters."""
     first = [[each.source_partition, each.source_offset] for each in body.offsets[:_NOTED]]
-    note(after={"offsets": len(body.offsets), "first": first})
+    add_details(after={"offsets": len(body.offsets), "first": first})
     return Response(await service.alter_offsets(name, body), media_type="application/json")
 
 

@@ -12,7 +12,7 @@ from bridge.protocol.messages import Failover, FailoverPlan, MoveGroups, RolledB
 from bridge.service.failover.failback import fail_back
 from bridge.service.failover.failover import fail_over, roll_back
 from bridge.service.failover.plan import plan
-from bridge.service.http.audit_log import note
+from bridge.service.http.audit_log import add_details
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import TheService
 from bridge.service.http.request_bodies import accepts, read
@@ -67,7 +67,7 @@ async def failover_plan(
 
 
 def _note(body: MoveGroups, groups: Sequence[str]) -> None:
-    note(
+    add_details(
         before={
             "flow": body.flow,
             "all": body.all,

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,8 +17,10 @@ from fastapi import FastAPI
 from fastapi.routing import _IncludedRouter
 from starlette.routing import BaseRoute, Route
 
-from bridge.service.http.access import Access
+from bridge.errors import Forbidden, TooManyFailedLogins
+from bridge.service.http.access import CERTIFICATE, Access, Caller, Credential, FailedLogins
 from bridge.service.http.app import create_app
+from bridge.service.http.connections import ConnectionLimits, Login
 from bridge.service.http.roles import ROLES, Role, role_of
 from bridge.settings import SettingsRejected, load_settings
 from bridge.tokens import Tokens
@@ -129,12 +132,16 @@ def app(access: Access) -> FastAPI:
 
 
 def ask(
-    to: Access | FastAPI, method: str = "GET", path: str = "/v1/version", **headers: str
+    to: Access | FastAPI,
+    method: str = "GET",
+    path: str = "/v1/version",
+    client: tuple[str, int] = ("127.0.0.1", 1),
+    **headers: str,
 ) -> httpx.Response:
     async def go() -> httpx.Response:
-        transport = httpx.ASGITransport(app(to) if isinstance(to, Access) else to)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return await client.request(method, path, headers=headers)
+        transport = httpx.ASGITransport(app(to) if isinstance(to, Access) else to, client=client)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asking:
+            return await asking.request(method, path, headers=headers)
 
     return asyncio.run(go())
 
@@ -270,6 +277,54 @@ def test_what_only_reads_is_all_that_get_is_but_for_configurations() -> None:
 )
 def test_what_the_table_does_not_have_is_not_for_the_read_token(method: str, path: str) -> None:
     assert role_of(method, path) is Role.CHANGE
+
+
+def test_who_tries_tokens_waits_for_the_next_minute_and_nobody_else() -> None:
+    access = app(Access(lambda: TOKENS, open_paths=("/health",), most_failed=3))
+    for token in ("stale", "stale", "stale", "stale", "b", "c"):
+        assert ask(access, authorization=f"Bearer {token}").status_code == UNAUTHORIZED
+    for token in ("d", "stale", "change", "read"):
+        refused = ask(access, authorization=f"Bearer {token}")
+        assert (refused.status_code, refused.json()["retriable"]) == (429, True)
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert "max_failed_logins" in refused.json()["message"]
+    assert ask(access).status_code == UNAUTHORIZED
+    assert ask(access, path="/health/live").status_code == OK
+    assert ask(access, client=("10.1.2.3", 1), authorization="Bearer change").status_code == OK
+
+
+def test_a_connection_that_has_logged_in_goes_on_and_a_minute_ends() -> None:
+    limits, now = ConnectionLimits(), [0.0]
+    failed = FailedLogins(1, lambda: now[0])
+    peers = [("2001:db8::1", 1), ("2001:db8::2", 2)]
+    for peer in peers:
+        limits.add_stranger(peer, peer[0], lambda: None)
+    known, wrong = (Login(limits, peer) for peer in peers)
+    known.done()
+    failed.check(Caller(Credential.WRONG, None, "2001:db8::2", wrong), b"x")
+    right = Caller(Credential.AUTH, None, "2001:db8::1", known)
+    failed.check(right, b"y")
+    with pytest.raises(TooManyFailedLogins):
+        failed.check(replace(right, login=wrong), b"y")
+    now[0] = 60.0
+    failed.check(replace(right, login=wrong), b"y")
+
+
+@pytest.mark.parametrize("tokens", [Tokens(), TOKENS])
+def test_a_certificate_that_is_not_named_may_read(tokens: Tokens) -> None:
+    access = Access(lambda: tokens, changing=frozenset({"O=Example,CN=ops", "CN=x"}))
+    headers = {b"authorization": b"Bearer change"}
+    for subject in ("CN=other,O=Example", None):
+        caller = access.caller({"state": {CERTIFICATE: subject}}, headers)
+        access.check("GET", "/v1/groups", headers, caller)
+        with pytest.raises(Forbidden, match="tls_changing_subjects"):
+            access.check("POST", "/v1/failover", headers, caller)
+    named = access.caller({"state": {CERTIFICATE: "O=Example,CN=ops"}}, headers)
+    access.check("POST", "/v1/failover", headers, named)
+    if tokens.changing:
+        read = {b"authorization": b"Bearer read"}
+        with pytest.raises(Forbidden, match="read token"):
+            access.check("POST", "/v1/failover", read, replace(named, shown=Credential.READ))
 
 
 def test_open_paths_are_open_for_reading_only() -> None:

@@ -7,13 +7,17 @@ import os
 import shutil
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from bridge.local.security import TlsFiles, make_tls
 from tests.unit.service.service_process import Running, service
@@ -132,11 +136,25 @@ def test_who_is_let_in_without_a_token_is_told_in_log_and_health_and_asks_by_our
 # -- certificates --------------------------------------------------------------------------------------------------
 
 
-def client(trusted: TlsFiles, shown: TlsFiles | None) -> ssl.SSLContext:
+def client(trusted: TlsFiles, shown: TlsFiles | Path | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=trusted.authority)
     if shown is not None:
-        context.load_cert_chain(shown.client)
+        context.load_cert_chain(shown.client if isinstance(shown, TlsFiles) else shown)
     return context
+
+
+def revocation_list(authority: TlsFiles, clients: Sequence[Path]) -> bytes:
+    """A current list of the authority that has these clients in it; those of others mean nothing in it."""
+    now = datetime.now(UTC)
+    issuer = x509.load_pem_x509_certificate(authority.authority.read_bytes()).subject
+    builder = x509.CertificateRevocationListBuilder(issuer, now, now + timedelta(days=1))
+    for path in clients:
+        serial = x509.load_pem_x509_certificates(path.read_bytes())[0].serial_number
+        revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+        builder = builder.add_revoked_certificate(revoked)
+    key = serialization.load_pem_private_key(authority.authority_key.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 @dataclass(frozen=True)
@@ -153,17 +171,28 @@ class Certificates:
             "MIRROR_BRIDGE_TLS_CERT": server,
             "MIRROR_BRIDGE_TLS_KEY": server,
             "MIRROR_BRIDGE_TLS_CLIENT_CA": str(self.ours.authority),
+            "MIRROR_BRIDGE_TLS_CLIENT_CRL": str(self.revoked),
+            "MIRROR_BRIDGE_TLS_CHANGING_SUBJECTS": "CN=client",
         }
+
+    @property
+    def revoked(self) -> Path:
+        """Where the service reads revocation lists."""
+        return self.ours.server.with_name("revoked.pem")
 
     def use(self, files: TlsFiles) -> None:
         shutil.copy(files.server, self.ours.server)
         shutil.copy(files.authority, self.ours.authority)
+        self.revoke()
+
+    def revoke(self, *clients: Path) -> None:
+        self.revoked.write_bytes(b"".join(revocation_list(each, clients) for each in (self.old, self.new)))
 
 
 @pytest.fixture(scope="module")
 def with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Certificates]]:
     folder = tmp_path_factory.mktemp("certificates")
-    old, new = make_tls(folder / "old", "old"), make_tls(folder / "new", "new")
+    old, new = make_tls(folder / "old", "old", ["reader"]), make_tls(folder / "new", "new")
     ours = TlsFiles(folder / "ca.pem", folder / "server.pem", folder / "unused")
     files = Certificates(old, new, ours)
     files.use(old)
@@ -226,6 +255,24 @@ def test_the_audit_log_names_the_subject_of_a_clients_certificate(
     at.eventually(lambda: '"request": "DELETE /v1/connectors/nobody"' in at.text())
     (line,) = [line for line in at.text().splitlines() if "DELETE /v1/connectors/nobody" in line]
     assert '"certificate": "CN=' in line
+
+
+def test_a_certificate_that_is_revoked_is_not_accepted(begun: tuple[Running, Certificates]) -> None:
+    at, files = begun
+    reader = files.old.of("reader")
+    assert served(at, client(files.old, reader))
+    files.revoke(reader)
+    at.eventually(lambda: not served(at, client(files.old, reader)))
+    assert served(at, client(files.old, files.old))
+
+
+def test_a_certificate_whose_subject_is_not_named_may_only_read(begun: tuple[Running, Certificates]) -> None:
+    at, files = begun
+    tls = client(files.old, files.old.of("reader"))
+    assert httpx.get(f"{at.url}/v1/groups", verify=tls, timeout=10).status_code == 200
+    refused = httpx.post(f"{at.url}/v1/failover", json={}, verify=tls, timeout=10)
+    assert refused.status_code == 403
+    assert "CN=reader" in refused.json()["message"]
 
 
 def resumable(

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +115,27 @@ def test_its_file_is_its_owners_and_is_opened_anew(file: Path) -> None:
     os.rename(file, file.with_suffix(".1"))
     audit_log.log.info("two")
     assert (file.with_suffix(".1").read_text(), file.read_text()) == ("one\n", "two\n")
+
+
+def test_a_line_that_its_file_does_not_take_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """As on a full disk, and where the folder was taken away."""
+    before = list(audit_log.log.handlers), audit_log.log.propagate, audit_log.log.level
+    set_up_audit_log(Path("/dev/full"))
+    (handler,) = audit_log.log.handlers
+    assert isinstance(handler, logging.FileHandler)
+    try:
+        audit_log.log.info("one")
+        handler.baseFilename = "/no/such/folder/audit.log"
+        audit_log.log.info("two")
+    finally:
+        with suppress(OSError):
+            handler.close()
+        audit_log.log.handlers[:], audit_log.log.propagate = before[0], before[1]
+        audit_log.log.setLevel(before[2])
+    one, two = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "/dev/full" in one
+    assert one.endswith("one")
+    assert two.endswith("two")
 
 
 def test_without_a_file_lines_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -66,21 +66,21 @@ def test_those_who_have_logged_in_are_not_closed_for_others() -> None:
     def come(port: int, address: str) -> str | None:
         why = limits.enter(address)
         if why is None:
-            limits.come((address, port), address, lambda: closed.append(port))
+            limits.add_stranger((address, port), address, lambda: closed.append(port))
         return why
 
     assert [come(port, "a") for port in (1, 2)] == [None, None]
-    limits.log_in(("a", 1))
+    limits.remove_stranger(("a", 1))
     assert come(3, "a") is None, "its address has a stranger's"
     assert closed == [2]
     limits.leave("a")
-    limits.log_in(("a", 3))
+    limits.remove_stranger(("a", 3))
     assert "a has 2 connections" in (come(4, "a") or "")
     assert come(5, "b") is None
     assert come(6, "c") is None, "in place of b's"
     assert closed == [2, 5]
     limits.leave("b")
-    limits.log_in(("c", 6))
+    limits.remove_stranger(("c", 6))
     assert "all 3 connections are in use" in (come(7, "d") or "")
 
 
