@@ -78,6 +78,8 @@ class Provider(BaseHTTPRequestHandler):
     asked: list[tuple[str, str]]
     location: str
     """Where it redirects to."""
+    reason: str | None
+    """The reason phrase of its answers; None: as HTTP has it."""
     pause: float
     """Seconds before each byte of an answer, while somebody listens."""
 
@@ -85,7 +87,7 @@ class Provider(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.asked.append((self.headers["Authorization"], body))
         status, answer = self.answers.pop(0)
-        self.send_response(status)
+        self.send_response(status, self.reason)
         if self.location:
             self.send_header("Location", self.location)
         self.end_headers()
@@ -99,7 +101,7 @@ class Provider(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def provider() -> Iterator[tuple[str, type[Provider]]]:
-    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "pause": 0.0})
+    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "reason": None, "pause": 0.0})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -125,6 +127,18 @@ def test_a_life_that_no_token_has_is_no_answer(provider: tuple[str, type[Provide
     handler.answers.append((200, f'{{"access_token": "t1", "expires_in": {life}}}'))
     with pytest.raises(NoToken, match="expires_in of the answer is"):
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+
+
+def test_what_stands_at_the_address_is_not_shown(provider: tuple[str, type[Provider]]) -> None:
+    """Whoever writes the configuration could read it there, wherever that is."""
+    url, handler = provider
+    handler.answers.append((404, "root:x:0:0"))
+    handler.reason = "Planted-Phrase"
+    with pytest.raises(NoToken) as refused:
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+    assert "404" in str(refused.value)
+    assert "Planted" not in str(refused.value)
+    assert "root" not in str(refused.value)
 
 
 def test_a_proxy_of_the_environment_sees_no_secret(

@@ -101,12 +101,21 @@ def test_a_broken_token_file_leaves_the_old_token_and_one_line(
 
 
 def test_the_token_is_not_inherited(tmp_path: Path) -> None:
-    given = {"MIRROR_BRIDGE_AUTH_TOKEN": TOKEN, "mirror_bridge_read_token": f"{TOKEN}-of-reading"}
+    reading = "0123456789-for-reading"
+    given = {"MIRROR_BRIDGE_AUTH_TOKEN": TOKEN, "mirror_bridge_read_token": reading}
     with service(tmp_path, given, token=TOKEN) as at:
         inherited = Path(f"/proc/{at.rounds_pid()}/environ").read_bytes()
         assert b"MIRROR_BRIDGE_PORT" in inherited
         assert TOKEN.encode() not in inherited
-        assert answer(at, f"{TOKEN}-of-reading") == 200
+        assert reading.encode() not in inherited
+        assert answer(at, reading) == 200
+        assert "WARNING" not in at.text()
+
+
+def test_a_weak_token_is_told_at_start(tmp_path: Path) -> None:
+    with service(tmp_path, {"MIRROR_BRIDGE_AUTH_TOKEN": "short"}, token="short") as at:
+        (warned,) = [line for line in at.text().splitlines() if "WARNING" in line]
+    assert "auth_token has a token of 5" in warned
 
 
 def test_who_is_let_in_without_a_token_is_told_in_log_and_health_and_asks_by_our_names(
@@ -202,10 +211,11 @@ def with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
 
 @pytest.fixture
 def begun(with_certificates: tuple[Running, Certificates]) -> tuple[Running, Certificates]:
-    """The service with the old certificates, and a log that begins with the test."""
+    """The service with the old certificates and nobody revoked, for good, and a log that begins with the test."""
     at, files = with_certificates
-    files.use(files.old)
-    at.eventually(lambda: served(at, client(files.old, files.old)))
+    at.forget_log()
+    files.use(files.old)  # with a list that is another one each time
+    at.eventually(lambda: "the TLS certificate changed and is in use" in at.text())
     at.forget_log()
     return at, files
 
