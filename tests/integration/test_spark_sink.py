@@ -19,7 +19,7 @@ from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.local import Cluster
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import Decision, SinkTask
+from bridge.spark.writing.commits import CommitRecord, Decision, SinkTask, WrittenTotals
 from bridge.spark.writing.encoding import Encoder
 from bridge.spark.writing.epochs import commit_epoch
 from bridge.spark.writing.messages import Wrote
@@ -147,6 +147,31 @@ def test_a_commits_topic_that_does_not_know_the_query_is_refused(
     assert not write(replace(other, prefix=unique("prefix")), task._replace(epoch=1), rows(b"b")).again
     assert write(given, task, rows(b"a")).again
     assert values(target, topic) == [b"a", b"b"]
+
+
+def test_a_query_of_a_version_that_committed_by_task_goes_on_where_its_epochs_are_finished(
+    target: Cluster, topic: str, options: Callable[..., SinkOptions]
+) -> None:
+    commits = create_topic(target.bootstrap, unique("commits"), 1, {"cleanup.policy": "compact"})
+    task, given = SinkTask(unique("query"), 0, epoch=4), replace(options(), commits_topic=commits)
+
+    async def commit(epoch: int) -> None:
+        producer = TransactionalProducer(given.settings(), given.transactional_id(task.query, 0))
+        record = CommitRecord(task._replace(epoch=epoch), WrittenTotals(1, 1))
+        await producer.start()
+        await producer.write(given.commits_topic, [record.packed])
+        await producer.close()
+
+    asyncio.run(commit(4))
+    said = message_pattern("spark.partly_written", epoch="4", query=task.query)
+    for _ in range(2):
+        with pytest.raises(SourceRejected, match=said):
+            write(given, task, rows(b"a"))
+    assert values(target, topic) == []
+    next_task = task._replace(epoch=5)
+    assert not write(given, next_task, rows(b"b")).again
+    assert write(given, next_task, rows(b"b")).again
+    assert values(target, topic) == [b"b"]
 
 
 def test_an_older_attempt_is_fenced(target: Cluster, topic: str, options: Callable[..., SinkOptions]) -> None:

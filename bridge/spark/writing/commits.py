@@ -134,6 +134,18 @@ def find_commit(records: Iterable[KeyValue], task: SinkTask) -> CommitRecord | N
     return own[-1] if own else None
 
 
+def newest_of_tasks(records: Iterable[KeyValue], query: str) -> int | None:
+    """Returns the newest epoch of a stream that tasks have committed one by one, as the sink did before epochs were
+    decided (0080); None where there is none."""
+    found = (unpacked(key, value) for key, value in records)
+    epochs = [
+        each.task.epoch
+        for each in found
+        if each is not None and each.task.query == query and each.written is not None
+    ]
+    return max(epochs, default=None)
+
+
 def verify(record: CommitRecord, task: SinkTask, written: WrittenTotals) -> None:
     """Verifies that what a task of a batch job would write is what was written for it already. Raises
     SourceRejected."""
@@ -153,6 +165,16 @@ def unknown_query(task: SinkTask, transactional_id: str, topic: str) -> SourceRe
         f"transactional id {transactional_id} has committed before, and {topic} has nothing of query {task.query}: "
         "commitsTopic was changed, or the topic was deleted, and an epoch that is not finished would be written twice; "
         "name the topic that it was, or, where all epochs are finished, another transactionalIdPrefix too"
+    )
+
+
+def partly_written(task: SinkTask, transactional_id: str) -> SourceRejected:
+    """Makes the error of an epoch that tasks of an older version have begun to commit, one by one."""
+    return SourceRejected(
+        f"epoch {task.epoch} of query {task.query} was begun by an older version of the sink, which has committed "
+        f"some of its tasks each by itself (transactional id {transactional_id}): run the query with that version "
+        "until the epoch is finished, or give another transactionalIdPrefix, which writes the epoch as a whole: what "
+        "is there of it is there twice then"
     )
 
 

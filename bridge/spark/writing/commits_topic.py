@@ -16,7 +16,15 @@ from bridge.kafka.state_topics import verify_compacted
 from bridge.model.topics import NewTopic
 from bridge.model.values import Bounds, TopicPartition
 from bridge.spark.planning import patiently
-from bridge.spark.writing.commits import CommitRecord, Decision, SinkTask, committed, decided, find_commit
+from bridge.spark.writing.commits import (
+    CommitRecord,
+    Decision,
+    SinkTask,
+    committed,
+    decided,
+    find_commit,
+    newest_of_tasks,
+)
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _FIRST, _WIDER = 1024, 8
@@ -80,6 +88,13 @@ async def find_decision(client: NetworkClient, topic: str, query: str) -> Decisi
         if last is not None or start <= bounds.start:
             return last
         width *= _WIDER
+
+
+async def find_epoch_of_tasks(client: NetworkClient, topic: str, query: str) -> int | None:
+    """Returns the newest epoch of a query that tasks of an older version have committed one by one. Raises
+    KafkaFailure."""
+    bounds = await _bounds(client, topic)
+    return newest_of_tasks(await _committed(client, topic, bounds.start, bounds.end), query)
 
 
 async def _there(client: NetworkClient, topic: str) -> bool:

@@ -20,9 +20,10 @@ from bridge.spark.writing.commits import (
     Prepared,
     SinkTask,
     WrittenTotals,
+    partly_written,
     unknown_query,
 )
-from bridge.spark.writing.commits_topic import ensure, look_up
+from bridge.spark.writing.commits_topic import ensure, find_epoch_of_tasks, look_up
 from bridge.spark.writing.connecting import network_client, partitions_of
 from bridge.spark.writing.encoding import EncodedBatch
 from bridge.spark.writing.epochs import last_decision
@@ -83,8 +84,16 @@ class TaskTransaction:
         """Takes over the id of a task of a stream; `last`: what was decided last. Raises SourceRejected and
         KafkaFailure."""
         await patiently(self._producer.start, self._options.patience, HEAL)
-        if self._producer.last_committed and last is None:
-            raise unknown_query(self._task, self._id, self._options.commits_topic)
+        if not self._producer.last_committed or last is not None:
+            return
+        query, topic = self._task.query, self._options.commits_topic
+        older = await patiently(
+            lambda: find_epoch_of_tasks(self._client, topic, query), self._options.patience, HEAL
+        )
+        if older is None:
+            raise unknown_query(self._task, self._id, topic)
+        if older >= self._task.epoch:
+            raise partly_written(self._task, self._id)
 
     async def prepare(self) -> Prepared:
         """All of it is sent when this returns, in a transaction that stays open; nothing counts when it raises

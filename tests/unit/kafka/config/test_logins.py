@@ -101,7 +101,9 @@ class Provider(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def provider() -> Iterator[tuple[str, type[Provider]]]:
-    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "reason": None, "pause": 0.0})
+    handler = type(
+        "OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "reason": None, "pause": 0.0}
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

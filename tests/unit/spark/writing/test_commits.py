@@ -19,6 +19,7 @@ from bridge.spark.writing.commits import (
     committed,
     decided,
     find_commit,
+    newest_of_tasks,
     over,
     unpacked,
     verify,
@@ -121,3 +122,11 @@ def test_a_batch_that_nobody_can_decode_is_not_passed_over() -> None:
     broken.data = memoryview(data)
     with pytest.raises(CorruptBatch):
         committed([broken])
+
+
+def test_the_newest_epoch_that_tasks_have_committed_one_by_one() -> None:
+    """As versions before the decision did: of streams, and never of a decision or a job that is over."""
+    decision = Decision("query", 9, ()).packed
+    records = [record(0, 3), record(1, 4), record(0, 5, "other"), decision, (b"x", b"y"), *over("job", 1)]
+    assert newest_of_tasks(records, "query") == 4
+    assert newest_of_tasks([decision, *over("query", 2)], "query") is None
