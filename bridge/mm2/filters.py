@@ -7,6 +7,7 @@ so does a filter of topics or groups that was never configured. Excludes win (st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -54,6 +55,11 @@ TOPIC_FILTER_CLASS = "topic.filter.class"
 MOST_CHARACTERS = 10_000
 """Of a name or regular expression in a list. Compiling takes 3 µs for each of them; names of topics have 249."""
 _SHOWN = 80
+_CONNECTS = re.compile(
+    r"(.*[-_.])?connect([-_.].*)?[-_.](configs?|offsets?|status(es)?)([-_.](storage|topic))*", re.IGNORECASE
+)
+"""Names that workers are given for config.storage.topic and its like: connect-configs, connect-cluster-status,
+my_connect_offsets."""
 
 
 class PatternList:
@@ -83,6 +89,10 @@ class DefaultTopicFilter:
 
     def should_replicate_topic(self, topic: str) -> bool:
         return self._include.matches(topic) and not self._exclude.matches(topic)
+
+    def names(self, topic: str) -> bool:
+        """Whether `topics` has the very name."""
+        return topic in self._include.patterns
 
     def key_against(self, topic: str) -> str:
         """Returns the key that leaves a topic out."""
@@ -138,11 +148,22 @@ def should_replicate_topic(
     heartbeats_replication: bool = True,
 ) -> bool:
     """Whether a topic of the source is copied (stock §3.6). Internal topics and what came from the target never are;
-    with `heartbeats.replication.enabled` heartbeats topics are, whatever the filter says."""
+    with `heartbeats.replication.enabled` heartbeats topics are, whatever the filter says. Those of Connect are copied
+    where they are named: its config topic holds the passwords of connectors as they are."""
     chosen = topic_filter.should_replicate_topic(topic) or (
         heartbeats_replication and policy.is_heartbeats_topic(topic)
     )
-    return chosen and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target_alias)
+    if not chosen or policy.is_internal_topic(topic) or is_cycle(policy, topic, target_alias):
+        return False
+    return not is_left_to_be_named(topic, topic_filter)
+
+
+def is_left_to_be_named(topic: str, topic_filter: TopicFilter) -> bool:
+    """Whether a topic has the name of an internal one of Connect, and is not named in `topics`. A filter of a user's
+    own has the last word."""
+    if not isinstance(topic_filter, DefaultTopicFilter) or topic_filter.names(topic):
+        return False
+    return _CONNECTS.fullmatch(topic) is not None
 
 
 def pattern_list_problem(patterns: Sequence[str]) -> str | None:

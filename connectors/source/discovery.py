@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.mm2.filters import key_against
+from bridge.mm2.filters import is_left_to_be_named, key_against
 from bridge.mm2.replication_policy import is_cycle, misread
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.topics import NewTopic
@@ -55,6 +55,7 @@ class Discovery:
         self._options, self._sides, self._spec = options, sides, spec
         self._last: Sequence[Copied] = ()
         self._absent: list[str] = []
+        self._left: list[str] = []
         self._are_two = options.same_cluster
         """Whether source and target are known to be two clusters, or may be one."""
 
@@ -104,6 +105,19 @@ class Discovery:
             if absent:
                 log.warning("%s of topics not on the source; copied once they are there", ", ".join(absent))
 
+    def _tell_connects(self, listed: Collection[str]) -> None:
+        """Logs names that patterns of `topics` choose, and that are not copied unless they stand there themselves."""
+        topic_filter = self._options.topic_filter
+        left = [name for name in sorted(listed) if is_left_to_be_named(name, topic_filter)]
+        left = [name for name in left if topic_filter.should_replicate_topic(name)]
+        if left != self._left:
+            self._left = left
+            if left:
+                log.warning(
+                    "%s not copied: internal topics of Connect may hold passwords; name in topics what is none",
+                    ", ".join(left),
+                )
+
     def _misread(self, names: Mapping[str, str]) -> list[str]:
         """Names copies that are read as copies of other topics, by the aliases that contain the separator."""
         options = self._options
@@ -147,6 +161,7 @@ class Discovery:
         """Returns the topics to copy; also those that the source does not list, for which we may have lost DESCRIBE."""
         listed = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())
         before = (each.source.topic for each in self._last)
+        self._tell_connects(listed)
         return sorted(filter(self._options.replicates, {*listed, *before, *self._options.named_topics}))
 
     async def _create(self, partitions: Mapping[str, int], topics: Mapping[str, str]) -> list[KafkaFailure]:

@@ -13,9 +13,12 @@ from bridge.mm2.filters import (
     DefaultGroupFilter,
     DefaultTopicFilter,
     PatternList,
+    is_left_to_be_named,
     pattern_list_problem,
+    should_replicate_topic,
 )
 from bridge.mm2.java_regex import PatternProblem, Translator, compile_java, exactly
+from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from bridge.patterns import JavaPattern, PatternTooSlow
 from tests.support.messages import message
 
@@ -345,3 +348,39 @@ def test_an_item_of_a_list_may_not_be_too_long() -> None:
     assert pattern_list_problem(("a" * 10_000,)) is None
     problem = pattern_list_problem(("fine", "a" * 10_001))
     assert problem == message("config.long_name", beginning="a" * 80, characters=10_001, most=10_000)
+
+
+@pytest.mark.parametrize(
+    ("topic", "connects"),
+    [
+        ("connect-configs", True),
+        ("connect-cluster-offsets", True),
+        ("my_connect_statuses", True),
+        ("_connect-configs", True),
+        ("A.connect-status", True),
+        ("docker-connect-config-storage-topic", True),
+        ("Kafka.Connect.Offsets", True),
+        ("connect-orders", False),
+        ("reconnect-status", False),
+        ("connections-status", False),
+        ("connect-status-orders", False),
+        ("configs", False),
+    ],
+)
+def test_internal_topics_of_connect_are_copied_where_they_are_named(topic: str, connects: bool) -> None:
+    policy = DefaultReplicationPolicy()
+    for topics, named in ((".*", False), (f"orders,{topic}", True), (f"{topic[:-1]}.", False)):
+        topic_filter = DefaultTopicFilter()
+        topic_filter.configure({"topics": topics, "topics.exclude": ""})
+        assert topic_filter.should_replicate_topic(topic)
+        copied = should_replicate_topic(topic, "B", topic_filter, policy)
+        assert copied == (named or not connects), topics
+        assert is_left_to_be_named(topic, topic_filter) == (not copied)
+
+
+def test_a_filter_of_a_users_own_has_the_last_word() -> None:
+    class All:
+        def should_replicate_topic(self, topic: str) -> bool:
+            return True
+
+    assert should_replicate_topic("connect-configs", "B", All(), DefaultReplicationPolicy())

@@ -93,6 +93,23 @@ def test_configs_that_the_target_does_not_know_are_left_out_and_named(
     harness.play(script)
 
 
+def test_internal_topics_of_connect_are_not_copied_and_are_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    harness = SourceHarness()
+    harness.often()
+    for topic in ("connect-configs", "connect-status"):
+        harness.source.grow(topic, 1)
+
+    async def script(instance: SourceInstance) -> None:
+        await harness.begin(instance)
+        assert [each.name for each in harness.target.topic_admin.created] == ["A.orders"]
+        (line,) = (each for each in caplog.messages if "internal topics of Connect" in each)
+        assert line.startswith("connect-configs, connect-status not copied")
+
+    harness.play(script)
+
+
 def test_all_configs_are_kept_where_the_target_does_not_show_which_it_knows() -> None:
     harness = SourceHarness()
     overrides = {"retention.ms": "7", "vendors.own": "x"}
