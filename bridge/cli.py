@@ -136,6 +136,9 @@ def serve(
     allowed_token_endpoints: Annotated[
         str | None, typer.Option(help="Hosts of OAuth token endpoints, host[:port] by commas [not ours].")
     ] = None,
+    allowed_aws_roles: Annotated[
+        str | None, typer.Option(help="AWS roles and profiles of logins by IAM, by commas.")
+    ] = None,
     import_seconds: Annotated[
         float | None, typer.Option(help="Time to load their Python code in [3].")
     ] = None,

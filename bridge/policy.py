@@ -11,6 +11,7 @@ SPARK_MASTERS = "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS"
 PYTHON_MODULES = "MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES"
 FOLDERS = "MIRROR_BRIDGE_ALLOWED_FOLDERS"
 BOOTSTRAP = "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP"
+AWS_ROLES = "MIRROR_BRIDGE_ALLOWED_AWS_ROLES"
 OAUTH_HOSTS = "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS"
 IMPORT_SECONDS = "MIRROR_BRIDGE_IMPORT_SECONDS"
 
@@ -26,6 +27,10 @@ class Policy:
     folders: tuple[str, ...] = ()
     bootstrap: tuple[str, ...] = ()
     token_endpoints: tuple[str, ...] = ()
+    aws_roles: tuple[str, ...] = ()
+    open_to_others: bool = False
+    """Whether others than users of this machine may send configurations: without lists of folders, servers and roles
+    these may not name what lets them in as the service."""
     import_seconds: float = 3.0
     """Seconds in which Python code that a configuration names has to be loaded."""
 

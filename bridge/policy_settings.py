@@ -39,6 +39,11 @@ class PolicySettings(BaseSettings):
         description="Hosts of OAuth token endpoints as host or host:port, with * for any characters; any but loopback "
         "and link-local ones where none is given.",
     )
+    allowed_aws_roles: Patterns = Field(
+        (),
+        description="Roles (ARNs) and profiles of AWS that logins by IAM may take, with * for any characters; any on "
+        "loopback without a token where none is given, and else none.",
+    )
     import_seconds: float = Field(
         3.0, gt=0, le=60, description="Time in which Python code that a configuration names has to be loaded."
     )
@@ -50,6 +55,7 @@ class PolicySettings(BaseSettings):
         "allowed_folders",
         "allowed_bootstrap",
         "allowed_token_endpoints",
+        "allowed_aws_roles",
         mode="before",
     )
     @classmethod
@@ -106,5 +112,6 @@ class PolicySettings(BaseSettings):
             folders=self.allowed_folders,
             bootstrap=self.allowed_bootstrap,
             token_endpoints=self.allowed_token_endpoints,
+            aws_roles=self.allowed_aws_roles,
             import_seconds=self.import_seconds,
         )

@@ -6,6 +6,7 @@ import difflib
 import ipaddress
 import ssl
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -13,6 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from bridge.limit_settings import LimitSettings
+from bridge.policy import Policy
 from bridge.policy_settings import PolicySettings
 from bridge.tokens import Tokens, check_token, read_tokens, remarks
 
@@ -205,6 +207,9 @@ class Settings(PolicySettings, LimitSettings):
         if given is None:
             return None if self.authenticates() else frozenset({*LOOPBACK_NAMES, self.host.lower()})
         return None if ANY_HOST in given else frozenset({*LOOPBACK_NAMES, self.host.lower(), *given})
+
+    def policy(self) -> Policy:
+        return replace(super().policy(), open_to_others=self.authenticates() or not _is_loopback(self.host))
 
     def changing_subjects(self) -> frozenset[str] | None:
         """Subjects of client certificates that may change things; None is all."""

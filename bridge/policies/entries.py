@@ -11,6 +11,9 @@ from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.mm2.replication_policy import TOPIC_MAP, TOPIC_MAP_FILE
 from bridge.model.java_values import trimmed
 
+_MOST_BYTES = 1 << 20
+"""Of a file: some 30,000 entries, as many as a configuration may have itself."""
+
 
 class Text(NamedTuple):
     """An entry as it was written. `label`: how errors name it."""
@@ -62,7 +65,7 @@ def read_texts(props: Mapping[str, str | None]) -> tuple[str, list[Text]]:
         given = [(f"'{part.strip()}'", part) for part in inline.split(",")]
         return TOPIC_MAP, _entries(TOPIC_MAP, given, "a map is written as a=b,c.*=d.$0")
     try:
-        text = Files().read(file).decode()
+        text = Files(most=_MOST_BYTES).read(file).decode()
     except (UnreadableFile, UnicodeDecodeError) as error:
         why = str(error) if isinstance(error, UnreadableFile) else "it is no text in UTF-8"
         raise ConfigRejected(

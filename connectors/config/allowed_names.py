@@ -20,6 +20,7 @@ from bridge.model.java_values import boolean, given, trimmed
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
 from bridge.policy import (
+    AWS_ROLES,
     BOOTSTRAP,
     FOLDERS,
     OAUTH_HOSTS,
@@ -55,6 +56,13 @@ _PORTS = {"http": "80", "https": "443"}
 _BOOTSTRAP, _HOST_CHECK = "bootstrap.servers", "ssl.endpoint.identification.algorithm"
 _MECHANISM, _IAM = "sasl.mechanism", "AWS_MSK_IAM"
 _CALLBACKS, _IAM_CLASSES = "callback.handler.class", "software.amazon.msk."
+_JAAS, _KEY_STORE, _TRUST_STORES = "sasl.jaas.config", "ssl.keystore.location", "ssl.truststore."
+_KEYTAB = re.compile(r"(?i)\bkeytab\s*=")
+_TICKETS = re.compile(r"(?i)\buseticketcache\s*=\s*\"?true\b")
+_ROLES = re.compile(r"(?i)\b(?:awsRoleArn|awsProfileName)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))")
+_MAP = ".map"
+_OURS_IN_CONNECT = "bridge."
+"""Before keys of Kafka that are the worker's, and not for the clusters' clients."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -114,6 +122,8 @@ def _why(key: str, value: str, policy: Policy) -> Iterator[str]:
         yield from _servers(value, policy)
     if key == TOPIC_MAP_FILE:
         yield from _file(value, policy)
+    if policy.open_to_others and not key.startswith(_OURS_IN_CONNECT):
+        yield from _credentials(key, value, policy)
     if key == _OAUTH_URL or key.endswith(f".{_OAUTH_URL}"):
         yield from _token_endpoint(value, policy)
     for name in _python(key, value):
@@ -162,6 +172,20 @@ def _servers(value: str, policy: Policy) -> Iterator[str]:
             yield f"{address} is none of the servers that the service may connect to{_now(policy.bootstrap, BOOTSTRAP)}"
 
 
+def _credentials(key: str, value: str, policy: Policy) -> Iterator[str]:
+    """Files of this machine by which who sends a configuration would be logged in as the service."""
+    keytab = key.endswith(_JAAS) and _KEYTAB.search(value) is not None
+    if not policy.folders and (keytab or (key.endswith(_KEY_STORE) and value)):
+        yield (
+            f"the service reads {'keytabs' if keytab else 'key stores'} only below the folders of {FOLDERS}, which is "
+            "empty now: with others' it would log in wherever the configuration says"
+        )
+    if not policy.bootstrap and key.endswith(_JAAS) and _TICKETS.search(value):
+        yield (
+            f"the tickets of the service's user are for the servers that {BOOTSTRAP} names, which is empty now"
+        )
+
+
 def _signed_sides(props: Mapping[str, str]) -> frozenset[str]:
     """Returns the sides that may be logged in to with the service's own AWS credentials."""
     keys = [
@@ -179,6 +203,15 @@ def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> It
     side = key.partition(".")[0]
     if not signed or (side in {str(each) for each in Side} and side not in signed):
         return
+    if policy.open_to_others and key.endswith(_JAAS):
+        for names in _ROLES.findall(value):
+            if not fits(role := "".join(names), policy.aws_roles):
+                yield f"{role} is no role or profile that it may take{_now(policy.aws_roles, AWS_ROLES)}"
+    if not policy.bootstrap and value and _TRUST_STORES in key and not key.startswith(_OURS_IN_CONNECT):
+        yield (
+            "logins by IAM are those of the service, which sends them only to brokers that the CAs of the system vouch "
+            f"for; a trust store needs {BOOTSTRAP}, which is empty now"
+        )
     if key.endswith(_HOST_CHECK) and not value:
         yield "logins by IAM are those of the service, which sends them only to brokers whose host name it has verified"
     if policy.bootstrap or not (key == _BOOTSTRAP or key.endswith(f".{_BOOTSTRAP}")):
@@ -192,8 +225,11 @@ def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> It
 
 
 def _file(location: str, policy: Policy) -> Iterator[str]:
-    """Client properties that name files are checked where the files are read."""
+    """Client properties that name files are checked where the files are read. Of a map the names are seen on the
+    target, so that it is none of those files."""
     real = os.path.realpath(location)
+    if location and not real.endswith(_MAP):
+        yield f"the file of a topic map is named so, as topics{_MAP}: what it holds becomes names of topics"
     above = [os.path.realpath(folder) for folder in policy.folders]
     if location and above and not any(os.path.commonpath((each, real)) == each != real for each in above):
         yield f"it lies below no folder that this service allows; {FOLDERS} is {', '.join(policy.folders)}"
@@ -264,5 +300,5 @@ def _below(name: str, modules: Sequence[str]) -> bool:
 def _now(patterns: Sequence[str], setting: str = "") -> str:
     """Returns how a setting of the service is set, for an error."""
     if setting:
-        return f"; {setting} is {','.join(patterns)}"
+        return f"; {setting} is {','.join(patterns) or 'empty now'}"
     return f", which is {','.join(patterns)} now" if patterns else ", which is empty now"

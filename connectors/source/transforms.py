@@ -24,6 +24,8 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INTERNAL = re.compile(r"__|mm2.*internal$")
 _OWN = ("type", "topics", "to")
 """Keys of a transform that are no parameters of its function."""
+_MOST = 100
+"""Each name may have errors of its own: a list of a megabyte had 125,000 of them."""
 
 
 class ChosenTransform(NamedTuple):
@@ -40,6 +42,9 @@ def transforms(
     if not config.good(TRANSFORMS):
         return [], []
     names = config.items(TRANSFORMS) or ()
+    if len(names) > _MOST:
+        why = f"it names {len(names):,} transforms, and a record goes through {_MOST} at most"
+        return [], [ConfigError(TRANSFORMS, invalid(TRANSFORMS, there.get(TRANSFORMS), why))]
     given = {key: value for key, value in there.items() if key.startswith(f"{TRANSFORMS}.")}
     chosen: list[ChosenTransform] = []
     errors = list(_of_no_transform(names, given))

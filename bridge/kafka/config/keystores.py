@@ -38,7 +38,7 @@ _KEPT = 16
 """Answers for stores of late: one configuration reads each for the clients of every role."""
 _MODULE = "bridge.kafka.config.keystore_process"
 
-_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
+_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----")
 _PEM = serialization.Encoding.PEM
 
 
@@ -100,16 +100,17 @@ def _encoded(data: bytes) -> str:
 
 
 def _private_key(text: str, password: str | None, part: str) -> str:
-    match = _KEY.search(text)
-    if match is None:
+    begin = _KEY.search(text)
+    # Searched for once: a text may begin a key many times, and end none.
+    end = -1 if begin is None else text.find(last := f"-----END {begin[1]}-----", begin.end())
+    if begin is None or end < 0:
         raise StoreProblem(part, "holds no private key as PEM text")
+    pem = text[begin.start() : end + len(last)]
     if password is not None:
-        return _open("private_key", part, text=match.group(), password=password)["key"]
+        return _open("private_key", part, text=pem, password=password)["key"]
     try:
         # Whether its numbers are primes shows in the handshake: to look takes seconds for a large key.
-        key = serialization.load_pem_private_key(
-            match.group().encode(), None, unsafe_skip_rsa_key_validation=True
-        )
+        key = serialization.load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)
     except TypeError:
         raise StoreProblem("key.password", "the private key is encrypted and needs a password") from None
     except ValueError:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections import defaultdict
 
-from bridge.settings import ENV_PREFIX, Settings
+from bridge.settings import ENV_PREFIX, Settings, load_settings
 from tests.unit.repository.deployed import DEPLOY
 
 UNIT = DEPLOY / "systemd" / "mirror-bridge.service"
@@ -51,7 +51,7 @@ def test_each_setting_exists_and_the_token_is_a_credential() -> None:
     assert set(named) <= Settings.model_fields.keys()
     (credential,) = found["LoadCredential"]
     assert variables["MIRROR_BRIDGE_AUTH_TOKEN_FILE"] == f"%d/{credential.partition(':')[0]}"
-    assert int(found["TimeoutStopSec"][0]) > Settings().shutdown_grace_seconds
+    assert int(found["TimeoutStopSec"][0]) > load_settings().shutdown_grace_seconds
 
 
 def test_systemd_finds_it_closed() -> None:

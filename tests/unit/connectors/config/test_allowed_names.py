@@ -311,11 +311,11 @@ def test_the_file_of_a_topic_map_lies_below_an_allowed_folder(tmp_path: Path) ->
     for name in ("inside/topics.map", "in", f"{inside}/topics.map "):
         assert said(name, policy) == [], name
     for name in ("topics.map", "inside/out", "inside/../topics.map", "inside", ""):
-        (why,) = said(name, policy)
+        why = said(name, policy)[-1]
         assert message("config.other_folder", folders=inside) in why, name
     assert said("topics.map") == []
-    os.mkfifo(inside / "fifo")
-    assert "it is no regular file" in str(said("inside/fifo", policy))
+    os.mkfifo(inside / "fifo.map")
+    assert "it is no regular file" in str(said("inside/fifo.map", policy))
 
 
 @pytest.mark.parametrize(
@@ -490,6 +490,7 @@ def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         "FOLDERS": "/etc/kafka,/run/secrets",
         "BOOTSTRAP": "*.Prod.example.org:9092",
         "TOKEN_ENDPOINTS": "Login.example.org, idp:8443",
+        "AWS_ROLES": "arn:aws:iam::1:role/Mirror, ops",
     }.items():
         monkeypatch.setenv(f"MIRROR_BRIDGE_ALLOWED_{name}", value)
     monkeypatch.setenv("MIRROR_BRIDGE_IMPORT_SECONDS", "2")
@@ -500,7 +501,8 @@ def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/etc/kafka",),
         ("*.prod.example.org:9092",),
         ("login.example.org", "idp:8443"),
-        2.0,
+        ("arn:aws:iam::1:role/Mirror", "ops"),
+        import_seconds=2.0,
     )
 
 
@@ -526,3 +528,89 @@ def test_a_connect_server_is_allowed_as_masters_are_and_without_its_parameters()
     assert "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS=sc://spark:15002," in error.message
     assert not refused({"spark.remote": server}, Policy(spark_masters=("sc://spark:15002",)))
     assert refused({"spark.remote": "sc://spark:15003"}, Policy(spark_masters=("sc://spark:15002",)))
+
+
+KEYTAB = (
+    'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k.tab" principal="u@R";'
+)
+TICKETS = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "setting", "with_it"),
+    [
+        (
+            "source.cluster.sasl.jaas.config",
+            KEYTAB,
+            "MIRROR_BRIDGE_ALLOWED_FOLDERS",
+            Policy(folders=("/etc",), open_to_others=True),
+        ),
+        (
+            "source.consumer.ssl.keystore.location",
+            "/k.p12",
+            "MIRROR_BRIDGE_ALLOWED_FOLDERS",
+            Policy(folders=("/etc",), open_to_others=True),
+        ),
+        (
+            "sasl.jaas.config",
+            TICKETS,
+            "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP",
+            Policy(bootstrap=("*",), open_to_others=True),
+        ),
+    ],
+)
+def test_the_services_own_credentials_need_a_setting_where_others_send_configurations(
+    key: str, value: str, setting: str, with_it: Policy
+) -> None:
+    (error,) = refused({key: value}, Policy(open_to_others=True))
+    assert error.key == key
+    assert f"{setting}" in error.message
+    assert "empty now" in error.message
+    assert refused({key: value}, with_it) == []
+    assert refused({key: value}, Policy()) == []
+    assert refused({f"bridge.{key}": value}, Policy(open_to_others=True)) == []
+
+
+def test_who_is_open_to_others(tmp_path: Path) -> None:
+    assert not load_settings().policy().open_to_others
+    assert load_settings(auth_token="0123456789abcdef0123456789abcdef").policy().open_to_others
+    assert load_settings(host="0.0.0.0", insecure_no_auth=True).policy().open_to_others
+
+
+@pytest.mark.parametrize("option", ['awsRoleArn="{}"', "awsProfileName={}", "awsRoleArn='{}'"])
+def test_roles_of_aws_are_those_that_the_service_allows(option: str) -> None:
+    role = "arn:aws:iam::1:role/mirror"
+    props = {
+        "source.cluster.sasl.mechanism": "AWS_MSK_IAM",
+        "source.cluster.sasl.jaas.config": (
+            f"software.amazon.msk.auth.iam.IAMLoginModule required {option.format(role)};"
+        ),
+    }
+    (error,) = refused(props, Policy(open_to_others=True, aws_roles=("arn:aws:iam::1:role/other",)))
+    assert error.key == "source.cluster.sasl.jaas.config"
+    assert "MIRROR_BRIDGE_ALLOWED_AWS_ROLES" in error.message
+    assert role in error.message
+    assert refused(props, Policy(open_to_others=True, aws_roles=("arn:aws:iam::1:role/m*",))) == []
+    assert refused(props, Policy()) == []
+
+
+def test_a_trust_store_of_its_own_brings_no_broker_the_services_aws_login() -> None:
+    props = {
+        "source.cluster.sasl.mechanism": "AWS_MSK_IAM",
+        "source.consumer.ssl.truststore.certificates": "x",
+    }
+    (error,) = refused(props, Policy())
+    assert error.key == "source.consumer.ssl.truststore.certificates"
+    assert refused(props, Policy(bootstrap=("*",))) == []
+    assert refused({"target.cluster.ssl.truststore.location": "x", **props}, Policy())[0].key == error.key
+
+
+def test_a_topic_map_is_in_a_file_of_its_own_kind(tmp_path: Path) -> None:
+    """Or the values of any file of `a=b` would be names of topics."""
+    key = "replication.policy.topic.map.file"
+    (tmp_path / "secrets.properties").write_text("password=planted")
+    (tmp_path / "link.map").symlink_to(tmp_path / "secrets.properties")
+    for name in ("secrets.properties", "link.map"):
+        (error,) = refused({key: str(tmp_path / name)}, Policy())
+        assert (error.key, ".map" in error.message) == (key, True)
+        assert "planted" not in error.message

@@ -198,6 +198,12 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
+def test_a_list_that_no_record_goes_through_is_one_error() -> None:
+    ((key, why),) = source_errors({"bridge.transforms": ",".join(f"t{number}" for number in range(5_000))})
+    assert key == "bridge.transforms"
+    assert "5,000 transforms" in why
+
+
 def test_what_takes_any_parameter_gets_any() -> None:
     given = {
         "bridge.transforms": "a",

@@ -151,3 +151,9 @@ def test_a_file_too_large_for_a_store_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(StoreProblem, match="larger than 1048576 bytes") as refused:
         trusted_from_file(str(location), "password", "PKCS12", Files())
     assert refused.value.part == "location"
+
+
+def test_a_text_that_begins_a_key_again_and_again_takes_no_longer_than_another() -> None:
+    with pytest.raises(StoreProblem, match="holds no private key") as refused:
+        key_pair_from_text("-----BEGIN PRIVATE KEY-----\n" * 37_000, "", None)
+    assert refused.value.part == "key"
