@@ -25,7 +25,7 @@ NO_PYTHON = echo "No Python 3.11 or newer found: install one, or name it with PY
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-all test-unit test-shim test-power soak lint audit demo bench shim jars definitions openapi requirements clean
+.PHONY: help setup test test-all test-unit test-shim test-power soak attack lint audit demo bench shim jars definitions openapi requirements clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-power: shim jars ## Take 25 fixes back: does the short form find what the w
 
 soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"
 	$(BIN)/python -m tests.support.soak $(FORMS)
+
+attack: shim jars ## Attack a service with all that a caller can make large, and wrong (an hour), with a table at the end
+	$(BIN)/python -m tests.support.soak attack fuzz secrets
 
 lint: setup ## Check style, format and types
 	$(BIN)/ruff check .

@@ -69,7 +69,8 @@ ROOMS = {
         integration/test_admin_faults integration/test_clients_come_back integration/test_doctor
         integration/test_internal_topics integration/test_reachability integration/test_source_rounds
         integration/test_wrong_credentials""",
-    "bridge/kafka/config": """contract/test_wild_configs e2e/test_bad_input e2e/test_keys e2e/test_planted_secrets
+    "bridge/kafka/config": """contract/test_wild_configs contract/test_worst_inputs
+        e2e/test_bad_input e2e/test_keys e2e/test_planted_secrets
         integration/test_client_security
         integration/test_kerberos integration/test_keys_of_java integration/test_reachability
         integration/test_stock_naming integration/test_token_logins integration/test_wrong_credentials
@@ -141,9 +142,11 @@ ROOMS = {
         e2e/test_connect_clusters e2e/test_service_access e2e/test_sidecars e2e/test_wrong_clocks""",
     "bridge/service/answers": """contract/test_fuzz e2e/test_health e2e/test_lifecycle e2e/test_readiness
         e2e/test_readiness_topic e2e/test_runbook""",
-    "bridge/service/checks": "contract/test_fuzz e2e/test_bad_input e2e/test_keys e2e/test_validate",
+    "bridge/service/checks": """contract/test_fuzz contract/test_worst_inputs e2e/test_bad_input e2e/test_keys
+        e2e/test_validate""",
     "bridge/service/failover": "e2e/test_failback e2e/test_runbook integration/test_plan_file",
-    "bridge/service/http": """contract/test_fuzz contract/test_openapi contract/test_samples e2e/test_acknowledged
+    "bridge/service/http": """contract/test_fuzz contract/test_openapi contract/test_samples
+        contract/test_worst_inputs e2e/test_acknowledged
         e2e/test_bad_input e2e/test_fencing e2e/test_lifecycle e2e/test_service_access""",
     "bridge/service/ipc": "e2e/test_faults e2e/test_health e2e/test_lifecycle",
     "bridge/service/metrics": "e2e/test_dedicated e2e/test_health e2e/test_readiness e2e/test_source",

@@ -59,6 +59,9 @@ _TRANSLATION = "unit/translation"
 _BYTES = "unit/kafka/test_hostile_bytes.py"
 # Tests of evidence make a quarter of what the variable says, and those of failback a twentieth: they cost as much more.
 FORMS = (
+    _form("attack: inputs at their worst, for 5 s each", "contract/test_worst_inputs.py", ATTACK_SECONDS=5),
+    _form("attack: clients that use up what there is", "unit/service/http"),
+    _form("attack: names in configurations", "unit/connectors/config/test_allowed_names.py"),
     _form("4,000 histories a kind: bracketing", f"{_TRANSLATION}/records/test_bracketing.py", HISTORIES=4000),
     _form("4,000 histories a kind: evidence", f"{_TRANSLATION}/test_evidence.py", HISTORIES=16_000),
     _form("4,000 histories a kind: failback", f"{_TRANSLATION}/test_failback.py", HISTORIES=80_000),

@@ -23,6 +23,9 @@ _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM = serialization.Encoding.PEM
 MOST_BITS = 8192
 """Of a key. It signs in each handshake, in the event loop: 16,384 bits take several times as long, a million hours."""
+MOST_CERTIFICATES = 500
+"""Of a store: systems trust some 150. The contexts of TLS that each client has read all of them, holding the
+interpreter."""
 
 Answer = Mapping[str, str]
 
@@ -60,6 +63,9 @@ def trusted(part: str, data: str, password: str | None) -> Answer:
         certificates = [certificate for certificate in (own, *others) if certificate is not None]
     if not certificates:
         raise StoreProblem(part, "the trust store holds no certificate")
+    if len(certificates) > MOST_CERTIFICATES:
+        why = f"holds {len(certificates):,} certificates; {MOST_CERTIFICATES} is the limit"
+        raise StoreProblem(part, why)
     return {"chain": dump(certificates)}
 
 

@@ -17,6 +17,8 @@ from bridge.protocol.messages import ErrorBody
 from bridge.service.http.access import CERTIFICATE
 from bridge.service.http.connections import LOGIN, ConnectionLimits, Login
 
+_MOST_HEAD = 16 << 10
+"""Bytes, where the configuration of uvicorn has no other: that of h11."""
 LINGER_SECONDS = 10.0
 """How long a closed connection may still send the rest of an answer."""
 
@@ -50,6 +52,11 @@ class Http11(H11Protocol):
         if self.transport.is_closing():
             return
         self._has_data = True
+        most = self.config.h11_max_incomplete_event_size or _MOST_HEAD
+        # h11 counts a head that has not come whole: one of less than a read's size would pass.
+        if len(data) > most and self.conn.their_state is h11.IDLE and data.find(b"\r\n\r\n") > most:
+            self.send_400_response(f"The head of the request has more than {most} bytes (max_header_bytes)")
+            return
         super().data_received(data)
         self._watch(self._expected())
 

@@ -6,11 +6,9 @@ turns with it (`echo`), so that a busy machine is no finding, and an event loop 
 
 from __future__ import annotations
 
-import socket
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,44 +16,11 @@ HEALTH_MS = 10.0
 """What /health may take on a machine that has time for it."""
 ECHOES = 3.0
 """How many times what the echo takes it may take on one that has none."""
-_TIMES = 60
-_RUNS = 3
-"""What else runs on the machine may spoil a run, and not three of them."""
 
 
 def room(echoed: Sequence[float], of: Callable[[list[float]], float] = statistics.median) -> float:
     """What /health may take, in ms, where the echo took these times; `of`: the median, or another quantile."""
     return max(HEALTH_MS, ECHOES * of(list(echoed)))
-
-
-def assert_quick(health: Callable[[], object], echo_port: int) -> None:
-    """`health` asks once."""
-    for left in reversed(range(_RUNS)):
-        took, echoed = _in_turns(health, echo_port)
-        median, most = statistics.median(took), room(echoed)
-        print(
-            f"health: median {median:.1f} ms, longest {max(took):.1f}; echo: {statistics.median(echoed):.1f} ms"
-        )
-        if median < most or not left:
-            assert median < most
-            return
-
-
-def _in_turns(health: Callable[[], object], echo_port: int) -> tuple[list[float], list[float]]:
-    took: list[float] = []
-    echoed: list[float] = []
-    with socket.create_connection(("127.0.0.1", echo_port), 60) as connection:
-
-        def ask_echo() -> None:
-            connection.sendall(b"x\n")
-            assert connection.recv(2) == b"x\n"
-
-        for _ in range(_TIMES):
-            for ask, times in ((health, took), (ask_echo, echoed)):
-                began = time.perf_counter()
-                ask()
-                times.append((time.perf_counter() - began) * 1000)
-    return took, echoed
 
 
 ECHO = """

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from bridge.protocol.messages import ErrorBody
-from tests.unit.service.health_times import HEALTH_MS, assert_quick, echo
+from tests.unit.service.health_times import HEALTH_MS
 from tests.unit.service.service_fakes import session
 from tests.unit.service.service_main import HOLD_UPS
 from tests.unit.service.service_process import Running, service
@@ -55,10 +55,15 @@ def ask_health(at: Running) -> None:
 
 
 @pytest.fixture(scope="module")
-def healthy(at: Running) -> Iterator[Callable[[], None]]:
-    """Asserts that health is answered as quickly as the machine allows."""
-    with echo() as port:
-        yield lambda: assert_quick(lambda: ask_health(at), port)
+def healthy(at: Running) -> Callable[[], None]:
+    """Asserts that health is answered, again and again; `hold_ups` sees what that costs the event loop. How long it
+    takes is measured elsewhere (tests/perf/test_health_attacked.py): machines stand still now and then."""
+
+    def ask() -> None:
+        for _ in range(20):
+            ask_health(at)
+
+    return ask
 
 
 def connected(at: Running, address: str = "127.0.0.2") -> socket.socket:
@@ -258,7 +263,8 @@ def test_connections_are_limited_in_all_and_by_address(at: Running, healthy: Cal
     at.eventually(served)  # once the service has seen that the others are closed
 
 
-def test_a_head_that_is_too_large_is_refused(at: Running) -> None:
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+def test_a_head_that_is_too_large_is_refused(at: Running, end: bytes) -> None:
     with connected(at) as large:
-        large.sendall(HEAD + b"X-Large: " + b"x" * 20_000)
+        large.sendall(HEAD + b"X-Large: " + b"x" * 20_000 + end)
         assert rest(large) == (b"HTTP/1.1 400", "body_rejected")

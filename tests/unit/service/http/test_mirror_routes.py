@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
-import time
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.unit.service.health_times import echo, room
 from tests.unit.service.service_fakes import session
 from tests.unit.service.service_harness import START, service_harness
 
@@ -88,36 +86,18 @@ def test_a_cluster_that_does_not_answer_is_a_503_in_its_words() -> None:
 def test_health_answers_while_a_pattern_is_matched(pattern: str) -> None:
     """Before, the first held the interpreter's lock until the end of time, and nobody was answered."""
 
-    async def test(echo_port: int) -> tuple[int, str, float, float]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", echo_port)
+    async def test() -> httpx.Response:
         async with service_harness() as service:
             await service.put("/v1/connectors/c", {**START, "session": session(1)})
             query = f"{BASE}/target/consumer-offsets?alias=A&pattern={pattern}"
             asked = asyncio.create_task(service.client.get(query))
-            took: list[float] = []
-            echoed: list[float] = []
             while not asked.done():
                 await asyncio.sleep(0.001)
-                began = time.perf_counter()
                 assert (await service.client.get("/health")).status_code == 200
-                took.append((time.perf_counter() - began) * 1000)
-                began = time.perf_counter()
-                writer.write(b"x\n")
-                await reader.readline()
-                echoed.append((time.perf_counter() - began) * 1000)
-            writer.close()
-            answer = await asked
-            return answer.status_code, answer.text, statistics.median(took), room(echoed)
+            return await asked
 
-    with echo() as echo_port:
-        status, text, median, most = asyncio.run(test(echo_port))
-    if status != 200:  # it may know that there is no x
-        assert status == 422
-        assert "query.pattern" in text
-        assert "takes too long to match" in text
-    assert median < most, "in the same process as this client"
-
-
-def test_a_pattern_is_no_longer_than_it_needs_to_be() -> None:
-    status, body = asyncio.run(_ask(f"{BASE}/target/consumer-offsets?alias=A&pattern={'a' * 10_001}"))
-    assert (status, body["error_code"]) == (422, "body_rejected")
+    answer = asyncio.run(test())
+    if answer.status_code != 200:  # it may know that there is no x
+        assert answer.status_code == 422
+        assert "query.pattern" in answer.text
+        assert "takes too long to match" in answer.text
