@@ -42,6 +42,8 @@ class MskIam:
     profile: str = ""
     role: str = ""
     session: str = ""
+    servers: tuple[str, ...] = ()
+    """The bootstrap servers: a login goes to these, to brokers of MSK, and beside them."""
     extensions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def obtain(self) -> Token:
@@ -68,6 +70,16 @@ class MskIam:
     def name(self) -> str:
         who = self.role or (f"profile {self.profile}" if self.profile else "the default credentials")
         return f"AWS IAM ({who}, region {self.region})"
+
+    def refused(self, host: str) -> str | None:
+        """Why a broker of that name gets no login; None where it gets one. Who is configured by somebody else must not
+        send what is signed to whichever broker a cluster names."""
+        if aws.is_beside(host, self.servers):
+            return None
+        return (
+            f"the cluster names {host} as a broker, which is no name of MSK and not beside {', '.join(self.servers)}: "
+            "a login by IAM is not sent there; give it in bootstrap.servers if it is one"
+        )
 
     @property
     def keeps(self) -> bool:

@@ -117,7 +117,8 @@ def _msk_iam(props: ClientProps, options: Mapping[str, str], extensions: Mapping
         )
     else:
         profile, role = options.get("awsProfileName", ""), options.get("awsRoleArn", "")
-        return MskIam(region, profile, role, options.get("awsRoleSessionName", ""), extensions)
+        servers = tuple(split_list(props.get("bootstrap.servers")))
+        return MskIam(region, profile, role, options.get("awsRoleSessionName", ""), servers, extensions)
     return None
 
 

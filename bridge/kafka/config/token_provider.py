@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from aiokafka.abc import AbstractTokenProvider
 
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.msk_iam import MskIam
 from bridge.kafka.config.oauth_login import Login
 from bridge.kafka.config.tokens import Source, TokenKeeper, keeper
 
@@ -16,12 +18,24 @@ def provider(login: Login) -> AbstractTokenProvider:
     return SharedTokens(login)
 
 
+def verify(source: object, host: str) -> None:
+    """Raises KafkaFailure where what the source gives may not go to a broker of that name."""
+    why = source.refused(host) if isinstance(source, MskIam) else None
+    if why is not None:
+        raise KafkaFailure(KafkaFault.CREDENTIALS, why, retriable=False)
+
+
 class SharedTokens(AbstractTokenProvider):
     """Hands out the tokens that all clients of this process share."""
 
     def __init__(self, source: Source) -> None:
+        self._source = source
         self._keeper: TokenKeeper = keeper(source)
         self._extensions: Mapping[str, str] = {}
+
+    def verify(self, host: str) -> None:
+        """Raises KafkaFailure where a broker of that name may not be logged in to."""
+        verify(self._source, host)
 
     async def token(self) -> str:
         token = self._keeper.ready()

@@ -13,7 +13,9 @@ from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.msk_iam import MskIam
 from bridge.kafka.config.settings import RawSettings
+from bridge.kafka.config.token_provider import verify
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.connection import BulkConnection, connection_to
 from bridge.kafka.network.library_client import LibraryClient
@@ -110,6 +112,19 @@ class NetworkClient:
             await self._bulk_to(await self._open(), node)
         except Exception as error:
             raise of_exception(error, doing) from error
+
+    async def verify_logins(self, doing: str) -> None:
+        """Raises KafkaFailure where the cluster names a broker that a login by IAM may not be sent to: for clients that
+        don't ask before they log in."""
+        login = self.settings.sasl.login if self.settings.sasl is not None else None
+        if not isinstance(login, MskIam):
+            return
+        try:
+            client = await self._open()
+        except Exception as error:
+            raise of_exception(error, doing) from error
+        for broker in client.cluster.brokers():
+            verify(login, broker.host)
 
     async def _bulk_to(self, client: AIOKafkaClient, node: int) -> BulkConnection:
         async with self._opening_bulk[node]:

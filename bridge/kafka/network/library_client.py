@@ -20,6 +20,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError
 
 from bridge.errors import KafkaFailure
+from bridge.kafka.config.token_provider import SharedTokens
 from bridge.kafka.network.kerberos import KerberosAuthenticator
 from bridge.kafka.network.login import Authenticator, LoggedIn, Send, log_in
 from bridge.kafka.network.scram import LimitedScramAuthenticator
@@ -106,6 +107,8 @@ class LibraryConnection(AIOKafkaConnection):
         mechanism: str = self._sasl_mechanism
         made: Authenticator
         if mechanism == "OAUTHBEARER":
+            if isinstance(self._sasl_oauth_token_provider, SharedTokens):
+                self._sasl_oauth_token_provider.verify(self._host)
             made = _OAuthAuthenticator(self._sasl_oauth_token_provider)
         elif mechanism == "GSSAPI":
             # The library has no fields for these two, and does not use its own for a user and a password then.

@@ -21,6 +21,7 @@ from bridge.policy import Policy
 from bridge.service.wiring import check_context
 from bridge.settings import ENV_PREFIX, Settings, SettingsRejected, load_settings
 from connectors.base import Kind
+from connectors.config.allowed_names import refused
 from tests import ROOT
 from tests.unit.repository.deployed import (
     DEPLOY,
@@ -347,6 +348,29 @@ def test_connectors_are_valid_and_their_classes_are_in_the_plugin(path: Path) ->
     services = SHIM / "resources/META-INF/services/org.apache.kafka.connect.source.SourceConnector"
     assert kind.connector_class in services.read_text("utf-8").splitlines()
     assert (SHIM / "java" / f"{kind.connector_class.replace('.', '/')}.java").exists()
+
+
+def test_the_service_takes_these_connectors_and_no_other_address() -> None:
+    given = SERVICES["service"]["environment"]
+    bootstrap, folders = (
+        given[f"MIRROR_BRIDGE_ALLOWED_{name}"].split(",") for name in ("BOOTSTRAP", "FOLDERS")
+    )
+    policy = Policy(bootstrap=tuple(bootstrap), folders=tuple(folders), open_to_others=True)
+    for path in (DEPLOY / "compose").glob("*.json"):
+        config = _config(path)
+        assert refused(config, policy) == []
+        elsewhere = config | {"target.cluster.bootstrap.servers": "elsewhere:9092"}
+        assert [error.key for error in refused(elsewhere, policy)] == ["target.cluster.bootstrap.servers"]
+
+
+def test_no_container_gets_privileges() -> None:
+    """But what makes the keys, as root, for another user."""
+    for name, each in SERVICES.items():
+        assert each["cap_drop"] == ["ALL"], name
+        assert each["security_opt"] == ["no-new-privileges:true"], name
+        assert not {"privileged", "devices", "network_mode", "pid"} & each.keys(), name
+    assert {name for name, each in SERVICES.items() if "user" in each or "cap_add" in each} == {"keys"}
+    assert SERVICES["keys"]["cap_add"] == ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
 
 
 def test_every_topic_has_as_many_replicas_as_there_are_brokers() -> None:

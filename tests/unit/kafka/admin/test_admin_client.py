@@ -200,11 +200,35 @@ def test_without_a_token_the_reason_is_said_at_once(tmp_path: Path) -> None:
         "oauth_cb": LibraryTokens(TokenFile(str(tmp_path / "none"))),
     }
 
+    class Verified:
+        async def verify_logins(self, doing: str) -> None: ...
+
     async def go() -> None:
-        client = AsyncAdminClient(settings, None, 60.0)  # type: ignore[arg-type]
+        client = AsyncAdminClient(settings, Verified(), 60.0)  # type: ignore[arg-type]
         with pytest.raises(KafkaFailure, match=r"no token from .*No such file") as caught:
             await client.call("ask", AdminClient.create_topics, [NewTopic("a", 1, 1)])
         assert caught.value.fault is KafkaFault.UNREACHABLE
+        await client.close()
+
+    asyncio.run(go())
+
+
+def test_no_client_is_made_that_would_send_its_login_to_a_broker_that_may_not_have_it() -> None:
+    class Refusing:
+        async def verify_logins(self, doing: str) -> None:
+            raise KafkaFailure(KafkaFault.CREDENTIALS, "the cluster names evil.example as a broker")
+
+    class Tokens:
+        def __call__(self, config: str) -> tuple[str, float]:
+            raise AssertionError("asked for a token")
+
+    async def go() -> None:
+        settings = {"bootstrap.servers": "127.0.0.1:9", "oauth_cb": Tokens()}
+        client = AsyncAdminClient(settings, Refusing(), 60.0)  # type: ignore[arg-type]
+        before = threads()
+        with pytest.raises(KafkaFailure, match=r"evil\.example"):
+            await client.call("ask", AdminClient.create_topics, [NewTopic("a", 1, 1)])
+        assert threads() == before
         await client.close()
 
     asyncio.run(go())

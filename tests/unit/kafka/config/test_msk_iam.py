@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import time
 from pathlib import Path
@@ -9,12 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from bridge.errors import ConfigRejected
+from bridge.errors import ConfigRejected, KafkaFailure
 from bridge.kafka.config import msk_iam
 from bridge.kafka.config.login_modules import login_modules
 from bridge.kafka.config.msk_iam import MskIam, region_of
 from bridge.kafka.config.settings import ClientSettings, client_settings
+from bridge.kafka.config.token_provider import provider
 from bridge.kafka.config.tokens import LibraryTokens, NoToken, TokenKeeper
+from bridge.kafka.network.library_client import LibraryConnection
 from bridge.model.values import Side
 
 BROKERS = ",".join(f"b-{number}.orders.a1b2c3.c4.kafka.eu-west-1.amazonaws.com:9098" for number in (1, 2))
@@ -69,21 +72,22 @@ def test_stocks_configuration_is_carried_out_by_oauthbearer() -> None:
     assert parsed.admin["sasl.mechanism"] == "OAUTHBEARER"
     assert parsed.raw.sasl is not None
     assert parsed.raw.sasl.mechanism == "OAUTHBEARER"
-    assert source(parsed) == MskIam("eu-west-1")
+    assert source(parsed) == MskIam("eu-west-1", servers=tuple(BROKERS.split(",")))
 
 
 def test_the_java_librarys_own_oauthbearer_is_the_same() -> None:
     given = {f"source.cluster.{name}": value for name, value in BY_OAUTH.items()}
-    assert source(client_settings(Side.SOURCE, given)) == MskIam("eu-west-1")
+    assert source(client_settings(Side.SOURCE, given)) == source(settings())
 
 
 def test_options_say_who_signs() -> None:
     module = "software.amazon.msk.auth.iam.IAMLoginModule required"
     jaas = f'{module} awsProfileName="mirror" awsDebugCreds=true;'
-    assert source(settings(sasl__jaas__config=jaas)) == MskIam("eu-west-1", "mirror")
+    servers = tuple(BROKERS.split(","))
+    assert source(settings(sasl__jaas__config=jaas)) == MskIam("eu-west-1", "mirror", servers=servers)
     role = "arn:aws:iam::123456789012:role/mirror"
     jaas = f'{module} awsRoleArn="{role}" awsRoleSessionName="copies";'
-    assert source(settings(sasl__jaas__config=jaas)) == MskIam("eu-west-1", "", role, "copies")
+    assert source(settings(sasl__jaas__config=jaas)) == MskIam("eu-west-1", "", role, "copies", servers)
     one, other = settings(), settings(sasl__jaas__config=jaas)
     assert one.fingerprint != other.fingerprint
     assert one.fingerprint == settings().fingerprint
@@ -102,6 +106,52 @@ def test_a_token_is_a_signed_url_for_a_quarter_of_an_hour() -> None:
     assert len(query["X-Amz-Signature"][0]) == 64
     assert began + 900 <= token.expires_at <= time.time() + 900
     assert SECRET not in url
+
+
+@pytest.mark.parametrize(
+    ("host", "servers", "gets_it"),
+    [
+        ("b-3.orders.a1b2c3.c4.kafka.eu-west-1.amazonaws.com", BROKERS, True),
+        ("b-1-public.other.x.c1.kafka.eu-west-1.amazonaws.com.", BROKERS, True),
+        ("evil.example.org", BROKERS, False),
+        ("evil-kafka.eu-west-1.amazonaws.com", BROKERS, False),
+        ("b-1.orders.a1b2c3.c4.kafka.eu-west-1.amazonaws.com.evil.example", BROKERS, False),
+        ("ec2-1-2-3-4.eu-west-1.compute.amazonaws.com", BROKERS, False),
+        ("10.0.0.2", BROKERS, False),
+        ("b-2.kafka.internal.example.org", "b-1.kafka.internal.example.org:9098", True),
+        ("b-2.Kafka.internal.example.org", "kafka.internal.example.org:9098", True),
+        ("b-2.kafka.other.example.org", "b-1.kafka.internal.example.org:9098", False),
+        ("b-1.o.c4.kafka.eu-west-1.amazonaws.com", "kafka.example.org:9098", False),
+        ("kafka2", "kafka1:9098", False),
+        ("evil.org", "kafka.org:9098", False),
+        ("10.0.0.1", "10.0.0.1:9098,10.0.0.2:9098", True),
+        ("10.0.0.3", "10.0.0.1:9098", False),
+        ("x.0.0.1", "10.0.0.1:9098", False),
+        ("evil.example", "[::1]:9098", False),
+    ],
+)
+def test_what_is_signed_goes_to_msk_and_beside_the_servers_that_are_named(
+    host: str, servers: str, gets_it: bool
+) -> None:
+    """Whichever brokers the cluster names: somebody else may have made it."""
+    login = MskIam("eu-west-1", servers=tuple(servers.split(",")))
+    assert (login.refused(host) is None) == gets_it
+    sent = list[bytes]()
+
+    async def log_in() -> None:
+        async def send(request: object, expect_response: bool = True) -> object:
+            sent.append(b"")
+            raise ConnectionError
+
+        connection = LibraryConnection(
+            host, 9098, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=provider(login)
+        )
+        await connection.log_in(send)  # type: ignore[arg-type]
+
+    with pytest.raises(ConnectionError if gets_it else KafkaFailure) as refused:
+        asyncio.run(log_in())
+    assert bool(sent) == gets_it
+    assert gets_it or host in str(refused.value)
 
 
 def test_a_profile_signs() -> None:
