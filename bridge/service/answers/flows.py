@@ -82,7 +82,8 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     nothing = {("", 0): (0, -1)} if snapshot.missing else {}
     missing, since_ms = of_flow(snapshot.incomplete or nothing, snapshot.lacking.values())
-    if view.as_of_ms is None:
+    # What a group lacks of which nothing can be told is not known.
+    if view.as_of_ms is None or counts[Readiness.CANNOT_TELL]:
         missing = since_ms = None
     return FlowReadiness(
         missing_records=missing,
