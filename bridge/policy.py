@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 SPARK_KEYS = "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS"
 SPARK_MASTERS = "MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS"
@@ -35,6 +37,9 @@ class Policy:
     """Seconds in which Python code that a configuration names has to be loaded."""
 
 
+_ADDRESS = re.compile(r"[0-9]+\.")
+
+
 def allows(key: str, value: str, patterns: Iterable[str], *, by_value: bool) -> bool:
     """Whether a pattern allows a key of Spark: by its name, `spark.yarn.*`, or with a value,
     `spark.plugins=org.example.*`. `by_value`: by one with a value alone."""
@@ -47,3 +52,23 @@ def allows(key: str, value: str, patterns: Iterable[str], *, by_value: bool) -> 
 
 def fits(text: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def fits_server(address: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern has an address, host:port. `*` and `?` stand for characters of the host, or of the port; behind
+    the beginning of an IPv4 address for digits and points, so that `10.0.0.*` is no name of anybody's."""
+    return any(pattern == "*" or _server(pattern).fullmatch(address) for pattern in patterns)
+
+
+@lru_cache(maxsize=1024)
+def _server(pattern: str) -> re.Pattern[str]:
+    host, colon, port = pattern.rpartition(":")
+    of_address = _ADDRESS.match(host) is not None and ("*" in host or "?" in host)
+    return re.compile(
+        _matching(host, "[0-9.]" if of_address else r"[^\s/]") + colon + _matching(port, "[0-9]")
+    )
+
+
+def _matching(pattern: str, character: str) -> str:
+    wild = {"*": f"{character}*", "?": character}
+    return "".join(wild.get(each) or re.escape(each) for each in pattern)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import math
 import ssl
 from collections.abc import Iterable
 from dataclasses import replace
@@ -34,6 +35,12 @@ _NO_AUTH = (
     f"({ENV_PREFIX}AUTH_TOKEN_FILE) or tls_client_ca ({ENV_PREFIX}TLS_CLIENT_CA); insecure_no_auth "
     f"({ENV_PREFIX}INSECURE_NO_AUTH=true) lets everybody in"
 )
+
+
+class ServerContext(ssl.SSLContext):
+    """`lists_end`: when the first of its revocation lists ends, in Unix seconds."""
+
+    lists_end: float = math.inf
 
 
 class Settings(PolicySettings, LimitSettings):
@@ -224,10 +231,10 @@ class Settings(PolicySettings, LimitSettings):
         files = (self.tls_cert, self.tls_key, self.tls_client_ca, self.tls_client_crl)
         return tuple(path for path in files if path is not None)
 
-    def tls(self) -> ssl.SSLContext:
+    def tls(self) -> ServerContext:
         """A context of the files as they are now. `tls_cert` and `tls_key` must be set."""
         assert self.tls_cert is not None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A key with a pass phrase would otherwise ask on the terminal and hang a service.
         context.load_cert_chain(self.tls_cert, self.tls_key, password=lambda: b"")
@@ -237,6 +244,7 @@ class Settings(PolicySettings, LimitSettings):
         if self.tls_client_crl is not None:
             context.load_verify_locations(self.tls_client_crl)
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+            context.lists_end = _end_of(self.tls_client_crl)
         return context
 
     def exposed(self) -> str | None:
@@ -257,6 +265,18 @@ class Settings(PolicySettings, LimitSettings):
             f"listening on {self.host}, which is not loopback, without {' and '.join(lacking)}: "
             "connector configurations carry cluster passwords"
         )
+
+
+def _end_of(lists: Path) -> float:
+    """When the first of the revocation lists of a file ends, in Unix seconds. Raises ValueError."""
+    from cryptography import x509
+
+    mark = b"-----BEGIN X509 CRL-----"
+    read = [x509.load_pem_x509_crl(mark + each) for each in lists.read_bytes().split(mark)[1:]]
+    if not read:
+        raise ValueError(f"{lists} holds no revocation list as PEM text")
+    ends = [each.next_update_utc for each in read]
+    return min((end.timestamp() for end in ends if end is not None), default=math.inf)
 
 
 def _subject(text: str) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from bridge.model.java_values import trimmed
 
-_HOST = re.compile(r"(?:^|\.)kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$")
+_HOST = re.compile(
+    r"(?:^|\.)kafka(?:-serverless)?\.(?P<region>[a-z]{2,}(?:-[a-z]+)+-[0-9]+)\.amazonaws\.com(?:\.cn)?$"
+)
+_AMAZON = (".amazonaws.com", ".amazonaws.com.cn")
 _ADDRESS = re.compile(r"[0-9.]+|.*[:\[\]].*")
 """An IP address, or the end of one: addresses have no domain."""
 
@@ -19,7 +22,9 @@ def is_beside(host: str, servers: Sequence[str]) -> bool:
     names = [_host(server) for server in servers]
     if host in names or (region_of(f"{host}:0") is not None and any(map(region_of, servers))):
         return True
-    domains = [*names, *(domain for name in names if "." in (domain := name.partition(".")[2]))]
+    # Beside MSK's own names others have theirs.
+    own = [name for name in names if not name.endswith(_AMAZON)]
+    domains = [*own, *(domain for name in own if "." in (domain := name.partition(".")[2]))]
     return any(host.endswith(f".{domain}") for domain in domains if not _ADDRESS.fullmatch(domain))
 
 

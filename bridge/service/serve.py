@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import socket
-import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +42,7 @@ from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import TaskTable
 from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_queries
-from bridge.settings import Settings, misspelt
+from bridge.settings import ServerContext, Settings, misspelt
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +184,7 @@ class DrainingServer(uvicorn.Server):
     def watch(self, rotating: Rotating[Any]) -> None:
         self._rotating.append(rotating)
 
-    def serve_tls(self, certificate: Rotating[ssl.SSLContext]) -> None:
+    def serve_tls(self, certificate: Rotating[ServerContext]) -> None:
         self.config.ssl = CurrentContext(lambda: certificate.value)
         certificate.replaced = self._end_connections
         self.watch(certificate)
@@ -223,7 +222,7 @@ class DrainingServer(uvicorn.Server):
         yield
 
 
-def _certificate(settings: Settings) -> Rotating[ssl.SSLContext] | None:
+def _certificate(settings: Settings) -> Rotating[ServerContext] | None:
     if settings.tls_cert is None:
         return None
     return Rotating("the TLS certificate", settings.tls_files(), settings.tls)

@@ -16,6 +16,7 @@ from typing import Final
 from bridge.errors import ConfigError
 from bridge.mm2.replication_policy import TOPIC_MAP_FILE
 from bridge.model.aws import region_of
+from bridge.model.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.model.java_values import boolean, given, trimmed
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
@@ -30,6 +31,7 @@ from bridge.policy import (
     Policy,
     allows,
     fits,
+    fits_server,
 )
 from connectors.config.secret_names import looks_secret
 from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER, NEED_A_VALUE
@@ -50,16 +52,16 @@ _PROTECTING = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.e
 """Keys of Spark that nobody turns off unasked."""
 _TRANSFORM_KEY = re.compile(r"bridge\.transforms\..*\.(?P<own>[^.]*)")
 _OAUTH_URL = "sasl.oauthbearer.token.endpoint.url"
-_ENDPOINT = re.compile(r"(?i)(?P<scheme>https?)://(?P<host>[a-z0-9._-]+)(:(?P<port>[0-9]+))?([/?#].*)?")
+_ENDPOINT = re.compile(r"(?ai)(?P<scheme>https?)://(?P<host>[a-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?([/?#].*)?")
 """Stricter than any client reads a URL: what it takes for the host, everybody does."""
 _PORTS = {"http": "80", "https": "443"}
 _BOOTSTRAP, _HOST_CHECK = "bootstrap.servers", "ssl.endpoint.identification.algorithm"
 _MECHANISM, _IAM = "sasl.mechanism", "AWS_MSK_IAM"
 _CALLBACKS, _IAM_CLASSES = "callback.handler.class", "software.amazon.msk."
 _JAAS, _KEY_STORE, _TRUST_STORES = "sasl.jaas.config", "ssl.keystore.location", "ssl.truststore."
-_KEYTAB = re.compile(r"(?i)\bkeytab\s*=")
-_TICKETS = re.compile(r"(?i)\buseticketcache\s*=\s*\"?true\b")
-_ROLES = re.compile(r"(?i)\b(?:awsRoleArn|awsProfileName)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))")
+_KERBEROS, _KEYTAB, _ROLES = "Krb5LoginModule", "keyTab", ("awsRoleArn", "awsProfileName")
+_WITH_USER = re.compile(r"://[^/]*@")
+"""A URL with a user in it, and so perhaps a password."""
 _MAP = ".map"
 _OURS_IN_CONNECT = "bridge."
 """Before keys of Kafka that are the worker's, and not for the clusters' clients."""
@@ -100,7 +102,9 @@ def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
     props = given(props)
     signed = _signed_sides(props)
     return [
-        ConfigError(key, invalid(key, "[hidden]" if looks_secret(key) else value, why))
+        ConfigError(
+            key, invalid(key, "[hidden]" if looks_secret(key) or _WITH_USER.search(value) else value, why)
+        )
         for key, value in props.items()
         for why in (*_why(key, value, policy), *_of_aws(key, value, signed, policy))
     ]
@@ -168,22 +172,32 @@ def _servers(value: str, policy: Policy) -> Iterator[str]:
         return
     for server in value.split(","):
         address = trimmed(server).rpartition("//")[2].lower()
-        if address and not fits(address, policy.bootstrap):
+        if address and not fits_server(address, policy.bootstrap):
             yield f"{address} is none of the servers that the service may connect to{_now(policy.bootstrap, BOOTSTRAP)}"
+
+
+def _login_module(key: str, value: str) -> LoginModule | None:
+    """The module of a JAAS text as the clients read it; what they can't read they refuse."""
+    if not key.endswith(_JAAS):
+        return None
+    try:
+        return parse_jaas(value)
+    except JaasProblem:
+        return None
 
 
 def _credentials(key: str, value: str, policy: Policy) -> Iterator[str]:
     """Files of this machine by which who sends a configuration would be logged in as the service."""
-    keytab = key.endswith(_JAAS) and _KEYTAB.search(value) is not None
+    module = _login_module(key, value)
+    kerberos = module is not None and module.simple_name == _KERBEROS
+    keytab = kerberos and module is not None and bool(module.options.get(_KEYTAB))
     if not policy.folders and (keytab or (key.endswith(_KEY_STORE) and value)):
         yield (
             f"the service reads {'keytabs' if keytab else 'key stores'} only below the folders of {FOLDERS}, which is "
             "empty now: with others' it would log in wherever the configuration says"
         )
-    if not policy.bootstrap and key.endswith(_JAAS) and _TICKETS.search(value):
-        yield (
-            f"the tickets of the service's user are for the servers that {BOOTSTRAP} names, which is empty now"
-        )
+    if not policy.bootstrap and kerberos and not keytab:
+        yield f"the tickets of the service's user are for the servers that {BOOTSTRAP} names, which is empty now"
 
 
 def _signed_sides(props: Mapping[str, str]) -> frozenset[str]:
@@ -203,10 +217,10 @@ def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> It
     side = key.partition(".")[0]
     if not signed or (side in {str(each) for each in Side} and side not in signed):
         return
-    if policy.open_to_others and key.endswith(_JAAS):
-        for names in _ROLES.findall(value):
-            if not fits(role := "".join(names), policy.aws_roles):
-                yield f"{role} is no role or profile that it may take{_now(policy.aws_roles, AWS_ROLES)}"
+    module = _login_module(key, value) if policy.open_to_others else None
+    for role in () if module is None else filter(None, map(module.options.get, _ROLES)):
+        if not fits(role, policy.aws_roles):
+            yield f"{role} is no role or profile that it may take{_now(policy.aws_roles, AWS_ROLES)}"
     if not policy.bootstrap and value and _TRUST_STORES in key and not key.startswith(_OURS_IN_CONNECT):
         yield (
             "logins by IAM are those of the service, which sends them only to brokers that the CAs of the system vouch "
@@ -227,6 +241,9 @@ def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> It
 def _file(location: str, policy: Policy) -> Iterator[str]:
     """Client properties that name files are checked where the files are read. Of a map the names are seen on the
     target, so that it is none of those files."""
+    if "\0" in location:
+        yield "no file has a name with a NUL in it"
+        return
     real = os.path.realpath(location)
     if location and not real.endswith(_MAP):
         yield f"the file of a topic map is named so, as topics{_MAP}: what it holds becomes names of topics"
@@ -258,7 +275,7 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
         usual = _PORTS[match["scheme"].lower()]
         address = f"{match['host'].lower()}:{int(match['port'] or usual)}"
         hosts = (each if ":" in each else f"{each}:{usual}" for each in policy.token_endpoints)
-        if fits(address, hosts):
+        if fits_server(address, hosts):
             return
         named = f"{address} is"
     else:
@@ -267,7 +284,9 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
 
 
 def _is_near(host: str) -> bool:
-    """Whether a host is this machine, or answers only to machines beside it, as a cloud's metadata service."""
+    """Whether a host is this machine, or answers only to machines beside it, as a cloud's metadata service. By its
+    text: no name is looked up."""
+    host = host.rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -172,6 +172,8 @@ def _keys(folder: Path, certificate: str) -> Iterator[Input]:
 def _values(folder: Path) -> Iterator[Input]:
     jaas = ".sasl.jaas.config"
     yield validation("quotes in jaas", jaas, lambda: f"{JAAS} " + times('a="b\\" ')()[:90_000], "", **PLAIN)
+    comments = f"{JAAS} " + "/* " * 10_000
+    yield validation("comments in jaas", jaas, lambda: comments, "a comment is not closed", **PLAIN)
     yield validation(
         "options in jaas",
         jaas,

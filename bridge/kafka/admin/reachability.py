@@ -21,6 +21,8 @@ from bridge.kafka.admin.cluster_description import Description, describe
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import connection_to
+from bridge.kafka.network.library_client import MOST_BYTES
+from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES
 
 MOST = 5
 """Bootstrap servers that are tried, at once."""
@@ -61,7 +63,12 @@ class Trouble:
 
 async def reach(settings: RawSettings, seconds: float) -> Description | list[Trouble]:
     """Returns what the cluster says of itself, or for each bootstrap server what is in the way. Never takes much longer
-    than `seconds`."""
+    than `seconds`, nor reads large responses: whoever writes a configuration says who is asked."""
+    return await asyncio.create_task(_reach(settings, seconds))
+
+
+async def _reach(settings: RawSettings, seconds: float) -> Description | list[Trouble]:
+    MOST_BYTES.set(MAX_BEFORE_LOGIN_BYTES)  # for the connections of this task
     end = time.monotonic() + seconds
     servers = settings.bootstrap_servers[:MOST]
     tried = [asyncio.create_task(_trouble(server, settings, seconds)) for server in servers]

@@ -23,7 +23,7 @@ _LIFE = 300.0
 """Seconds, where the provider does not say how long a token lives."""
 _LONGEST_LIFE = 10 * 365 * 86_400.0
 _UNSECURED_LIFE = 3600.0
-_LIMIT = 1 << 20
+_LIMIT = 64 << 10
 """Of a response: tokens have some thousands."""
 
 

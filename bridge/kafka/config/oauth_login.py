@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from bridge.kafka.config import msk_iam
 from bridge.kafka.config.files import UnreadableFile
-from bridge.kafka.config.jaas import LoginModule
 from bridge.kafka.config.msk_iam import MskIam
 from bridge.kafka.config.oauth import ClientCredentials, Unsecured, endpoint_problem
 from bridge.kafka.config.properties import ClientProps
 from bridge.kafka.config.token_file import TokenFile, is_file_url, path_of
 from bridge.kafka.config.token_function import PYTHON, TokenFunction
+from bridge.model.jaas import LoginModule
 from bridge.model.java_values import split_list
 
 Login = ClientCredentials | Unsecured | TokenFile | TokenFunction | MskIam

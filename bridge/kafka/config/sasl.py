@@ -11,11 +11,11 @@ from importlib.util import find_spec
 
 from bridge.kafka.config import msk_iam
 from bridge.kafka.config.files import UnreadableFile
-from bridge.kafka.config.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.kafka.config.oauth import Unsecured
 from bridge.kafka.config.oauth_login import Login, is_function, needs_no_module, read_msk_iam, read_oauth
 from bridge.kafka.config.properties import ClientProps
 from bridge.kafka.config.tokens import LibraryTokens
+from bridge.model.jaas import JaasProblem, LoginModule, parse_jaas
 
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

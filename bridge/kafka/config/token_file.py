@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.kafka.config.tokens import NoToken, Token, claims, expiry, principal
 
-_MOST = 1 << 20
+_MOST = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)

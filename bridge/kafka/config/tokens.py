@@ -25,6 +25,8 @@ _RETRY_SECONDS = 5.0
 """Between attempts to replace a token that is still valid."""
 _LONGEST_LIFE = 10 * 365 * 86_400.0
 """Seconds. An expiry later than that was given in milliseconds by mistake."""
+_LONGEST = 32 << 10
+"""Characters of a token. Those of providers have one or two thousand; each is kept as long as it lives."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _EXTENSION = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
@@ -142,6 +144,8 @@ class TokenKeeper:
         return results[0]
 
     def _checked(self, token: Token) -> Token:
+        if len(token.value) > _LONGEST:
+            raise NoToken(f"the token has {len(token.value):,} characters; {_LONGEST:,} is the limit")
         if _TOKEN.fullmatch(token.value) is None:
             raise NoToken("the token must be of letters, digits and - . _ ~ + / only, with = at its end")
         for name, value in token.extensions.items():

@@ -10,6 +10,7 @@ import asyncio
 import struct
 import weakref
 from collections.abc import Awaitable, Collection, Coroutine, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import aiokafka.client
@@ -25,10 +26,12 @@ from bridge.kafka.network.kerberos import KerberosAuthenticator
 from bridge.kafka.network.login import Authenticator, LoggedIn, Send, log_in
 from bridge.kafka.network.scram import LimitedScramAuthenticator
 from bridge.kafka.network.session import Held, Session
-from bridge.kafka.protocol.wire import size_error
+from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, size_error
 
 _CANT_READ = "The broker's response can't be read"
 _INT32 = struct.Struct(">i")
+MOST_BYTES: ContextVar[int] = ContextVar("most_bytes", default=MAX_RESPONSE_BYTES)
+"""Of a response to connections that are opened in this context."""
 _KNOWN_BROKERS_SECONDS = 10.0
 """For which brokers that are known are asked for metadata, before the bootstrap servers are."""
 
@@ -60,6 +63,8 @@ class LibraryConnection(AIOKafkaConnection):
     def __init__(self, host: str, port: int, **settings: Any) -> None:
         AIOKafkaConnection.__init__(self, host, port, **settings)
         self.session = Session()
+        self.most_bytes = MAX_BEFORE_LOGIN_BYTES
+        """Of a response."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -72,6 +77,7 @@ class LibraryConnection(AIOKafkaConnection):
             reader, writer = await AIOKafkaConnection.connect(self)
         except AssertionError as wrong:  # what the library asserts of a broker's versions
             raise KafkaConnectionError(f"{_CANT_READ}: {wrong}") from None
+        self.most_bytes = MOST_BYTES.get()
         return reader, writer
 
     def send(self, request: Any, expect_response: bool = True) -> Coroutine[Any, Any, Any]:
@@ -146,7 +152,11 @@ class LibraryConnection(AIOKafkaConnection):
         del connection
         while True:
             (size,) = _INT32.unpack(await reader.readexactly(_INT32.size))
-            wrong = size_error(size)
+            connection = self_ref()
+            if not isinstance(connection, LibraryConnection):
+                return
+            wrong = size_error(size, connection.most_bytes)
+            del connection
             response = b"" if wrong else await reader.readexactly(size)
             connection = self_ref()
             if connection is None:

@@ -16,7 +16,16 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.reading import BytesLike, Reader, Writable
 
-__all__ = ["MAX_RESPONSE_BYTES", "BytesLike", "Call", "Reader", "Writable", "Writer", "size_error"]
+__all__ = [
+    "MAX_BEFORE_LOGIN_BYTES",
+    "MAX_RESPONSE_BYTES",
+    "BytesLike",
+    "Call",
+    "Reader",
+    "Writable",
+    "Writer",
+    "size_error",
+]
 
 _LARGE = 64 * 1024
 """Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
@@ -25,17 +34,20 @@ _CORRELATION_ID = 4
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """Of a response: more than the largest that a fetch asks for and a batch as large as brokers accept by default (100
 MiB, socket.request.max.bytes)."""
+MAX_BEFORE_LOGIN_BYTES = 1024 * 1024
+"""Of a response before the connection has logged in: versions of APIs, and what logins say. Whoever listens there may
+send it."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
-def size_error(size: int) -> str:
+def size_error(size: int, most: int = MAX_RESPONSE_BYTES) -> str:
     """Why a response can't have this length, which a broker sends in front of it; "" when it can."""
     if size < _CORRELATION_ID:
         return (
             f"The broker sent a response of {size} bytes, less than a header has; the connection was closed"
         )
-    if size > MAX_RESPONSE_BYTES:
-        limit = f"more than {MAX_RESPONSE_BYTES} are not read"
+    if size > most:
+        limit = f"more than {most} are not read"
         return f"The broker sent a response of {size} bytes; {limit}, and the connection was closed"
     return ""
 

@@ -153,7 +153,8 @@ def _check_page(method: str, headers: Mapping[bytes, bytes]) -> None:
 class FailedLogins:
     """Counts different wrong tokens by address and minute; of IPv6 by network, as connections are. Who tries tokens has
     to wait for the next minute, with a right one too, or else trying would go on; connections that have logged in
-    before go on. A worker that shows an old token again and again shows one, and keeps nobody beside it out."""
+    before go on, with what they have logged in by. A worker that shows an old token again and again shows one, and
+    keeps nobody beside it out."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock = most, clock
@@ -164,7 +165,7 @@ class FailedLogins:
     def check(self, caller: Caller, given: bytes) -> None:
         """Counts a wrong token. Raises TooManyFailedLogins where its address, or that of a right one, has had too
         many."""
-        if caller.login is not None and caller.login.is_done:
+        if caller.login is not None and caller.login.shown == caller.shown:
             return
         now = self._clock()
         if now >= self._until:
@@ -174,8 +175,10 @@ class FailedLogins:
         failed = self._failed.get(network, set())
         if len(failed) >= self._most:
             raise TooManyFailedLogins(network, self._most, self._until - now)
-        if caller.shown is Credential.WRONG and len(self._failed) < _MOST_ADDRESSES:
+        if caller.shown is Credential.WRONG:
             self._failed.setdefault(network, failed).add(hash(given))
+            if len(self._failed) > _MOST_ADDRESSES:
+                del self._failed[next(iter(self._failed))]
 
 
 def _is_one(given: bytes, tokens: Iterable[str]) -> bool:

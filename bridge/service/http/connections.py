@@ -92,9 +92,6 @@ class ConnectionLimits:
         stranger = _Stranger(address, close)
         self._strangers[peer] = self._strangers_at.setdefault(address, {})[peer] = stranger
 
-    def is_stranger(self, peer: Peer) -> bool:
-        return peer in self._strangers
-
     def remove_stranger(self, peer: Peer) -> None:
         """Notes that a connection has logged in, or is closed."""
         if (stranger := self._strangers.pop(peer, None)) is not None:
@@ -143,17 +140,16 @@ class ConnectionLimits:
         return True
 
 
-class Login(NamedTuple):
-    """Whether a connection has logged in."""
+@dataclass(slots=True)
+class Login:
+    """What a connection has logged in by; None before it has."""
 
     limits: ConnectionLimits
     peer: Peer
+    shown: str | None = None
 
-    @property
-    def is_done(self) -> bool:
-        return not self.limits.is_stranger(self.peer)
-
-    def done(self) -> None:
+    def done(self, shown: str | None) -> None:
+        self.shown = shown
         self.limits.remove_stranger(self.peer)
 
 

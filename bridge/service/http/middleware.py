@@ -12,13 +12,14 @@ import logging
 import re
 import secrets
 import time
+from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Response
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bridge.errors import BodyRejected, BridgeError, TooLarge
+from bridge.errors import BodyRejected, BridgeError, Overloaded, TooLarge
 from bridge.logs.lines import request_id
 from bridge.service.http.access import Access, Caller
 from bridge.service.http.audit_log import AuditLog
@@ -29,9 +30,18 @@ log = logging.getLogger(__name__)
 
 HELD = "mirror_bridge.held_ms"
 """Key of the scope under which the route of a poll stores how long it was held."""
+_MOST_BODIES = 64 << 20
+"""Bytes of bodies at one time: 64 of the largest, by default. Thousands of clients may begin one and never end it."""
 _READ_OFF = 16 << 20
 """Most bytes that are read of a body that is too large."""
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
+
+
+@dataclass(slots=True)
+class _Received:
+    """Bytes of a body so far."""
+
+    size: int = 0
 
 
 class RequestMiddleware:
@@ -41,6 +51,8 @@ class RequestMiddleware:
         self._max_body = max_body
         self._metrics = metrics
         self._audit_log = AuditLog()
+        self._bodies = 0
+        """Bytes of requests that are being answered."""
         self._prefix = secrets.token_hex(4)
         self._count = itertools.count(1)
 
@@ -92,7 +104,7 @@ class RequestMiddleware:
             scope["path"] = _path(scope)
             self._access.check(scope["method"], scope["path"], headers, caller)
             if caller.login is not None and not caller.is_stranger:
-                caller.login.done()
+                caller.login.done(caller.shown)
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length[:20]) > self._max_body:
                 raise self._too_large(int(length[:20]))
@@ -103,17 +115,26 @@ class RequestMiddleware:
                 await _read_off(receive)
             await response(scope, receive, send)
             return
-        await self._app(scope, self._limited(receive), send)
+        received = _Received()
+        try:
+            await self._app(scope, self._limited(receive, received), send)
+        finally:
+            self._bodies -= received.size
 
-    def _limited(self, receive: Receive) -> Receive:
-        received = 0
+    def _limited(self, receive: Receive, received: _Received) -> Receive:
+        """Counts what comes, for this request and for all that are being answered."""
 
         async def limited() -> Message:
-            nonlocal received
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._max_body:
+            size = len(message.get("body", b""))
+            received.size += size
+            self._bodies += size
+            if received.size > self._max_body:
                 raise self._too_large()
+            if size and self._bodies > _MOST_BODIES:
+                raise Overloaded(
+                    f"The bodies of all requests that are being answered have more than {_MOST_BODIES} bytes together"
+                )
             return message
 
         return limited

@@ -16,7 +16,10 @@ from bridge.errors import ErrorCode
 from bridge.protocol.messages import ErrorBody
 from bridge.service.http.access import CERTIFICATE
 from bridge.service.http.connections import LOGIN, ConnectionLimits, Login
+from bridge.service.http.tls import ClientCertificate, CurrentContext, client_certificate
 
+_DAY = 86_400.0
+"""Seconds after which a connection is closed though its certificate counts for longer."""
 _MOST_HEAD = 16 << 10
 """Bytes, where the configuration of uvicorn has no other: that of h11."""
 LINGER_SECONDS = 10.0
@@ -33,18 +36,26 @@ class Http11(H11Protocol):
     """Whether a byte has arrived."""
     _read_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
+    _certificate_timer: asyncio.TimerHandle | None = None
+    """Closes the connection, after its answer, when the client's certificate counts no longer."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.client is not None:
             self.limits.handshake_ended(self.client)
             self.app_state = {**self.app_state, LOGIN: Login(self.limits, self.client)}
-        if (subject := _subject(transport)) is not None:
-            self.app_state = {**self.app_state, CERTIFICATE: subject}
+        if (shown := self._certificate(transport)) is not None:
+            if shown.seconds <= 0:
+                transport.abort()
+                return
+            self.app_state = {**self.app_state, CERTIFICATE: shown.subject}
+            self._certificate_timer = self.loop.call_later(min(shown.seconds, _DAY), self.shutdown)
         self._watch("head")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch("")
+        if self._certificate_timer is not None:
+            self._certificate_timer.cancel()
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -84,6 +95,12 @@ class Http11(H11Protocol):
         self._reject(400, ErrorCode.BODY_REJECTED, msg)
 
     # -- steps -------------------------------------------------------------------------------------
+
+    def _certificate(self, transport: asyncio.BaseTransport) -> ClientCertificate | None:
+        tls, context = transport.get_extra_info("ssl_object"), self.config.ssl
+        if tls is None or not isinstance(context, CurrentContext):
+            return None
+        return client_certificate(tls, context)
 
     def _expected(self) -> str:
         if self.transport.is_closing():
@@ -136,17 +153,6 @@ class Http11(H11Protocol):
     def _linger(self) -> None:
         """Aborts a closed connection whose client does not read the rest of an answer in time."""
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
-
-
-def _subject(transport: asyncio.BaseTransport) -> str | None:
-    """Returns the subject of the certificate that a client has shown, as RFC 4514 writes it; None without one."""
-    tls = transport.get_extra_info("ssl_object")
-    certificate = None if tls is None else tls.getpeercert(binary_form=True)
-    if certificate is None:
-        return None
-    from cryptography import x509
-
-    return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 
 def limited(limits: ConnectionLimits) -> type[Http11]:

@@ -52,10 +52,10 @@ async def start(
     """Registers a connector that has started in a worker. Idempotent; the newest session is current."""
     before = service.table.get(name)
     config = {} if before is None else before.config
-    accepted = await service.start_connector(name, body)
+    # Also of one that is refused: somebody has tried it.
     secret = secret_keys(service.checker.kind(body.kind), {*config, *body.config})
     add_details(**changed(config, body.config, secret))
-    return accepted
+    return await service.start_connector(name, body)
 
 
 @router.put("/{name}/stop", responses=declares(404, 409, 413), openapi_extra=accepts(StopConnector))

@@ -15,7 +15,7 @@ import pytest
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.config.files import Files
 from bridge.kafka.config.settings import StaticClientCheck
-from bridge.policy import Policy, fits
+from bridge.policy import Policy, fits, fits_server
 from bridge.settings import SettingsRejected, load_settings
 from connectors.base import Kind
 from connectors.config.allowed_names import allowed, code, refused
@@ -533,6 +533,8 @@ def test_a_connect_server_is_allowed_as_masters_are_and_without_its_parameters()
 KEYTAB = (
     'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k.tab" principal="u@R";'
 )
+QUOTED = 'com.sun.security.auth.module.Krb5LoginModule required "keyTab" /* = */ = "/k.tab" principal="u@R";'
+NO_OPTIONS = "com.sun.security.auth.module.Krb5LoginModule required;"
 TICKETS = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
 
 
@@ -557,6 +559,18 @@ TICKETS = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=
             "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP",
             Policy(bootstrap=("*",), open_to_others=True),
         ),
+        (
+            "sasl.jaas.config",
+            NO_OPTIONS,
+            "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP",
+            Policy(bootstrap=("*",), open_to_others=True),
+        ),
+        (
+            "source.cluster.sasl.jaas.config",
+            QUOTED,
+            "MIRROR_BRIDGE_ALLOWED_FOLDERS",
+            Policy(folders=("/etc",), open_to_others=True),
+        ),
     ],
 )
 def test_the_services_own_credentials_need_a_setting_where_others_send_configurations(
@@ -577,7 +591,17 @@ def test_who_is_open_to_others(tmp_path: Path) -> None:
     assert load_settings(host="0.0.0.0", insecure_no_auth=True).policy().open_to_others
 
 
-@pytest.mark.parametrize("option", ['awsRoleArn="{}"', "awsProfileName={}", "awsRoleArn='{}'"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        'awsRoleArn="{}"',
+        "awsProfileName={}",
+        "awsRoleArn='{}'",
+        '"awsRoleArn"="{}"',
+        'awsRoleArn /**/ = "{}"',
+        "'awsProfileName' // =\n = '{}'",
+    ],
+)
 def test_roles_of_aws_are_those_that_the_service_allows(option: str) -> None:
     role = "arn:aws:iam::1:role/mirror"
     props = {
@@ -613,4 +637,48 @@ def test_a_topic_map_is_in_a_file_of_its_own_kind(tmp_path: Path) -> None:
     for name in ("secrets.properties", "link.map"):
         (error,) = refused({key: str(tmp_path / name)}, Policy())
         assert (error.key, ".map" in error.message) == (key, True)
+        assert "planted" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "address", "allowed_"),
+    [
+        ("*", "any.thing:1", True),
+        ("*.prod.example.org:9092", "b-1.x.prod.example.org:9092", True),
+        ("*.prod.example.org:9092", "prod.example.org:9092", False),
+        ("*.prod.example.org:9092", "evil.org:1/.prod.example.org:9092", False),
+        ("10.0.0.*:*", "10.0.0.17:9093", True),
+        ("10.0.0.*:*", "10.0.0.evil.example.com:9092", False),
+        ("kafka-?:9092", "kafka-2:9092", True),
+        ("kafka:909?", "kafka:9092", True),
+        ("kafka:909?", "kafka:909x", False),
+        ("[2001:db8::1]:9092", "[2001:db8::1]:9092", True),
+        ("[2001:db8::1]:9092", "d:9092", False),
+        ("kafka.example.org:9092", "kafkaxexample.org:9092", False),
+    ],
+)
+def test_patterns_of_addresses_fit_no_name_of_somebody_else(
+    pattern: str, address: str, allowed_: bool
+) -> None:
+    assert fits_server(address, [pattern]) == allowed_
+
+
+@pytest.mark.parametrize(
+    "url", ["https://localhost./t", "https://127.0.0.1./t", "https://LOCALHOST/t", "https://localho\u017ft/t"]
+)
+def test_an_endpoint_here_is_one_however_it_is_written(url: str) -> None:
+    (error,) = refused({"source.cluster.sasl.oauthbearer.token.endpoint.url": url}, Policy())
+    assert "MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS" in error.message
+
+
+def test_no_value_breaks_the_check_and_no_password_is_shown() -> None:
+    url = "source.cluster.sasl.oauthbearer.token.endpoint.url"
+    named = Policy(token_endpoints=("*.idp.example.org",))
+    for key, value, policy in (
+        ("replication.policy.topic.map.file", "/x/a\0b.map", Policy()),
+        (url, f"https://x.idp.example.org:{'9' * 5_000}/", named),
+        (url, "https://user:planted@example.org/", Policy()),
+    ):
+        (error,) = refused({key: value}, policy)
+        assert error.key == key
         assert "planted" not in error.message

@@ -13,10 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.config.jaas import JaasProblem, parse_jaas
 from bridge.kafka.config.oauth import HTTP_HOSTS, ClientCredentials, endpoint_problem, fetch
 from bridge.kafka.config.token_provider import provider as shared
 from bridge.kafka.config.tokens import LibraryTokens, NoToken, TokenKeeper
+from bridge.model.jaas import JaasProblem, parse_jaas
 
 SECRET = "geheim"
 
@@ -65,6 +65,11 @@ def test_what_is_no_jaas_is_said_without_a_value(text: str) -> None:
     with pytest.raises(JaasProblem) as caught:
         parse_jaas(text)
     assert SECRET not in str(caught.value)
+
+
+def test_a_comment_that_is_not_closed_is_looked_for_once() -> None:
+    with pytest.raises(JaasProblem, match="a comment is not closed"):
+        parse_jaas("a.B required " + "/* " * 300_000)
 
 
 def test_a_login_module_hides_its_values() -> None:
@@ -129,6 +134,13 @@ def test_a_life_that_no_token_has_is_no_answer(provider: tuple[str, type[Provide
     handler.answers.append((200, f'{{"access_token": "t1", "expires_in": {life}}}'))
     with pytest.raises(NoToken, match="expires_in of the answer is"):
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+
+
+def test_a_token_that_no_provider_gives_is_not_kept(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, f'{{"access_token": "{"t" * 40_000}", "expires_in": 60}}'))
+    with pytest.raises(KafkaFailure, match="40,000 characters"):
+        TokenKeeper(ClientCredentials(url, "me", SECRET)).token()
 
 
 def test_what_stands_at_the_address_is_not_shown(provider: tuple[str, type[Provider]]) -> None:
@@ -250,7 +262,7 @@ def test_a_redirect_is_refused_and_named(provider: tuple[str, type[Provider]], s
 def test_an_answer_without_end_is_cut_off(provider: tuple[str, type[Provider]]) -> None:
     url, handler = provider
     handler.answers.append((200, " " * (1 << 21)))
-    with pytest.raises(NoToken, match="more than 1048576 bytes"):
+    with pytest.raises(NoToken, match="more than 65536 bytes"):
         asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
 
 

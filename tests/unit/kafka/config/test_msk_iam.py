@@ -128,6 +128,8 @@ def test_a_token_is_a_signed_url_for_a_quarter_of_an_hour() -> None:
         ("10.0.0.3", "10.0.0.1:9098", False),
         ("x.0.0.1", "10.0.0.1:9098", False),
         ("evil.example", "[::1]:9098", False),
+        ("ec2-1-2-3-4.eu-west-1.compute.amazonaws.com", "kafka.compute.amazonaws.com:9098", False),
+        ("x.elb.us-east-1.amazonaws.com", "kafka.us-east-1.amazonaws.com:9098", False),
     ],
 )
 def test_what_is_signed_goes_to_msk_and_beside_the_servers_that_are_named(

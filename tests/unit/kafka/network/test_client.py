@@ -16,9 +16,9 @@ from aiokafka.protocol.metadata import MetadataRequest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.library_client import LibraryConnection
+from bridge.kafka.network.library_client import MOST_BYTES, LibraryConnection
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES, Call
+from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, Call
 from bridge.local.ports import ReservedPort
 from bridge.model.values import Side
 from tests.support.waits import WAIT
@@ -150,6 +150,41 @@ def test_what_the_library_can_not_read_ends_its_connection(sent: bytes) -> None:
             await broker.left.wait()
 
     asyncio.run(work())
+
+
+def test_before_the_login_and_of_a_probe_no_answer_is_large() -> None:
+    """Whoever listens there, and wherever a configuration sends us."""
+
+    class Promising(Talking):
+        async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(struct.pack(">i", MAX_BEFORE_LOGIN_BYTES + 1) + bytes(100))
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            self.left.set()
+
+    async def before_login() -> None:
+        broker = Promising(b"")
+        async with connection_to(broker) as connection:
+            with pytest.raises(
+                KafkaConnectionError, match=f"sent a response of {MAX_BEFORE_LOGIN_BYTES + 1} bytes"
+            ):
+                await connection.connect()
+            await broker.left.wait()
+
+    async def probing() -> None:
+        broker = Lying(MAX_BEFORE_LOGIN_BYTES + 1)
+        MOST_BYTES.set(MAX_BEFORE_LOGIN_BYTES)
+        async with connection_to(broker) as connection:
+            await connection.connect()
+            with pytest.raises(
+                KafkaConnectionError, match=f"more than {MAX_BEFORE_LOGIN_BYTES} are not read"
+            ):
+                await connection.send(MetadataRequest([]))
+            await broker.left.wait()
+
+    asyncio.run(before_login())
+    asyncio.run(probing())
 
 
 def test_the_client_has_such_connections() -> None:

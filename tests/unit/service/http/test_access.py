@@ -293,21 +293,35 @@ def test_who_tries_tokens_waits_for_the_next_minute_and_nobody_else() -> None:
     assert ask(access, client=("10.1.2.3", 1), authorization="Bearer change").status_code == OK
 
 
-def test_a_connection_that_has_logged_in_goes_on_and_a_minute_ends() -> None:
+def test_a_connection_goes_on_with_what_it_has_logged_in_by_and_a_minute_ends() -> None:
     limits, now = ConnectionLimits(), [0.0]
     failed = FailedLogins(1, lambda: now[0])
-    peers = [("2001:db8::1", 1), ("2001:db8::2", 2)]
-    for peer in peers:
-        limits.add_stranger(peer, peer[0], lambda: None)
-    known, wrong = (Login(limits, peer) for peer in peers)
-    known.done()
-    failed.check(Caller(Credential.WRONG, None, "2001:db8::2", wrong), b"x")
-    right = Caller(Credential.AUTH, None, "2001:db8::1", known)
+    known, other = Login(limits, ("2001:db8::1", 1)), Login(limits, ("2001:db8::2", 2))
+    known.done(Credential.READ)
+    wrong = Caller(Credential.WRONG, None, "2001:db8::2", other)
+    failed.check(wrong, b"x")
+    right = Caller(Credential.READ, None, "2001:db8::1", known)
     failed.check(right, b"y")
-    with pytest.raises(TooManyFailedLogins):
-        failed.check(replace(right, login=wrong), b"y")
+    for refused in (
+        replace(right, login=other),
+        replace(right, shown=Credential.AUTH),  # guessed on a connection of the read token
+        replace(right, shown=Credential.WRONG),
+    ):
+        with pytest.raises(TooManyFailedLogins):
+            failed.check(refused, b"z")
     now[0] = 60.0
-    failed.check(replace(right, login=wrong), b"y")
+    failed.check(replace(right, login=other), b"y")
+
+
+def test_however_many_addresses_try_each_is_counted() -> None:
+    failed = FailedLogins(2, lambda: 0.0)
+    for number in range(5_000):
+        failed.check(Caller(Credential.WRONG, None, f"2001:db8:0:{number:x}::1", None), b"x")
+    last = Caller(Credential.WRONG, None, "10.0.0.1", None)
+    for token in (b"a", b"b"):
+        failed.check(last, token)
+    with pytest.raises(TooManyFailedLogins):
+        failed.check(last, b"c")
 
 
 @pytest.mark.parametrize("tokens", [Tokens(), TOKENS])

@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -274,6 +275,38 @@ def test_a_certificate_that_is_revoked_is_not_accepted(begun: tuple[Running, Cer
     files.revoke(reader)
     at.eventually(lambda: not served(at, client(files.old, reader)))
     assert served(at, client(files.old, files.old))
+
+
+def test_a_handshake_that_has_begun_before_is_not_a_way_in(begun: tuple[Running, Certificates]) -> None:
+    """The rest of it is held back until the lists are in use by which it would be refused."""
+    at, files = begun
+    reader = files.old.of("reader")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client(files.old, reader).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with socket.create_connection(("127.0.0.1", httpx.URL(at.url).port or 0), timeout=60) as connection:
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        connection.sendall(outgoing.read())
+        while True:
+            incoming.write(connection.recv(65536))
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                continue
+        held_back = outgoing.read()
+        files.revoke(reader)
+        at.eventually(lambda: not served(at, client(files.old, reader)))
+        connection.sendall(held_back)
+        tls.write(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        received = b""
+        with suppress(OSError):
+            connection.sendall(outgoing.read())
+            while data := connection.recv(65536):
+                incoming.write(data)
+                with suppress(ssl.SSLError):
+                    received += tls.read()
+    assert received == b""
 
 
 def test_a_certificate_whose_subject_is_not_named_may_only_read(begun: tuple[Running, Certificates]) -> None:

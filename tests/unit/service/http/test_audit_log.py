@@ -81,6 +81,15 @@ def test_what_is_refused_has_a_line_and_what_fails(file: Path) -> None:
     ]
 
 
+def test_a_configuration_that_is_refused_is_shown(file: Path) -> None:
+    async def test(at: ServiceHarness) -> None:
+        assert (await at.client.put("/v1/connectors/c", json=config(**{"how.many": "x"}))).status_code == 400
+
+    run(test)
+    (line,) = lines(file)
+    assert (line["result"], line["after"]) == ("failed", {"how.many": "x", "mode": "ok"})
+
+
 def test_what_only_reads_and_what_workers_do_all_the_time_has_none(file: Path) -> None:
     async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)

@@ -1,4 +1,4 @@
-"""The text of `sasl.jaas.config`: one login module with its options. Errors never show a value."""
+"""The text of `sasl.jaas.config`: one login module with its options. Errors never show a value. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+    r"""(?P<skip>\s+|//[^\n]*)
+      | (?P<comment>/\*)
       | "(?P<double>(?:\\.|[^"\\])*)"
       | '(?P<single>(?:\\.|[^'\\])*)'
       | (?P<mark>[=;])
@@ -71,7 +72,12 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
         if match is None:
             raise JaasProblem("a quote is not closed")
         at = match.end()
-        if match.lastgroup == "mark":
+        if match.lastgroup == "comment":
+            # Looked for once: a text of comments that are not closed is no slower than another.
+            at = text.find("*/", at) + 2
+            if at < 2:
+                raise JaasProblem("a comment is not closed")
+        elif match.lastgroup == "mark":
             tokens.append((match.group(), True))
         elif match.lastgroup == "word":
             tokens.append((match.group(), False))
