@@ -29,7 +29,7 @@ from bridge.service.http.app import build_routes, create_app
 from bridge.service.http.audit_log import set_up_audit_log
 from bridge.service.http.connections import ConnectionLimits, Listener
 from bridge.service.http.rotation import Rotating, watch
-from bridge.service.http.tls import CurrentContext
+from bridge.service.http.tls import CurrentContext, lists_problem
 from bridge.service.http.uvicorn_protocol import limited
 from bridge.service.pool import pools
 from bridge.service.rounds.rounds_process import RoundsProcess
@@ -225,7 +225,7 @@ class DrainingServer(uvicorn.Server):
 def _certificate(settings: Settings) -> Rotating[ServerContext] | None:
     if settings.tls_cert is None:
         return None
-    return Rotating("the TLS certificate", settings.tls_files(), settings.tls)
+    return Rotating("the TLS certificate", settings.tls_files(), settings.tls, lists_problem)
 
 
 def _config(app: FastAPI, settings: Settings, limits: ConnectionLimits) -> uvicorn.Config:

@@ -24,13 +24,16 @@ class Rotating(Generic[T]):
         what: str,
         files: Sequence[Path],
         make: Callable[[], T],
-        replaced: Callable[[], None] = lambda: None,
+        problem: Callable[[T], str | None] = lambda _: None,
     ) -> None:
-        """`replaced` is called in the event loop."""
+        """`problem`: what is wrong with a value by now, though its files are as they were."""
         self._what = what
         self._files = tuple(files)
         self._make = make
-        self.replaced = replaced
+        self._problem = problem
+        self._told: str | None = None
+        self.replaced: Callable[[], None] = lambda: None
+        """Called in the event loop."""
         self._made_of = self._last = self._look()
         self.value = make()
 
@@ -49,17 +52,27 @@ class Rotating(Generic[T]):
         log.info("%s changed and is in use", self._what)
         return True
 
+    def tell(self) -> None:
+        """Logs what is wrong with the value, once."""
+        problem = self._problem(self.value)
+        if problem is not None and problem != self._told:
+            log.error("%s: %s", self._what, problem)
+        self._told = problem
+
     def _look(self) -> _Look:
         return tuple(_signature(path) for path in self._files)
 
 
 async def watch(rotating: Sequence[Rotating[object]]) -> None:
     """Looks at the files once a second until cancelled."""
+    for each in rotating:
+        each.tell()
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         for each in rotating:
             if await asyncio.to_thread(each.look):
                 each.replaced()
+            each.tell()
 
 
 def _signature(path: Path) -> tuple[int, ...] | str:

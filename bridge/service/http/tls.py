@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+from bridge.logs.lines import iso
 from bridge.settings import ServerContext
 
 
@@ -27,6 +28,16 @@ class CurrentContext(ssl.SSLContext):
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         return self._current().wrap_bio(*args, **kwargs)
+
+
+def lists_problem(context: ServerContext) -> str | None:
+    """Says that a revocation list has ended; None while none has."""
+    if time.time() < context.lists_end:
+        return None
+    return (
+        f"a list of tls_client_crl has ended at {iso(context.lists_end)}, and no client is accepted until the file has "
+        "current ones"
+    )
 
 
 class ClientCertificate(NamedTuple):

@@ -14,7 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from bridge.service.http.tls import CurrentContext, client_certificate
+from bridge.service.http.rotation import Rotating
+from bridge.service.http.tls import CurrentContext, client_certificate, lists_problem
 from bridge.settings import ServerContext
 
 
@@ -72,3 +73,14 @@ def test_it_does_not_count_where_the_handshake_began_with_other_files() -> None:
 def test_without_a_certificate_there_is_none() -> None:
     context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     assert shown(Connection(None, context), context) is None
+
+
+def test_lists_that_have_ended_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
+    rotating = Rotating("the TLS certificate", (), lambda: context, lists_problem)
+    now = time.time()
+    for end, told in ((now + 3600, 0), (now - 5, 1), (now - 5, 1), (now + 3600, 1), (now - 5, 2)):
+        context.lists_end = end
+        rotating.tell()
+        assert len(caplog.messages) == told
+    assert "tls_client_crl has ended" in caplog.messages[0]
