@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from bridge.errors import ConfigError, ConfigRejected
 if TYPE_CHECKING:
     from bridge.dedicated.config.plan import MirrorPlan
     from bridge.dedicated.config.worker_settings import WorkerSettings
+    from bridge.policy import Policy
     from bridge.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -86,7 +88,7 @@ def _planned(
     from bridge.service.wiring import check_context
 
     try:
-        plan = read_plan(path, clients=check_context(settings.policy()).clients)
+        plan = read_plan(path, clients=check_context(_policy(settings)).clients)
         if clusters is not None:
             plan = restricted(plan, clusters)
         return plan, all_worker_settings(plan.flows)
@@ -95,6 +97,11 @@ def _planned(
     except ConfigRejected as rejected:
         _print_errors(path, rejected.errors)
         raise typer.Exit(BAD_SETTINGS) from None
+
+
+def _policy(settings: Settings) -> Policy:
+    """What the file may name: whoever wrote it runs the node, and has its machine's credentials anyway."""
+    return replace(settings.policy(), open_to_others=False)
 
 
 def unknown_keys(plan: MirrorPlan) -> list[ConfigError]:
@@ -123,6 +130,7 @@ def _serve(plan: MirrorPlan, workers: Mapping[str, WorkerSettings], settings: Se
     from bridge.dedicated.node import Node
     from bridge.service.serve import CannotListen, run
     from bridge.service.service import Service
+    from bridge.service.wiring import check_context
 
     def beside(service: Service, url: str) -> Node:
         for unused in plan.unused:
@@ -133,7 +141,7 @@ def _serve(plan: MirrorPlan, workers: Mapping[str, WorkerSettings], settings: Se
         return Node(service, url, plan, workers)
 
     try:
-        run(settings, beside=beside)
+        run(settings, check_context(_policy(settings)), beside=beside)
     except CannotListen as error:
         if settings.log_format == "text":
             end(str(error), CANNOT_START)

@@ -64,6 +64,17 @@ def test_settings_are_those_of_serve(tmp_path: Path) -> None:
     assert "auth_token_file" in result.output
 
 
+def test_a_file_names_the_credentials_of_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its API may be for others; the file is that of whoever runs the node."""
+    monkeypatch.setenv("MIRROR_BRIDGE_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
+    store = tmp_path / "nowhere.p12"
+    text = FILE + f"A.security.protocol = SSL\nA.ssl.keystore.location = {store}\n"
+    result = mirror(written(tmp_path, text))
+    assert result.exit_code == 2
+    assert str(store) in result.output
+    assert "MIRROR_BRIDGE_ALLOWED_FOLDERS" not in result.output
+
+
 @pytest.mark.parametrize(
     ("option", "more", "expected"),
     [
