@@ -73,7 +73,8 @@ def mixture_refusals(mixed: Mapping[TopicPair, OtherCopy], connector: str) -> li
 def unread_claims(other: OtherCopy) -> str:
     """Returns the sentence for a copy that waits until it is known whether it is another connector's."""
     return (
-        f"another connector may copy to the same topic: layout topic {other.where} can't be read ({other.unread}). "
+        f"another connector may copy to the same topic, or back: layout topic {other.where} can't be read "
+        f"({other.unread}). "
         "Where its connectors are no more, delete it"
     )
 

@@ -395,7 +395,10 @@ class Supervisor:
             self._readable.cancel()
         claimed = await claim(self._spec, source, target, self._leading, topic, partitions)
         topics = sorted({each.where for each in claimed.unread.values()})
-        self._readable = asyncio.create_task(wait_readable(target, topics)) if topics else None
+        waits = [(target, name) for name in topics]
+        # One of the opposite direction is on the source; the target may have one of that name as well.
+        waits += [(source, name) for name in topics if name == self._spec.opposite_layouts]
+        self._readable = asyncio.create_task(wait_readable(waits)) if waits else None
         self._taken, self._unread = claimed.refusals, claimed.unread
         return claimed.partitions
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from bridge.errors import KafkaFailure
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.copy_owners import (
@@ -68,7 +69,16 @@ async def claim(
     # What it owns and does not copy at this moment it may copy only once it is known that nobody copies it back.
     starting = stopped_or_starting(topic, claimed.owned) if spec.opposite_layouts else []
     begun = {*claimed.owned} - {*starting}
-    loops = await opposite(spec, source, pairs)
+    unsure: dict[TopicPair, OtherCopy] = {}
+    try:
+        loops = await opposite(spec, source, pairs)
+    except KafkaFailure as failure:
+        if not begun or spec.until_caught_up:
+            raise
+        # What has begun goes on: whoever claims it in the opposite direction has seen that. All else might go round.
+        loops, starting = {}, []
+        may_be = OtherCopy("", "", spec.opposite_layouts, unread=str(failure))
+        unsure = {pair: may_be for pair in pairs if pair not in begun}
     # Whoever claims beside what has begun has seen it, or is going to: its claim will be withdrawn.
     _refuse_loops(
         spec,
@@ -81,7 +91,7 @@ async def claim(
     # What is to end once all is copied waits for all.
     look = partial(mixed, spec, target, all_read=spec.until_caught_up or not claimed.owned)
     others = await look(claimed.free) if claimed.free else {}
-    others = {pair: other for pair, other in others.items() if before(spec, other)}
+    others = unsure | {pair: other for pair, other in others.items() if before(spec, other)}
     _refuse_first(claimed, others, spec.name)
     free = [pair for pair in claimed.free if pair not in others]
     if free or starting:

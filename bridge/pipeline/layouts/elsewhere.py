@@ -78,12 +78,12 @@ async def mixed(
     return mixtures(spec, topics, pairs, unread)
 
 
-async def wait_readable(target: NetworkClient, layout_topics: Collection[str]) -> None:
-    """Waits until these layout topics can be read."""
-    for name in layout_topics:
+async def wait_readable(layout_topics: Collection[tuple[NetworkClient, str]]) -> None:
+    """Waits until these layout topics can be read, each on its cluster."""
+    for cluster, name in layout_topics:
         while True:
             try:
-                await read_beside_open(target, name)
+                await read_beside_open(cluster, name)
                 break
             except KafkaFailure as failure:
                 if failure.fault in _HIDDEN:

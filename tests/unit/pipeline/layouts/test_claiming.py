@@ -245,6 +245,36 @@ SAME = Copied(TopicPartition("t", 0), "source-id", "t", "target-id")
 
 
 @pytest.mark.usefixtures("reads")
+def test_what_has_begun_goes_on_while_the_opposite_layouts_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, the connector copied nothing any more once its driver was started again."""
+
+    async def test() -> None:
+        a, b = Topics(1, ["B"]), Topics(2, ["A"])
+        spec = opposite_of("A", "B")
+
+        async def read(target: Topics, name: str) -> tuple[list[LogRecord], list[LogRecord]]:
+            if target is a:
+                raise KafkaFailure(KafkaFault.LEADER_MOVED, "no leader")
+            return await target.read(name), []
+
+        await b.write(layout("A"), claims([("t", "t")], spec.name))
+        known = read_layouts(await b.read(layout("A")), spec)
+        monkeypatch.setattr(elsewhere, "read_beside_open", read)
+        source, target = cast("Any", a), cast("Any", b)
+        new = Copied(TopicPartition("new", 0), "source-id", "new", "target-id")
+        claimed = await claiming.claim(spec, source, target, target, known, [SAME, new])
+        assert [each.source.topic for each in claimed.partitions] == ["t"]
+        assert claimed.unread == {("new", "new"): OtherCopy("", "", layout("B"), unread="no leader")}
+        assert (b.settled(), b.claims()) == ([spec.name], 1), "it claims nothing else"
+        with pytest.raises(KafkaFailure, match="no leader"):
+            await claiming.claim(replace(spec, name="another"), source, target, target, known, [new])
+
+    asyncio.run(test())
+
+
+@pytest.mark.usefixtures("reads")
 @pytest.mark.parametrize("known", [False, True])
 def test_of_two_opposite_ones_that_start_at_once_exactly_one_copies(known: bool) -> None:
     """Before, each saw the other's claim, and both were refused. `known`: one has stopped in good order before."""
