@@ -72,8 +72,8 @@ def send(client: httpx.Client, sent: Input, body: bytes) -> httpx.Response:
 
 
 def problem(sent: Input, answer: httpx.Response) -> str:
-    """What is wrong with an answer, "" if nothing is. 503 is right where it says that checking took too long."""
-    late = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and "took too long" in answer.text
+    """What is wrong with an answer, "" if nothing is. 503 is right for what a busy machine does not get done."""
+    late = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and answer.json()["retriable"]
     if not late and answer.status_code not in sent.statuses:
         return f"{sent.name}: {answer.status_code} {answer.text[:300]}"
     if not late and sent.says not in answer.text:
@@ -108,7 +108,7 @@ def megabytes(service: BridgeService) -> float:
     return resident(tree(service.process.pid))["sum"]
 
 
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(7200 if SECONDS else 300)
 def test_each_is_answered_and_nothing_is_kept_of_it(
     service: BridgeService, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -137,5 +137,5 @@ def test_each_is_answered_and_nothing_is_kept_of_it(
             if SECONDS and slowest > LONGEST_MS:
                 wrong.append(f"{sent.name}: health took {slowest:.0f} ms")
         # Processes that check large configurations end once nobody asks.
-        eventually(lambda: megabytes(service) - before < MOST_MB, 60, what="memory is free again")
+        eventually(lambda: megabytes(service) - before < MOST_MB, 120, what="memory is free again")
     assert wrong == []

@@ -32,7 +32,7 @@ from connectors.config.configdef import ValidatedConfig
 IDLE_SECONDS, LARGE_IDLE_SECONDS = 60.0, 3.0
 """Without a question. A large configuration leaves large pieces of memory behind: who has much of it ends soon, after
 the second of the two questions that Connect asks about each configuration."""
-_MUCH = 128 << 10
+_MUCH = 96 << 10
 """KiB, of which the process has some 60,000 without a configuration."""
 
 Answer = Mapping[str, object]
