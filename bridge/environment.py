@@ -12,6 +12,19 @@ _FOLDERS = "MIRROR_BRIDGE_PROCESS_FOLDERS"
 """A setting may be a flag as well, and is for the service alone: `mirror-bridge replicate` reads files anywhere."""
 
 
+_NEAR = "MIRROR_BRIDGE_PROCESS_ASKS_NOBODY_NEAR"
+
+
+def keep_from_near() -> None:
+    """Keeps this process and its children from asking for tokens on this machine, and on machines that answer only
+    those beside them, under whichever name."""
+    os.environ[_NEAR] = "true"
+
+
+def kept_from_near() -> bool:
+    return _NEAR in os.environ
+
+
 def keep_folders(folders: Sequence[str]) -> None:
     """Lets this process and its children read files of configurations below these folders only; any where none is
     given."""

@@ -7,12 +7,14 @@ import base64
 import ipaddress
 import json
 import os
+import socket
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
+from bridge.environment import kept_from_near
 from bridge.kafka.config.tokens import NoToken, Token
 
 HTTP_HOSTS = "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"
@@ -107,6 +109,25 @@ def _may_be_http(parts: SplitResult) -> bool:
         return False
 
 
+async def _verify_far(url: str) -> None:
+    """Raises NoToken where the name of an endpoint is one of this machine, or of one that answers only those beside it,
+    as a cloud's metadata service, and the service may not ask there. The policy looks at addresses and at well-known
+    names, before anything is asked."""
+    if not kept_from_near():
+        return
+    host = urlsplit(url).hostname or ""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return  # a proxy may know it, and nobody is asked here otherwise
+    for address in {ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found}:
+        if address.is_loopback or address.is_link_local or address.is_unspecified:
+            raise NoToken(
+                f"{host} is {address}, an address of the service's own machine or beside it: there it asks for tokens "
+                "only where MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS names the host, and that is empty now"
+            )
+
+
 async def fetch(login: ClientCredentials, seconds: float = SECONDS) -> tuple[str, float]:
     """A token and its life in seconds, within so many seconds. Raises NoToken."""
     import httpx  # most configurations have no token to fetch
@@ -116,6 +137,7 @@ async def fetch(login: ClientCredentials, seconds: float = SECONDS) -> tuple[str
         if (problem := endpoint_problem(login.url)) is not None:
             raise NoToken(problem)
         async with asyncio.timeout(seconds):
+            await _verify_far(login.url)
             response = json.loads(await _ask(login, seconds))
         life = float(response.get("expires_in", _LIFE))
         if not 0 < life < _LONGEST_LIFE:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import threading
 import time
 import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -141,6 +143,29 @@ def test_a_token_that_no_provider_gives_is_not_kept(provider: tuple[str, type[Pr
     handler.answers.append((200, f'{{"access_token": "{"t" * 40_000}", "expires_in": 60}}'))
     with pytest.raises(KafkaFailure, match="40,000 characters"):
         TokenKeeper(ClientCredentials(url, "me", SECRET)).token()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "0.0.0.0"])
+def test_a_name_of_this_machine_is_not_asked_by_a_service(
+    provider: tuple[str, type[Provider]], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a name in DNS that somebody has pointed here."""
+    url, handler = provider
+    port = urlsplit(url).port
+    look_up = socket.getaddrinfo
+
+    def pointed(host: str, *more: object, **how: object) -> list[tuple[object, ...]]:
+        if host == "idp.example.org":
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
+        return [*look_up(host, *more, **how)]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", pointed)
+    monkeypatch.setenv("MIRROR_BRIDGE_OAUTH_HTTP_HOSTS", "idp.example.org")
+    login = ClientCredentials(f"http://idp.example.org:{port}/token", "me", SECRET)
+    monkeypatch.setenv("MIRROR_BRIDGE_PROCESS_ASKS_NOBODY_NEAR", "true")
+    with pytest.raises(NoToken, match="MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS"):
+        asyncio.run(fetch(login))
+    assert handler.asked == []
 
 
 def test_what_stands_at_the_address_is_not_shown(provider: tuple[str, type[Provider]]) -> None:

@@ -109,6 +109,8 @@ def test_the_token_is_not_inherited(tmp_path: Path) -> None:
         assert b"MIRROR_BRIDGE_PORT" in inherited
         assert TOKEN.encode() not in inherited
         assert reading.encode() not in inherited
+        # What else its processes are told: which token endpoints they must not ask.
+        assert b"MIRROR_BRIDGE_PROCESS_ASKS_NOBODY_NEAR=true" in inherited
         assert answer(at, reading) == 200
         assert "WARNING" not in at.text()
 
