@@ -15,13 +15,13 @@ _FOLDERS = "MIRROR_BRIDGE_PROCESS_FOLDERS"
 _NEAR = "MIRROR_BRIDGE_PROCESS_ASKS_NOBODY_NEAR"
 
 
-def keep_from_near() -> None:
+def refuse_near_endpoints() -> None:
     """Keeps this process and its children from asking for tokens on this machine, and on machines that answer only
     those beside them, under whichever name."""
     os.environ[_NEAR] = "true"
 
 
-def kept_from_near() -> bool:
+def near_endpoints_refused() -> bool:
     return _NEAR in os.environ
 
 

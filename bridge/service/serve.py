@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from bridge import VERSION
-from bridge.environment import forget_secrets, keep_folders, keep_from_near
+from bridge.environment import forget_secrets, keep_folders, refuse_near_endpoints
 from bridge.logs.setup import HTTP, set_up_logs
 from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import CheckContext
@@ -130,7 +130,7 @@ def run(
     # Files are read again later, by other processes: a link may lead elsewhere then.
     keep_folders(settings.policy().folders)
     if not settings.policy().token_endpoints:
-        keep_from_near()
+        refuse_near_endpoints()
     limits = _limits(settings)
     listener = _listen(settings, limits)
     tokens = Rotating("the token file", settings.token_files(), settings.tokens)

@@ -92,9 +92,8 @@ class AsyncAdminClient:
         """It connects at once, so it is made for who has something to ask."""
         async with self._making:
             if self._client is None:
-                if (
-                    "oauth_cb" in self._settings
-                ):  # librdkafka sends its tokens to whichever broker it is told of
+                # librdkafka sends its tokens to whichever broker it is told of.
+                if "oauth_cb" in self._settings:
                     await self._network.verify_logins(doing)
                 # Should a broker's answer end this process (decision 0040), the last such line tells which cluster's.
                 log.info("librdkafka admin client created for %s", self._settings.get("bootstrap.servers"))

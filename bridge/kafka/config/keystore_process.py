@@ -1,7 +1,8 @@
 """The process that opens keys and stores with a password: `python -m bridge.kafka.config.keystore_process`.
 
 It reads one request of bridge.kafka.config.keystores from standard input, and writes the answer to standard output: PEM
-texts under "key" and "chain", or "part" and "why" where it can't be opened. It ends with it.
+texts under "key" and "chain", or "part" and "why" where it can't be opened. It ends with it. The format of a store is
+found from its bytes, as the JVM does: one of type JKS may be PKCS12, and the other way round.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def dump_key(key: object, part: str) -> str:
     return str(data.decode())
 
 
-def trusted(part: str, data: str, password: str | None) -> Answer:
+def open_trust_store(part: str, data: str, password: str | None) -> Answer:
     store = base64.b64decode(data)
     if store[:4] in _JKS_MAGIC:
         opened = _jks(store, password)
@@ -69,7 +70,7 @@ def trusted(part: str, data: str, password: str | None) -> Answer:
     return {"chain": dump(certificates)}
 
 
-def key_pair(part: str, data: str, password: str | None, key_password: str | None) -> Answer:
+def open_key_store(part: str, data: str, password: str | None, key_password: str | None) -> Answer:
     store = base64.b64decode(data)
     if store[:4] in _JKS_MAGIC:
         return _jks_pair(_jks(store, password), key_password or password)
@@ -79,7 +80,7 @@ def key_pair(part: str, data: str, password: str | None, key_password: str | Non
     return {"key": dump_key(key, part), "chain": dump([own, *others])}
 
 
-def private_key(part: str, text: str, password: str) -> Answer:
+def open_private_key(part: str, text: str, password: str) -> Answer:
     try:
         key = serialization.load_pem_private_key(
             text.encode(), password.encode(), unsafe_skip_rsa_key_validation=True
@@ -92,13 +93,13 @@ def private_key(part: str, text: str, password: str) -> Answer:
 
 
 QUESTIONS: Mapping[str, Callable[..., Answer]] = {
-    "trusted": trusted,
-    "key_pair": key_pair,
-    "private_key": private_key,
+    "trust store": open_trust_store,
+    "key store": open_key_store,
+    "private key": open_private_key,
 }
 
 
-def answer(question: str, part: str, arguments: Mapping[str, Any]) -> Answer:
+def answer_request(question: str, part: str, arguments: Mapping[str, Any]) -> Answer:
     try:
         return QUESTIONS[question](part, **arguments)
     except StoreProblem as problem:
@@ -162,7 +163,7 @@ def _pkcs12(data: bytes, password: str | None) -> _Pkcs12:
 def main() -> None:
     request = json.load(sys.stdin)
     limit(**request["limits"])
-    json.dump(answer(request["question"], request["part"], request["arguments"]), sys.stdout)
+    json.dump(answer_request(request["question"], request["part"], request["arguments"]), sys.stdout)
 
 
 if __name__ == "__main__":

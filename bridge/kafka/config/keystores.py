@@ -55,7 +55,7 @@ def trusted_from_file(location: str, password: str | None, kind: str, files: Fil
     data = _read(location, files)
     if kind.upper() == "PEM":
         return _certificates(_text(data), "location")
-    return _open("trusted", "location", data=_encoded(data), password=password)["chain"]
+    return _open("trust store", "location", data=_encoded(data), password=password)["chain"]
 
 
 def trusted_from_text(text: str) -> str:
@@ -69,7 +69,7 @@ def key_pair_from_file(
     if kind.upper() == "PEM":
         text = _text(data)
         return KeyPair(_private_key(text, key_password, "location"), _certificates(text, "location"))
-    answer = _open("key_pair", "location", data=_encoded(data), password=password, key_password=key_password)
+    answer = _open("key store", "location", data=_encoded(data), password=password, key_password=key_password)
     return KeyPair(answer["key"], answer["chain"])
 
 
@@ -107,7 +107,7 @@ def _private_key(text: str, password: str | None, part: str) -> str:
         raise StoreProblem(part, "holds no private key as PEM text")
     pem = text[begin.start() : end + len(last)]
     if password is not None:
-        return _open("private_key", part, text=pem, password=password)["key"]
+        return _open("private key", part, text=pem, password=password)["key"]
     try:
         # Whether its numbers are primes shows in the handshake: to look takes seconds for a large key.
         key = serialization.load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)

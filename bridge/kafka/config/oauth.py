@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from bridge.environment import kept_from_near
+from bridge.environment import near_endpoints_refused
 from bridge.kafka.config.tokens import NoToken, Token
 
 HTTP_HOSTS = "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"
@@ -113,7 +113,7 @@ async def _verify_far(url: str) -> None:
     """Raises NoToken where the name of an endpoint is one of this machine, or of one that answers only those beside it,
     as a cloud's metadata service, and the service may not ask there. The policy looks at addresses and at well-known
     names, before anything is asked."""
-    if not kept_from_near():
+    if not near_endpoints_refused():
         return
     host = urlsplit(url).hostname or ""
     try:
