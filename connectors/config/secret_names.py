@@ -13,7 +13,7 @@ from connectors.config.validators import Json
 
 _ANYWHERE = (
     *("password", "passphrase", "secret", "token", "credential", "jaas", "keystore", "certificate"),
-    r"user\.info",
+    *(r"user\.info", r"(?:account|access|api)[._-]?key"),
 )
 _SPARK = (r"Options$", r"Env\.")
 """`spark.driver.extraJavaOptions`, `spark.executorEnv.NAME`: texts that may hold secrets among other things."""

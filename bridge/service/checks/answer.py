@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected
+from bridge.policy import fits
 from bridge.protocol.messages import ValidateResponse
 from bridge.protocol.operators import ConfigWarning
 from bridge.service.ipc.desired_state import Config
 from connectors.base import Kind
 from connectors.config.configdef import Type, ValidatedConfig, given
 from connectors.config.secret_names import looks_secret
+from connectors.config.spark_keys import HARMLESS
 
 LEAST_SECRET = 4
 """Shorter values are not hidden in error texts: `a` would hide every a."""
@@ -72,6 +74,14 @@ def secret_keys(kind: Kind, names: Iterable[str]) -> frozenset[str]:
     """Returns those of the keys whose values must not be shown."""
     hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
     return frozenset(name for name in names if name in hidden or looks_secret(name))
+
+
+def unlogged_keys(kind: Kind, names: Iterable[str]) -> frozenset[str]:
+    """Returns those of the keys whose values are in no log: secret ones, and of Spark's all but sizes, numbers and
+    names, for what a key of some library holds nobody here knows."""
+    listed = list(names)
+    foreign = (name for name in listed if name.startswith("spark.") and not fits(name, HARMLESS))
+    return secret_keys(kind, listed) | frozenset(foreign)
 
 
 def without(secrets: list[str], text: str) -> str:

@@ -53,14 +53,14 @@ def add_details(**details: Any) -> None:
 
 
 def changed(
-    before: Mapping[str, str | None], after: Mapping[str, str | None], secret: frozenset[str]
+    before: Mapping[str, str | None], after: Mapping[str, str | None], unlogged: frozenset[str]
 ) -> dict[str, dict[str, str | None]]:
-    """Returns the keys that differ, with their values before and after. `secret`: keys whose values are hidden."""
+    """Returns the keys that differ, with their values before and after. `unlogged`: keys whose values are hidden."""
 
     keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
 
     def shown(values: Mapping[str, str | None]) -> dict[str, str | None]:
-        return {key: _HIDDEN if key in secret else _short(values[key]) for key in keys if key in values}
+        return {key: _HIDDEN if key in unlogged else _short(values[key]) for key in keys if key in values}
 
     return {"before": shown(before), "after": shown(after)}
 

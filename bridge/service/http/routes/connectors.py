@@ -23,7 +23,7 @@ from bridge.protocol.messages import (
     StopConnector,
 )
 from bridge.service.answers.status import connector_status
-from bridge.service.checks.answer import secret_keys
+from bridge.service.checks.answer import unlogged_keys
 from bridge.service.failover.operating import operate
 from bridge.service.http.audit_log import add_details, changed
 from bridge.service.http.errors import declares
@@ -53,8 +53,8 @@ async def start(
     before = service.table.get(name)
     config = {} if before is None else before.config
     # Also of one that is refused: somebody has tried it.
-    secret = secret_keys(service.checker.kind(body.kind), {*config, *body.config})
-    add_details(**changed(config, body.config, secret))
+    unlogged = unlogged_keys(service.checker.kind(body.kind), {*config, *body.config})
+    add_details(**changed(config, body.config, unlogged))
     return await service.start_connector(name, body)
 
 

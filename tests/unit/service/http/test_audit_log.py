@@ -45,9 +45,10 @@ def config(**more: str) -> dict[str, object]:
 
 def test_a_change_has_who_what_before_and_after(file: Path) -> None:
     async def test(at: ServiceHarness) -> None:
+        spark = {"spark.hadoop.fs.azure.store.blob": SECRET, "spark.executor.memory": "1g"}
         for body in (
-            config(topics="orders", **{"source.cluster.sasl.jaas.config": SECRET}),
-            config(topics="orders,payments", **{"source.cluster.sasl.jaas.config": f"{SECRET}-2"}),
+            config(topics="orders", **spark, **{"source.cluster.sasl.jaas.config": SECRET}),
+            config(topics="orders,payments", **spark, **{"source.cluster.sasl.jaas.config": f"{SECRET}-2"}),
         ):
             headers = {**AUTH, "x-request-id": "day-1"}
             answer = await at.client.put("/v1/connectors/c", json=body, headers=headers)
@@ -58,6 +59,8 @@ def test_a_change_has_who_what_before_and_after(file: Path) -> None:
     first, second = lines(file)
     assert first["before"] == {}
     assert first["after"]["topics"] == "orders"
+    assert first["after"]["spark.hadoop.fs.azure.store.blob"] == "[hidden]"
+    assert first["after"]["spark.executor.memory"] == "1g"
     assert second["before"] == {"topics": "orders", "source.cluster.sasl.jaas.config": "[hidden]"}
     assert second["after"] == {"topics": "orders,payments", "source.cluster.sasl.jaas.config": "[hidden]"}
     assert second["who"] == {"shown": "auth_token"}
