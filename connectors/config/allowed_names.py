@@ -15,6 +15,7 @@ from typing import Final
 
 from bridge.errors import ConfigError
 from bridge.mm2.replication_policy import TOPIC_MAP_FILE
+from bridge.model.addresses import is_near
 from bridge.model.aws import region_of
 from bridge.model.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.model.java_values import boolean, given, trimmed
@@ -265,7 +266,7 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
         return
     match = _ENDPOINT.fullmatch(value)
     if not policy.token_endpoints:
-        if match is None or _is_near(match["host"].lower()):
+        if match is None or _names_near(match["host"].lower()):
             yield (
                 "it is an address of the service's own machine, or none that is certain not to be: there it asks for "
                 f"tokens only where {OAUTH_HOSTS} names it, as host:port, and that is empty now"
@@ -283,9 +284,8 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
     yield f"{named} none of those that the service may ask for tokens{_now(policy.token_endpoints, OAUTH_HOSTS)}"
 
 
-def _is_near(host: str) -> bool:
-    """Whether a host is this machine, or answers only to machines beside it, as a cloud's metadata service. By its
-    text: no name is looked up."""
+def _names_near(host: str) -> bool:
+    """Whether a host is this machine, or one beside it, by its text: no name is looked up."""
     host = host.rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -294,7 +294,7 @@ def _is_near(host: str) -> bool:
         address = ipaddress.IPv4Address(socket.inet_aton(host))
     except OSError:
         return False
-    return address.is_loopback or address.is_link_local or address.is_unspecified
+    return is_near(address)
 
 
 def _python(key: str, value: str) -> Iterator[str]:

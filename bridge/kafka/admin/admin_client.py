@@ -92,13 +92,12 @@ class AsyncAdminClient:
         """It connects at once, so it is made for who has something to ask."""
         async with self._making:
             if self._client is None:
-                # librdkafka sends its tokens to whichever broker it is told of.
-                if "oauth_cb" in self._settings:
-                    await self._network.verify_logins(doing)
                 # Should a broker's answer end this process (decision 0040), the last such line tells which cluster's.
                 log.info("librdkafka admin client created for %s", self._settings.get("bootstrap.servers"))
-                if "oauth_cb" in self._settings:  # its constructor waits for a token, in steps of a second
-                    try:
+                if "oauth_cb" in self._settings:
+                    # librdkafka sends its tokens to whichever broker it is told of.
+                    await self._network.verify_logins(doing)
+                    try:  # its constructor waits for a token, in steps of a second
                         self._client = await asyncio.to_thread(self._make_logged_in)
                     except KafkaException as error:
                         raise of_librdkafka(error.args[0], doing) from None

@@ -24,7 +24,7 @@ _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM = serialization.Encoding.PEM
 MOST_BITS = 8192
 """Of a key. It signs in each handshake, in the event loop: 16,384 bits take several times as long, a million hours."""
-MOST_CERTIFICATES = 500
+_MOST_CERTIFICATES = 500
 """Of a store: systems trust some 150. The contexts of TLS that each client has read all of them, holding the
 interpreter."""
 
@@ -39,7 +39,10 @@ class StoreProblem(ValueError):
         self.part = part
 
 
-def dump(certificates: Sequence[x509.Certificate]) -> str:
+def dump(certificates: Sequence[x509.Certificate], part: str) -> str:
+    if len(certificates) > _MOST_CERTIFICATES:
+        why = f"holds {len(certificates):,} certificates; {_MOST_CERTIFICATES} is the limit"
+        raise StoreProblem(part, why)
     return "".join(certificate.public_bytes(_PEM).decode() for certificate in certificates)
 
 
@@ -64,10 +67,7 @@ def open_trust_store(part: str, data: str, password: str | None) -> Answer:
         certificates = [certificate for certificate in (own, *others) if certificate is not None]
     if not certificates:
         raise StoreProblem(part, "the trust store holds no certificate")
-    if len(certificates) > MOST_CERTIFICATES:
-        why = f"holds {len(certificates):,} certificates; {MOST_CERTIFICATES} is the limit"
-        raise StoreProblem(part, why)
-    return {"chain": dump(certificates)}
+    return {"chain": dump(certificates, part)}
 
 
 def open_key_store(part: str, data: str, password: str | None, key_password: str | None) -> Answer:
@@ -77,7 +77,7 @@ def open_key_store(part: str, data: str, password: str | None, key_password: str
     key, own, others = _pkcs12(store, password)
     if key is None or own is None:
         raise StoreProblem(part, "the key store holds no private key with a certificate")
-    return {"key": dump_key(key, part), "chain": dump([own, *others])}
+    return {"key": dump_key(key, part), "chain": dump([own, *others], part)}
 
 
 def open_private_key(part: str, text: str, password: str) -> Answer:
@@ -144,7 +144,7 @@ def _jks_pair(store: Any, password: str | None) -> Answer:
     )
     return {
         "key": dump_key(key, "location"),
-        "chain": dump([x509.load_der_x509_certificate(pair[1]) for pair in entry.cert_chain]),
+        "chain": dump([x509.load_der_x509_certificate(pair[1]) for pair in entry.cert_chain], "location"),
     }
 
 

@@ -23,7 +23,7 @@ from bridge.child_process import ending, python_command
 from bridge.environment import for_child
 from bridge.errors import Overloaded
 from bridge.kafka.config.files import Files, UnreadableFile
-from bridge.kafka.config.keystore_process import MOST_CERTIFICATES, StoreProblem, dump, dump_key
+from bridge.kafka.config.keystore_process import StoreProblem, dump, dump_key
 
 CPU_SECONDS = 3
 """Processor time that opening may take, with the start of the process (0.1 s). A million rounds of SHA-512 take 0.4 s;
@@ -119,13 +119,11 @@ def _private_key(text: str, password: str | None, part: str) -> str:
 
 
 def _certificates(text: str, part: str) -> str:
-    count = text.count("-----BEGIN ")
-    if count > MOST_CERTIFICATES:
-        raise StoreProblem(part, f"holds {count:,} certificates; {MOST_CERTIFICATES} is the limit")
     try:
-        return dump(x509.load_pem_x509_certificates(text.encode()))
+        certificates = x509.load_pem_x509_certificates(text.encode())
     except ValueError:
         raise StoreProblem(part, "holds no X.509 certificate as PEM text") from None
+    return dump(certificates, part)
 
 
 def _open(question: str, part: str, **arguments: str | None) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from bridge.environment import near_endpoints_refused
 from bridge.kafka.config.tokens import NoToken, Token
+from bridge.model.addresses import is_near, parse_address
 
 HTTP_HOSTS = "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"
 """Variable of the environment: hosts whose token endpoints may be asked over http, with commas between them."""
@@ -120,8 +121,8 @@ async def _verify_far(url: str) -> None:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return  # a proxy may know it, and nobody is asked here otherwise
-    for address in {ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found}:
-        if address.is_loopback or address.is_link_local or address.is_unspecified:
+    for address in {parse_address(str(sockaddr[0])) for *_, sockaddr in found}:
+        if is_near(address):
             raise NoToken(
                 f"{host} is {address}, an address of the service's own machine or beside it: there it asks for tokens "
                 "only where MIRROR_BRIDGE_ALLOWED_TOKEN_ENDPOINTS names the host, and that is empty now"

@@ -14,7 +14,8 @@ from typing import Any
 from starlette.types import Scope
 
 from bridge.errors import Forbidden, Misdirected, TooManyFailedLogins, Unauthorized
-from bridge.service.http.connections import LOGIN, Login, network_of
+from bridge.model.addresses import network_of
+from bridge.service.http.connections import LOGIN, Login
 from bridge.service.http.roles import Role, role_of
 from bridge.tokens import Tokens
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import socket
 import time
@@ -25,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bridge.errors import ErrorCode
+from bridge.model.addresses import network_of
 from bridge.protocol.messages import ErrorBody
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class ConnectionLimits:
     """Strangers' connections that have made room."""
     open: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
-    """By IPv4 address, and by IPv6 network of 64 bits: who has one of these has all of its addresses."""
+    """By what counts as one (network_of)."""
     _strangers: dict[Peer, _Stranger] = field(default_factory=dict)
     _strangers_at: dict[str, dict[Peer, _Stranger]] = field(default_factory=dict)
     """By address, and both in the order in which they came."""
@@ -227,17 +227,6 @@ class _Connection(socket.socket):
         """Makes its transport read the end, and close it."""
         with contextlib.suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
-
-
-def network_of(host: str) -> str:
-    """Returns what counts as one address: an IPv4 address, or an IPv6 network of 64 bits."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(address.ipv4_mapped or ipaddress.ip_network((int(address) >> 64 << 64, 64)))
-    return str(address)
 
 
 def _too_many(why: str) -> bytes:

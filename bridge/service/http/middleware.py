@@ -32,6 +32,9 @@ HELD = "mirror_bridge.held_ms"
 """Key of the scope under which the route of a poll stores how long it was held."""
 _MOST_BODIES = 64 << 20
 """Bytes of bodies at one time: 64 of the largest, by default. Thousands of clients may begin one and never end it."""
+_SMALL_BODY = 16 << 10
+"""Bytes that each body may have besides, so that who holds many large ones keeps no poll out. Of all connections that
+there may be these are 64 MiB more."""
 _READ_OFF = 16 << 20
 """Most bytes that are read of a body that is too large."""
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
@@ -131,7 +134,7 @@ class RequestMiddleware:
             self._bodies += size
             if received.size > self._max_body:
                 raise self._too_large()
-            if size and self._bodies > _MOST_BODIES:
+            if received.size > _SMALL_BODY and self._bodies > _MOST_BODIES:
                 raise Overloaded(
                     f"The bodies of all requests that are being answered have more than {_MOST_BODIES} bytes together"
                 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -15,7 +17,13 @@ from bridge.errors import Overloaded
 from bridge.kafka.config import keystores
 from bridge.kafka.config.files import Files
 from bridge.kafka.config.keystore_process import StoreProblem
-from bridge.kafka.config.keystores import key_pair_from_file, key_pair_from_text, trusted_from_file
+from bridge.kafka.config.keystores import (
+    key_pair_from_file,
+    key_pair_from_text,
+    trusted_from_file,
+    trusted_from_text,
+)
+from bridge.local.security import make_tls
 
 PBES2, PBKDF2, SCRYPT = "2a864886f70d01050d", "2a864886f70d01050c", "2b06010401da47040b"
 AES, SALT = "60864801650304012a", b"\x04\x08saltsalt"
@@ -121,6 +129,22 @@ def test_keys_as_they_are_made_are_opened(format: serialization.PrivateFormat) -
     with pytest.raises(StoreProblem, match="does not open the private key") as refused:
         key_pair_from_text(text, "none", "another")
     assert refused.value.part == "key.password"
+
+
+@pytest.mark.parametrize("kind", ["PEM text", "PEM", "PKCS12"])
+def test_certificates_are_limited_whatever_holds_them(tmp_path: Path, kind: str) -> None:
+    certificate = x509.load_pem_x509_certificate(make_tls(tmp_path / "tls").authority.read_bytes())
+    text = certificate.public_bytes(serialization.Encoding.PEM).decode() * 501
+    location = tmp_path / "trusted"
+    location.write_text(text)
+    if kind == "PKCS12":
+        # A serializer takes a certificate once: names of their own make them differ.
+        friendly = [pkcs12.PKCS12Certificate(certificate, b"%d" % number) for number in range(501)]
+        location.write_bytes(pkcs12.serialize_java_truststore(friendly, serialization.NoEncryption()))
+    of_file = partial(trusted_from_file, str(location), None, kind, Files())
+    with pytest.raises(StoreProblem, match="holds 501 certificates") as refused:
+        trusted_from_text(text) if kind == "PEM text" else of_file()
+    assert refused.value.part == ("certificates" if kind == "PEM text" else "location")
 
 
 def test_an_algorithm_that_nobody_knows_is_an_error_of_the_key() -> None:

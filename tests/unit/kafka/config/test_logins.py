@@ -145,7 +145,9 @@ def test_a_token_that_no_provider_gives_is_not_kept(provider: tuple[str, type[Pr
         TokenKeeper(ClientCredentials(url, "me", SECRET)).token()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::ffff:127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "0.0.0.0"]
+)
 def test_a_name_of_this_machine_is_not_asked_by_a_service(
     provider: tuple[str, type[Provider]], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

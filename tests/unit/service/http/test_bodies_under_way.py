@@ -14,14 +14,15 @@ MEGABYTE = b" " * (1 << 20)
 class Sender:
     """A client that sends a body, and does not say that it has ended before it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: bytes) -> None:
+        self._body = body
         self.ends, self.sent = asyncio.Event(), asyncio.Event()
         self.status = 0
 
     async def receive(self) -> dict[str, Any]:
         if not self.sent.is_set():
             self.sent.set()
-            return {"type": "http.request", "body": MEGABYTE, "more_body": True}
+            return {"type": "http.request", "body": self._body, "more_body": True}
         await self.ends.wait()
         return {"type": "http.disconnect"}
 
@@ -43,12 +44,12 @@ SCOPE = {
 }
 
 
-def test_bodies_that_do_not_end_are_limited_together_and_make_room_when_they_do() -> None:
+def test_large_bodies_that_do_not_end_are_limited_together_and_make_room_when_they_do() -> None:
     async def play() -> None:
         app = create_app(fake_service())
 
-        async def begun() -> tuple[Sender, asyncio.Task[None]]:
-            sender = Sender()
+        async def begun(body: bytes = MEGABYTE) -> tuple[Sender, asyncio.Task[None]]:
+            sender = Sender(body)
             task = asyncio.create_task(app(dict(SCOPE), sender.receive, sender.send))  # type: ignore[arg-type]
             await sender.sent.wait()
             return sender, task
@@ -58,6 +59,11 @@ def test_bodies_that_do_not_end_are_limited_together_and_make_room_when_they_do(
         await refused
         assert one_more.status == 503
         assert [sender.status for sender, _ in held] == [0] * 64
+        small, passing = await begun(b"{}")
+        await asyncio.sleep(0)
+        assert small.status == 0
+        small.ends.set()
+        await passing
         for sender, _ in held:
             sender.ends.set()
         await asyncio.gather(*(task for _, task in held))

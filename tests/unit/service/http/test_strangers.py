@@ -9,7 +9,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from bridge.service.http.connections import ConnectionLimits, network_of
+from bridge.model.addresses import network_of
+from bridge.service.http.connections import ConnectionLimits
 from tests.unit.service.service_process import Running, service
 
 TOKEN = "0123456789abcdef0123456789abcdef"
