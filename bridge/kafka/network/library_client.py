@@ -26,7 +26,7 @@ from bridge.kafka.network.kerberos import KerberosAuthenticator
 from bridge.kafka.network.login import Authenticator, LoggedIn, Send, log_in
 from bridge.kafka.network.scram import LimitedScramAuthenticator
 from bridge.kafka.network.session import Held, Session
-from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, size_error
+from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, Call, size_error
 
 _CANT_READ = "The broker's response can't be read"
 _INT32 = struct.Struct(">i")
@@ -63,8 +63,8 @@ class LibraryConnection(AIOKafkaConnection):
     def __init__(self, host: str, port: int, **settings: Any) -> None:
         AIOKafkaConnection.__init__(self, host, port, **settings)
         self.session = Session()
-        self.most_bytes = MAX_BEFORE_LOGIN_BYTES
-        """Of a response."""
+        self._most_bytes = MAX_BEFORE_LOGIN_BYTES
+        """Of a response to a Call."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -77,8 +77,15 @@ class LibraryConnection(AIOKafkaConnection):
             reader, writer = await AIOKafkaConnection.connect(self)
         except AssertionError as wrong:  # what the library asserts of a broker's versions
             raise KafkaConnectionError(f"{_CANT_READ}: {wrong}") from None
-        self.most_bytes = MOST_BYTES.get()
+        self._most_bytes = MOST_BYTES.get()
         return reader, writer
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the next response. What the library asks for itself are versions, logins, and brokers with a topic at
+        most: of something larger it would make an object for every few bytes, gigabytes in all."""
+        of_call = bool(self._requests) and isinstance(self._requests[0][1], Call)
+        return self._most_bytes if of_call else min(self._most_bytes, MAX_BEFORE_LOGIN_BYTES)
 
     def send(self, request: Any, expect_response: bool = True) -> Coroutine[Any, Any, Any]:
         if self._reader is None or not self.session.due:

@@ -35,8 +35,8 @@ MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """Of a response: more than the largest that a fetch asks for and a batch as large as brokers accept by default (100
 MiB, socket.request.max.bytes)."""
 MAX_BEFORE_LOGIN_BYTES = 1024 * 1024
-"""Of a response before the connection has logged in: versions of APIs, and what logins say. Whoever listens there may
-send it."""
+"""Of a response before the connection has logged in, versions of APIs and what logins say, which whoever listens there
+may send; and of those that the library reads itself, such as the list of a cluster's brokers."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 

@@ -78,6 +78,11 @@ class Lying(Joining):
         self.left.set()
 
 
+def a_call() -> Call:
+    """Of ours, unlike MetadataRequest, which is the library's own."""
+    return Call(ApiKeys.METADATA, range(1), flexible_from=9, write=lambda writer, _: writer.int32(0))
+
+
 @asynccontextmanager
 async def listening(broker: Joining, port: int = 0) -> AsyncIterator[int]:
     """The port on which the broker accepts connections: this one, or a free one."""
@@ -110,7 +115,7 @@ def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> 
         async with connection_to(broker) as connection:
             await connection.connect()
             with pytest.raises(KafkaConnectionError, match=f"sent a response of {size} bytes"):
-                await connection.send(MetadataRequest([]))
+                await connection.send(a_call())
             await broker.left.wait()
 
     asyncio.run(work())
@@ -152,7 +157,7 @@ def test_what_the_library_can_not_read_ends_its_connection(sent: bytes) -> None:
     asyncio.run(work())
 
 
-def test_before_the_login_and_of_a_probe_no_answer_is_large() -> None:
+def test_before_the_login_of_a_probe_and_of_brokers_no_answer_is_large() -> None:
     """Whoever listens there, and wherever a configuration sends us."""
 
     class Promising(Talking):
@@ -180,11 +185,22 @@ def test_before_the_login_and_of_a_probe_no_answer_is_large() -> None:
             with pytest.raises(
                 KafkaConnectionError, match=f"more than {MAX_BEFORE_LOGIN_BYTES} are not read"
             ):
+                await connection.send(a_call())
+            await broker.left.wait()
+
+    async def naming_brokers() -> None:
+        broker = Lying(MAX_BEFORE_LOGIN_BYTES + 1)
+        async with connection_to(broker) as connection:
+            await connection.connect()
+            with pytest.raises(
+                KafkaConnectionError, match=f"more than {MAX_BEFORE_LOGIN_BYTES} are not read"
+            ):
                 await connection.send(MetadataRequest([]))
             await broker.left.wait()
 
     asyncio.run(before_login())
     asyncio.run(probing())
+    asyncio.run(naming_brokers())
 
 
 def test_the_client_has_such_connections() -> None:
