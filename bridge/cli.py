@@ -13,24 +13,20 @@ from bridge import PROTOCOL, VERSION
 from bridge.commands import (
     audit,
     client,
+    connector,
     doctor,
     failover,
-    forget,
     hand_back,
     index,
     legacy,
     mirror,
-    progress,
     read,
     readiness,
-    refresh,
     replicate,
-    reset,
-    skip,
     translate,
 )
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, OF_ANSWERS, OF_MOVES, end
-from bridge.commands.single_options import SingleOptionsApp
+from bridge.commands.options import SingleOptionsApp
 
 app = SingleOptionsApp(
     name="mirror-bridge",
@@ -73,16 +69,16 @@ app.command()(mirror.mirror)
 app.command(epilog=OF_ANSWERS)(readiness.readiness)
 app.command(epilog=OF_ANSWERS)(readiness.groups)
 app.command(epilog=OF_ANSWERS)(readiness.explain)
-app.command()(refresh.refresh)
-app.command()(forget.forget)
+app.command()(connector.refresh)
+app.command()(connector.forget)
 app.command()(doctor.doctor)
 app.command(epilog=OF_MOVES)(failover.failover)
 app.command(epilog=OF_MOVES)(failover.rollback)
 app.command(epilog=OF_MOVES)(failover.plan)
-app.command()(progress.progress)
+app.command()(connector.progress)
 app.command()(hand_back.hand_back)
-app.command()(reset.reset)
-app.command()(skip.skip)
+app.command()(connector.reset)
+app.command()(connector.skip)
 app.command()(translate.translate)
 app.command()(index.index)
 
@@ -232,8 +228,8 @@ def definitions(
 ) -> None:
     """Write every connector's keys and rights, and the reasons of answers, for the Java shim and for people; print the
     files that changed."""
-    from bridge.doctor.rights_pages import PAGES, with_tables
-    from bridge.kafka.config.property_rules import rows
+    from bridge.doctor.needs import PAGES, with_tables
+    from bridge.kafka.config.property_names import rows
     from bridge.service.answers.reasons import PAGE, with_reasons
     from connectors.export import export_definitions
 

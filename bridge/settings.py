@@ -1,10 +1,16 @@
-"""Settings of `mirror-bridge serve`, from flags and the environment (`MIRROR_BRIDGE_…`); a flag wins."""
+"""Settings of `mirror-bridge serve`, from flags and the environment (`MIRROR_BRIDGE_…`); a flag wins.
+
+Settings of the service that limit what its clients can use: threads, connections, bytes and time.
+
+Settings of the service that say what connector configurations may name.
+"""
 
 from __future__ import annotations
 
 import difflib
 import ipaddress
 import math
+import re
 import ssl
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,29 +18,167 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from bridge.limit_settings import LimitSettings
 from bridge.policy import Policy
-from bridge.policy_settings import PolicySettings
 from bridge.tokens import Tokens, check_token, read_tokens, remarks
 
+Patterns = Annotated[tuple[str, ...], NoDecode]
+_MODULE = re.compile(r"\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 ENV_PREFIX = "MIRROR_BRIDGE_"
 ANY_HOST = "*"
 _NEAR = 0.93
 """How alike two names are, of 1: a letter too many, too few or another one, or two that have changed places."""
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
-
-
-class SettingsRejected(Exception):
-    """Settings with at least one error; the text is one line and carries no value that may be secret."""
-
-
 _NO_AUTH = (
     "host {host} is not loopback, and anyone who reaches the port would have access: set auth_token_file "
     f"({ENV_PREFIX}AUTH_TOKEN_FILE) or tls_client_ca ({ENV_PREFIX}TLS_CLIENT_CA); insecure_no_auth "
     f"({ENV_PREFIX}INSECURE_NO_AUTH=true) lets everybody in"
 )
+_OTHERS = ("URL", "CA", "CLIENT_CERT", "CLIENT_KEY", "CACHE", "ALLOWED_URLS")
+"""Names that others read: commands, the plugin."""
+
+
+class LimitSettings(BaseSettings):
+    """A part of the settings of `serve`."""
+
+    pool_size: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="Threads each for checking configurations of what starts, for validations, and for questions.",
+    )
+    pool_queue: int = Field(32, ge=0, le=10_000, description="Requests that may wait for a thread; then 503.")
+    check_seconds: float = Field(
+        5.0, ge=0.1, le=60, description="Time that checking a configuration may take; then 503."
+    )
+    max_body_bytes: int = Field(1 << 20, ge=1024, le=16 << 20, description="Larger request bodies get 413.")
+    max_header_bytes: int = Field(
+        16 << 10, ge=4096, le=1 << 20, description="Requests with a larger head get 400."
+    )
+    max_connections: int = Field(
+        4096, ge=8, le=60_000, description="Further ones get 503; with TLS they are closed."
+    )
+    max_connections_per_address: int = Field(
+        3072, ge=1, le=60_000, description="Of one address; three quarters of all at most."
+    )
+    max_failed_logins: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="Different wrong tokens of one address in a minute; then 429 until it is over.",
+    )
+    head_seconds: float = Field(
+        10.0, ge=0.1, le=600, description="Time for a TLS handshake, and for a request's head; then 408."
+    )
+    body_seconds: float = Field(30.0, ge=0.1, le=600, description="Time for a request's body; then 408.")
+
+
+class PolicySettings(BaseSettings):
+    """Lists, with commas between their items; docs/security.md says what is always allowed."""
+
+    allowed_spark_keys: Patterns = Field(
+        (),
+        description="Further spark.* keys that configurations may have: KEY or KEY=VALUE, with * for any characters.",
+    )
+    allowed_spark_masters: Patterns = Field(
+        (),
+        description="Values that spark.master may have beside local ones, as spark://host:7077 or yarn.",
+    )
+    allowed_python_modules: Patterns = Field(
+        (), description="Modules, each with all below it, that python: may name beside ours."
+    )
+    allowed_folders: Patterns = Field(
+        (), description="Folders that files of configurations must lie below; any where none is given."
+    )
+    allowed_bootstrap: Patterns = Field(
+        (), description="Bootstrap servers as host:port, with * for any characters; any where none is given."
+    )
+    allowed_token_endpoints: Patterns = Field(
+        (),
+        description="Hosts of OAuth token endpoints as host or host:port, with * for any characters; any but loopback "
+        "and link-local ones where none is given.",
+    )
+    allowed_aws_roles: Patterns = Field(
+        (),
+        description="Roles (ARNs) and profiles of AWS that logins by IAM may take, with * for any characters; any on "
+        "loopback without a token where none is given, and else none.",
+    )
+    import_seconds: float = Field(
+        3.0, gt=0, le=60, description="Time in which Python code that a configuration names has to be loaded."
+    )
+
+    @field_validator(
+        "allowed_spark_keys",
+        "allowed_spark_masters",
+        "allowed_python_modules",
+        "allowed_folders",
+        "allowed_bootstrap",
+        "allowed_token_endpoints",
+        "allowed_aws_roles",
+        mode="before",
+    )
+    @classmethod
+    def _items(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return [item for each in value.split(",") if (item := each.strip())]
+
+    @field_validator("allowed_spark_keys")
+    @classmethod
+    def _are_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if each != "*" and not each.startswith("spark."):
+                raise ValueError(f"{each!r} is no spark.* key")
+        return value
+
+    @field_validator("allowed_python_modules")
+    @classmethod
+    def _are_modules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if _MODULE.fullmatch(each) is None:
+                raise ValueError(f"{each!r} is no module: give names like mycompany.mirror, or * for any")
+        return value
+
+    @field_validator("allowed_folders")
+    @classmethod
+    def _are_folders(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not each.startswith("/"):
+                raise ValueError(f"{each!r} is no folder: give its whole path, which begins with /")
+        return value
+
+    @field_validator("allowed_bootstrap")
+    @classmethod
+    def _are_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if each != "*" and re.fullmatch(r"[^\s/]+:[0-9*?]+", each) is None:
+                raise ValueError(f"{each!r} is not of the form host:port; for any port give host:*")
+        return tuple(each.lower() for each in value)
+
+    @field_validator("allowed_token_endpoints")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if re.fullmatch(r"[^\s/@\[\]:]+(:[0-9*?]+)?", each) is None:
+                raise ValueError(f"{each!r} is not of the form host or host:port")
+        return tuple(each.lower() for each in value)
+
+    def policy(self) -> Policy:
+        return Policy(
+            spark_keys=self.allowed_spark_keys,
+            spark_masters=self.allowed_spark_masters,
+            python_modules=self.allowed_python_modules,
+            folders=self.allowed_folders,
+            bootstrap=self.allowed_bootstrap,
+            token_endpoints=self.allowed_token_endpoints,
+            aws_roles=self.allowed_aws_roles,
+            import_seconds=self.import_seconds,
+        )
+
+
+class SettingsRejected(Exception):
+    """Settings with at least one error; the text is one line and carries no value that may be secret."""
 
 
 class ServerContext(ssl.SSLContext):
@@ -290,10 +434,6 @@ def _subject(text: str) -> str:
     if not name:
         raise ValueError(f"{text!r} is no subject of a certificate like CN=ops,O=Example")
     return name
-
-
-_OTHERS = ("URL", "CA", "CLIENT_CERT", "CLIENT_KEY", "CACHE", "ALLOWED_URLS")
-"""Names that others read: commands, the plugin."""
 
 
 def misspelt(environment: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ def main() -> None:
 
     from bridge.commands.exit_status import BAD_SETTINGS, note
     from bridge.commands.replicate import replicate
-    from bridge.pipeline.driver.submitted import is_submitted
+    from bridge.pipeline.driver.submitting import is_submitted
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(replicate)

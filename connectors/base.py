@@ -2,18 +2,23 @@
 
 An instance lives in the rounds process, never in the HTTP process. `assign` names the tasks that run; the instance
 publishes reports and summaries, and raises nothing that time can heal.
+
+Runs rounds on request: an operator has a connector run one now instead of at its next interval.
+
+Names this process in records that tell who writes them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from bridge.errors import ConfigError
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Progress
+from bridge.errors import ConfigError, OperationRefused
+from bridge.model.copying import CopySample, Progress
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.partition_states import PartitionState, PartitionStates
 from bridge.model.values import Side, TopicPartition
@@ -26,6 +31,16 @@ COPYING_KINDS = frozenset({"source", "sink"})
 """Kinds of connector that copy records."""
 GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
 """Kinds of connector that follow groups."""
+SourcePartition = Mapping[str, str | int]
+SourceOffset = Mapping[str, Any]
+"""Of Connect's offset storage."""
+Arguments = Mapping[str, Any]
+"""JSON."""
+R = TypeVar("R")
+MOST_NAMES = 1_000
+"""Names that an answer lists at most of those that are new, and of those that are gone."""
+PROCESS: Final = uuid.uuid4().hex
+"""All connectors of a rounds process share it: what one of them writes is no news of another service to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +167,6 @@ class Missing(NamedTuple):
     stuck_since_ms: int = -1
 
 
-SourcePartition = Mapping[str, str | int]
-SourceOffset = Mapping[str, Any]
-"""Of Connect's offset storage."""
-
-
 class Publisher(Protocol):
     """Takes what an instance reports, cheaply and without blocking; and reads what only Connect has stored."""
 
@@ -192,10 +202,6 @@ class Operation(StrEnum):
     """Leave out offsets of a partition that can't be copied."""
     ROLL_BACK = "roll_back"
     """Set moved groups back to where they were before the move, and commit them again."""
-
-
-Arguments = Mapping[str, Any]
-"""JSON."""
 
 
 class Instance(Protocol):
@@ -300,3 +306,62 @@ class CheckedOnOpen:
         return None
 
     properties = ()
+
+
+class RequestedRounds(Generic[R]):
+    """Requests for a round, with its result of type `R`. `wake` is set when one is requested, and cleared by whoever
+    waits for it."""
+
+    def __init__(self, wake: asyncio.Event | None = None) -> None:
+        self.wake = wake or asyncio.Event()
+        self._waiting: list[asyncio.Future[R]] = []
+        self._under_way: list[asyncio.Future[R]] = []
+
+    async def round(self) -> R:
+        """Requests a round and returns its result. One under way does not count: it may have read older state."""
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self.wake.set()
+        return await future
+
+    def begin(self) -> bool:
+        """Begins a round; returns whether it was requested."""
+        self._under_way += self._waiting
+        self._waiting = []
+        return bool(self._under_way)
+
+    def end(self, outcome: R) -> None:
+        """Ends the round, and hands its result to those who requested it."""
+        for future in self._under_way:
+            if not future.done():
+                future.set_result(outcome)
+        self._under_way = []
+
+    def refuse(self, error: Exception) -> None:
+        """Fails all requests: no round will come."""
+        self.begin()
+        for future in self._under_way:
+            if not future.done():
+                future.set_exception(error)
+        self._under_way = []
+
+
+def refresh_answer(before: Collection[str], after: Collection[str]) -> dict[str, Any]:
+    """Returns the answer to a refresh, from the names before and after it."""
+    added, removed = sorted(set(after) - set(before)), sorted(set(before) - set(after))
+    return {
+        "found": len(after),
+        "added": added[:MOST_NAMES],
+        "removed": removed[:MOST_NAMES],
+    }
+
+
+def does_not_run(name: str) -> OperationRefused:
+    return OperationRefused(
+        f"connector {name} does not run: it is disabled (enabled=false), paused or stopped, or no task of it polls; "
+        "its conditions in /health say which"
+    )
+
+
+def not_offered(name: str, operation: str) -> OperationRefused:
+    return OperationRefused(f"connector {name} is of a kind that has no operation {operation}")

@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Copied, PipelineSpec, PipelineStatus
+from bridge.model.copying import Copied, CopySample, PipelineSpec, PipelineStatus
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.lookups import LookupResult, Need
 from bridge.model.partition_states import Skip

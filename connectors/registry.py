@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connectors.base import Kind
-from connectors.checkpoint.connector import KIND as CHECKPOINT
-from connectors.group_offset.connector import KIND as GROUP_OFFSET
-from connectors.heartbeat.connector import KIND as HEARTBEAT
+from connectors.checkpoint.task import KIND as CHECKPOINT
+from connectors.group_offset.task import KIND as GROUP_OFFSET
+from connectors.heartbeat.task import KIND as HEARTBEAT
 from connectors.sink.connector import KIND as SINK
 from connectors.source.connector import KIND as SOURCE
 

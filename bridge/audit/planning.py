@@ -10,9 +10,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from bridge.audit.differences import NotCompared
-from bridge.audit.sequences import Numbers
-from bridge.audit.stretches import COUNT, DOWNSTREAM, NO_SPANS, UPSTREAM, Free, LogPair, Offsets, Stretch
+from bridge.audit.report import NotCompared
+from bridge.audit.stretches import (
+    COUNT,
+    DOWNSTREAM,
+    NO_SPANS,
+    UPSTREAM,
+    Free,
+    LogPair,
+    Numbers,
+    Offsets,
+    Stretch,
+)
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import Bounds
 from bridge.translation.runs.holes import EVERYTHING, spans, whole

@@ -1,17 +1,54 @@
-"""Stretches of a partition's two logs that belong together, and what is claimed of the records in them."""
+"""Stretches of a partition's two logs that belong together, and what is claimed of the records in them.
+
+The records of one side of a stretch, in the order of their log: five rows of numbers, a column for each record.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bridge.audit.sequences import Numbers
 from bridge.model.values import TopicPartition
 
+Numbers = NDArray[np.int64]
+OFFSET, TIMESTAMP, DIGEST, KEY, TOMBSTONE = range(5)
+"""Rows of a sequence (bridge.kafka.record.hashes makes them)."""
+ROWS = 5
 UPSTREAM, DOWNSTREAM, COUNT, RUN = range(4)
 """Rows of spans: `count` records from `upstream` on are claimed to stand from `downstream` on, by the run that starts
 at `run`."""
+NO_SPANS = np.empty((4, 0), np.int64)
+
+
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    """One sequence of several, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts, axis=1) if parts else np.empty((ROWS, 0), np.int64)
+
+
+def between(sequence: Numbers, start: int, end: int) -> slice:
+    """Which records have offsets from `start` to before `end`."""
+    first, last = np.searchsorted(sequence[OFFSET], [start, end])
+    return slice(int(first), int(last))
+
+
+class RecordPlace(NamedTuple):
+    """One record of a sequence: its offset, its timestamp (ms, -1 for unknown) and its digests."""
+
+    offset: int
+    timestamp: int
+    digest: int
+    key: int
+    tombstone: bool
+
+
+def place(sequence: Numbers, index: int) -> RecordPlace:
+    offset, timestamp, digest, key, tombstone = sequence[:, index].tolist()
+    return RecordPlace(offset, timestamp, digest, key, bool(tombstone))
 
 
 class Offsets(NamedTuple):
@@ -69,9 +106,6 @@ class Stretch(NamedTuple):
     target_cut: bool = False
     ends: bool = False
     behind: bool = False
-
-
-NO_SPANS = np.empty((4, 0), np.int64)
 
 
 def claimed(spans: Numbers, offsets: Numbers) -> Numbers:

@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import aclosing
 from typing import TypeVar, overload
 
-from bridge.client.checkpoints import Offsets
-from bridge.client.consumers import ConsumerRecord
+from bridge.client.consumers import ConsumerRecord, Offsets
 from bridge.client.mirror_client import MirrorClient, Pattern
 from bridge.mm2.records import Checkpoint, Heartbeat
 from bridge.model.values import Committed, Side, TopicPartition

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from bridge.client.config import read_config
 from bridge.client.consumers import LOOK_SECONDS
+from bridge.client.mirror_client import read_config
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.consumer.topic_tail import TopicTail

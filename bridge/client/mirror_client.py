@@ -1,24 +1,86 @@
-"""MirrorClient: asks a cluster which topics are mirrored to it, from where, and where groups resume on it."""
+"""MirrorClient: asks a cluster which topics are mirrored to it, from where, and where groups resume on it.
+
+MirrorClientConfig (stock §1.9): bootstrap servers, client properties and replication policy.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, overload
 
-from bridge.client.checkpoints import Offsets, read_offsets
-from bridge.client.config import read_config
-from bridge.client.consumers import ConsumerRecord, Subscription, T, consumed
+from bridge.client.consumers import ConsumerRecord, Offsets, Subscription, T, consumed, read_offsets
+from bridge.errors import ConfigRejected
 from bridge.kafka.cluster import KafkaCluster
-from bridge.mm2 import upstream_topics
+from bridge.kafka.config.properties import KeyPrefixes
+from bridge.kafka.config.settings import ClientSettings, settings_at
+from bridge.mm2 import replication_policy
 from bridge.mm2.java_regex import JavaPattern
 from bridge.mm2.records import Checkpoint, Heartbeat
 from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.java_values import given
 from bridge.model.values import Committed, Side, TopicPartition
+from connectors.config.configdef import REQUIRED, ConfigDef, Importance, Key, ListOf, Type
+from connectors.config.mirror_options import mirror_keys, separator_errors
+from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound
 
+_GROUP = "Mirror client"
+_NAMES = (
+    "replication.policy.class",
+    "replication.policy.separator",
+    "replication.policy.internal.topic.separator.enabled",
+    "replication.policy.aliases",
+    "replication.policy.topic.map",
+    "replication.policy.topic.map.file",
+    "forwarding.admin.class",
+)
 Pattern = re.Pattern[str] | JavaPattern
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorClientConfig:
+    settings: ClientSettings
+    policy: ReplicationPolicy
+
+
+def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorClientConfig:
+    """Reads Kafka's client properties as they are, under `admin.` and under `consumer.`, and `replication.policy.*`;
+    with a side, a connector's configuration (`source.cluster.*`, `target.cluster.*` and so on). Unknown keys are
+    ignored, as in stock. Raises ConfigRejected with all errors at once.
+
+    Stock drops client properties that are not about connection and security; here they work, or are an error.
+    """
+    props = given(props)
+    prefixes = KeyPrefixes() if side is None else KeyPrefixes.of(side)
+    config = _definition(prefixes).validate(props)
+    plugins = Plugins(props, config)
+    policy = plugins.load(REPLICATION_POLICY)
+    errors = [*config.errors, *separator_errors(config), *plugins.errors]
+    try:
+        settings = settings_at(prefixes, props)
+    except ConfigRejected as rejected:
+        keys = {error.key for error in errors}
+        errors += [error for error in rejected.errors if error.key not in keys]
+        raise ConfigRejected(errors) from None
+    if errors:
+        raise ConfigRejected(errors)
+    return MirrorClientConfig(settings, sound(policy))
+
+
+def _definition(prefixes: KeyPrefixes) -> ConfigDef:
+    bootstrap = Key(
+        f"{prefixes.connection}bootstrap.servers",
+        Type.LIST,
+        REQUIRED,
+        Importance.HIGH,
+        "Brokers for the first connection, as host:port.",
+        _GROUP,
+        validator=ListOf(allow_empty=False),
+    )
+    return ConfigDef([bootstrap, *(key for key in mirror_keys(_GROUP) if key.name in _NAMES)])
 
 
 class MirrorClient:
@@ -47,21 +109,21 @@ class MirrorClient:
     async def replication_hops(self, alias: str) -> int:
         """The fewest hops from that cluster to this one: 2 from A in A->B->C, on C. -1 if no heartbeats come from
         it."""
-        return upstream_topics.replication_hops(self.replication_policy, await self._topics(), alias)
+        return replication_policy.replication_hops(self.replication_policy, await self._topics(), alias)
 
     async def heartbeat_topics(self) -> set[str]:
-        return upstream_topics.heartbeat_topics(self.replication_policy, await self._topics())
+        return replication_policy.heartbeat_topics(self.replication_policy, await self._topics())
 
     async def checkpoint_topics(self) -> set[str]:
-        return upstream_topics.checkpoint_topics(self.replication_policy, await self._topics())
+        return replication_policy.checkpoint_topics(self.replication_policy, await self._topics())
 
     async def upstream_clusters(self) -> set[str]:
         """Aliases of all clusters whose heartbeats arrive here, however many hops away."""
-        return upstream_topics.upstream_clusters(self.replication_policy, await self._topics())
+        return replication_policy.upstream_clusters(self.replication_policy, await self._topics())
 
     async def remote_topics(self, source: str | None = None) -> set[str]:
         """Topics that are mirrored to this cluster; with `source`, only those mirrored directly from it."""
-        return upstream_topics.remote_topics(self.replication_policy, await self._topics(), source)
+        return replication_policy.remote_topics(self.replication_policy, await self._topics(), source)
 
     @overload
     async def remote_consumer_offsets(

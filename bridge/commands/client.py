@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.commands.connection import Bootstrap, Config, properties
 from bridge.commands.exit_status import BAD_SETTINGS, end, reported
+from bridge.commands.options import Bootstrap, Config, SingleOptionsApp, properties
 from bridge.commands.show import Output, OutputOption, show_json, show_names, show_offsets
-from bridge.commands.single_options import SingleOptionsApp
 
 if TYPE_CHECKING:
     from bridge.mm2.java_regex import JavaPattern

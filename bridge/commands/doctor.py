@@ -14,14 +14,13 @@ from urllib.parse import quote
 
 import typer
 
-from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, end, reported
+from bridge.commands.options import read_connector
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, tls
 from bridge.commands.show import Output, OutputOption, printable, show_json
 
 if TYPE_CHECKING:
-    from bridge.doctor.facts import Unknown
-    from bridge.doctor.findings import Finding
+    from bridge.doctor.facts import Finding, Unknown
     from connectors.base import Kind
 
 _TIMEOUT, _CLUSTER_TIMEOUT = 5.0, 120.0
@@ -63,7 +62,7 @@ def doctor(
 
     It changes nothing. Exit status 0: no problem; 1: problems; 2: usage; 3: none, but not all could be checked.
     """
-    from bridge.doctor.findings import exit_status
+    from bridge.doctor.facts import exit_status
 
     if (config is None) == (connector is None):
         end("give either --config FILE or --connector NAME", BAD_SETTINGS)
@@ -105,9 +104,8 @@ def _examine_file(path: Path, url: str | None, worker: str | Unknown | None) -> 
 
 def _ask_service(name: str, client: ServiceClient, worker: str | Unknown | None) -> list[Finding]:
     """Findings for a connector of the service, as the service sees its clusters."""
-    from bridge.doctor.facts import Unknown
-    from bridge.doctor.findings import Finding, Severity, unknown
-    from bridge.protocol.doctor import DoctorReport
+    from bridge.doctor.facts import Finding, Severity, Unknown, unknown
+    from bridge.protocol.operators import DoctorReport
 
     query = {"worker_cluster_id": worker} if isinstance(worker, str) else None
     report = client.get(f"/v1/connectors/{quote(name, safe='')}/doctor", DoctorReport, query)
@@ -177,7 +175,7 @@ def _show(findings: Sequence[Finding], output: Output) -> None:
 
 def together(findings: Sequence[Finding]) -> list[Finding]:
     """What could not be checked for one cause, as one finding: a cluster that is away is told once."""
-    from bridge.doctor.findings import NOT_CHECKED, Severity
+    from bridge.doctor.facts import NOT_CHECKED, Severity
 
     causes: dict[tuple[str, str], list[Finding]] = {}
     shown: list[Finding] = []

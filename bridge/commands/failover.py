@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bridge.commands.connector import SECONDS, TimeoutOption
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_TELL, NOT_READY, end, note
-from bridge.commands.reasons import SCREEN, listed
-from bridge.commands.refresh import SECONDS, TimeoutOption
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
-from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
+from bridge.commands.show import SCREEN, Output, OutputOption, listed, printable, show_json, show_rows
 
 if TYPE_CHECKING:
     from bridge.protocol.messages import MovedGroup, MoveGroups, NotBegunPartition, PlannedOffset

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import CANNOT_START, end, note, reported
+from bridge.commands.options import read_connector
 from bridge.commands.show import Output, OutputOption, show_rows
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def _index(path: Path, interval: float | None) -> Index:
     import asyncio
 
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.pipeline.driver.java import java_problem
     from bridge.pipeline.driver.jobs import SparkJobs
+    from bridge.pipeline.driver.spark_problem import java_problem
     from bridge.spark.indexing.index import Index
     from connectors.source.options import SourceOptions
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from bridge.model.java_values import boolean, given, trimmed
-from connectors.config.keys import Type, Unparsable, parse
+from connectors.config.configdef import Range, Type, Unparsable, invalid, parse
 from connectors.config.mirror_options import STOCK
-from connectors.config.validators import Range, invalid
 
 HANDLER = "handler"
 """The name that the message handler has among transforms."""

@@ -14,8 +14,7 @@ from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
 from bridge.errors import ConfigError, ConfigRejected
 
 if TYPE_CHECKING:
-    from bridge.dedicated.config.plan import MirrorPlan
-    from bridge.dedicated.config.worker_settings import WorkerSettings
+    from bridge.dedicated.config.plan import MirrorPlan, WorkerSettings
     from bridge.policy import Policy
     from bridge.settings import Settings
 
@@ -81,9 +80,9 @@ def _planned(
     path: Path, clusters: Sequence[str] | None, settings: Settings
 ) -> tuple[MirrorPlan, Mapping[str, WorkerSettings]]:
     """The flows that are to run, every connector checked as Connect would. Ends the command with all errors."""
+    from bridge.dedicated.config.plan import all_worker_settings
+    from bridge.dedicated.config.planning import restricted
     from bridge.dedicated.config.reading import read_plan
-    from bridge.dedicated.config.running import restricted
-    from bridge.dedicated.config.worker_settings import all_worker_settings
     from bridge.java_properties import PropertiesProblem
     from bridge.service.wiring import check_context
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.commands.connection import Bootstrap, Config, properties
 from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
-from bridge.commands.single_options import SingleOptionsApp
+from bridge.commands.options import Bootstrap, Config, SingleOptionsApp, properties
 
 if TYPE_CHECKING:
     from bridge.mm2.replication_policy import ReplicationPolicy

@@ -1,26 +1,34 @@
-"""`mirror-bridge readiness`, `groups` and `explain`: whether groups can fail over now, by a service's answer."""
+"""`mirror-bridge readiness`, `groups` and `explain`: whether groups can fail over now, by a service's answer.
+
+`--watch SECONDS`: shows an answer again and again, until Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
-from bridge.commands.exit_status import CANNOT_TELL, NOT_READY
-from bridge.commands.reasons import SCREEN, reason_lines
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_TELL, NOT_READY
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
-from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
-from bridge.commands.watching import WatchOption, show_repeatedly
-from bridge.model.times import iso_time
+from bridge.commands.show import SCREEN, Output, OutputOption, printable, reason_lines, show_json, show_table
+from bridge.model.values import iso_time
 from bridge.protocol.readiness import Readiness
 
 if TYPE_CHECKING:
     from bridge.protocol.messages import FlowReadiness, GroupSummary, ReadinessReport
 
+
+WatchOption = Annotated[
+    float | None,
+    typer.Option("--watch", "-w", min=0.1, help="Show it again every so many seconds, until Ctrl-C."),
+]
+_CLEAR = "\x1b[2J\x1b[H"
 _STATUSES = {"ready": 0, "moved": 0, "home": 0, "not_ready": NOT_READY}
 _PAGE = 1000
 _FLOWS = ("flow", "connector", "readiness", "groups", "missing")
@@ -29,6 +37,35 @@ _GROUPS = ("group", "flow", "connector", "readiness", "verdict", "bound", "missi
 _NOT_COPIED = "not copied"
 _SHOWN_FLOWS = 6
 _WORST = ("not_ready", "cannot_tell", "ready_as_of", "ready", "moved", "home")
+
+
+def show_repeatedly(show: Callable[[], int], seconds: float | None) -> None:
+    """Calls `show`, which prints an answer, and ends the command with the exit status that it returns.
+
+    With `seconds` it calls it again and again, on a terminal in the same place. A service that does not answer is a
+    line on standard error, and asked again. Ctrl-C ends the command with the status of the last answer.
+    """
+    status = _once(show)
+    try:
+        while seconds is not None:
+            time.sleep(seconds)
+            if sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            status = _once(show)
+    except KeyboardInterrupt:
+        sys.stdout.write("\n")
+    raise typer.Exit(status)
+
+
+def _once(show: Callable[[], int]) -> int:
+    try:
+        status = show()
+    except typer.Exit as ended:
+        if ended.exit_code == BAD_SETTINGS:
+            raise
+        status = ended.exit_code
+    sys.stdout.flush()
+    return status
 
 
 def readiness(

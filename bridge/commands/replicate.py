@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bridge.commands.connector_config import copying_kind
 from bridge.commands.exit_status import (
     BAD_SETTINGS,
     CANNOT_START,
@@ -23,6 +22,7 @@ from bridge.commands.exit_status import (
     note,
     reported,
 )
+from bridge.commands.options import copying_kind
 from bridge.commands.views import LineView, LiveTable, LocalPublisher, View
 from bridge.connector_files import load_connector, unresolved
 from bridge.errors import ConfigRejected
@@ -129,7 +129,7 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
 
 def _submitted(config: dict[str, str]) -> dict[str, str]:
     """The configuration with the settings that spark-submit was given, if it was spark-submit that started us."""
-    from bridge.pipeline.driver.submitted import contradictions, is_submitted, merged, submitted_settings
+    from bridge.pipeline.driver.submitting import contradictions, is_submitted, merged, submitted_settings
 
     if not is_submitted():
         return config
@@ -203,7 +203,7 @@ async def _replicate(
     """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     import asyncio
 
-    from bridge.kafka.clusters import KafkaClusters
+    from bridge.kafka.cluster import KafkaClusters
     from bridge.pipeline.driver.launch import DriverPipelines
     from connectors.base import Assignment
 

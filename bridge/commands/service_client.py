@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 import typer
 
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
-from bridge.commands.reasons import SCREEN, reason_lines
-from bridge.commands.show import Output, printable, show_json
+from bridge.commands.show import SCREEN, Output, printable, reason_lines, show_json
 
 if TYPE_CHECKING:
     import ssl

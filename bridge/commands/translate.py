@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.commands.connector_config import read_connector
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
+from bridge.commands.options import read_connector
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bridge.positions.flow import Flow
-    from bridge.positions.knowledge import Knowledge
+    from bridge.positions.flow import Flow, Knowledge
     from bridge.positions.translator import PositionColumns, TranslatedPositions
 
 SOME_UNKNOWN = 3
@@ -143,7 +142,7 @@ async def _translate(
     flow: Flow, props: Mapping[str, str], positions: PositionColumns, lookups: int
 ) -> tuple[TranslatedPositions, Knowledge]:
     """Raises KafkaFailure."""
-    from bridge.kafka.clusters import KafkaClusters
+    from bridge.kafka.cluster import KafkaClusters
     from bridge.positions.translator import translate_once
 
     clusters = KafkaClusters()
@@ -158,7 +157,7 @@ def conclude(translated: TranslatedPositions) -> None:
     import numpy as np
 
     from bridge.model.values import Judgement
-    from bridge.positions.answers import REASONS, VERDICTS
+    from bridge.positions.translator import REASONS, VERDICTS
 
     answers = translated.answers
     counts = dict(zip(VERDICTS, np.bincount(answers.verdict, minlength=len(VERDICTS)).tolist(), strict=True))

@@ -1,34 +1,333 @@
 """Runs a flow on this node while it is this node's: all of its connectors, from when Kafka gives it until it takes it
-away."""
+away.
+
+Runs one connector of a flow at the service, by the messages of its HTTP contract: starts it with one task, polls,
+writes what polls bring, acknowledges it.
+
+That is what a Connect worker and the shim do for a connector (BridgeSourceTask, TaskSession). The service spreads
+groups over tasks so that workers share them; here one node runs the whole flow.
+
+Writes the records of a flow's polls, checkpoints and heartbeats, to its target: all in-sync replicas, in order.
+
+By transactions of one id for each flow: a node that takes the flow over shuts the one before out, so that a node that
+was paused can't put an old checkpoint behind a new one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import time
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.cimpl import Message
+
+from bridge import PROTOCOL, VERSION
 from bridge.backoff import Backoff
-from bridge.dedicated.config.plan import FlowPlan
-from bridge.dedicated.config.worker_settings import WorkerSettings
-from bridge.dedicated.connector_run import ConnectorRun
-from bridge.dedicated.groups import TargetGroups
-from bridge.dedicated.membership import Membership
-from bridge.dedicated.record_writer import RecordWriter
-from bridge.dedicated.sharing import Members
-from bridge.dedicated.stored_offsets import StoredOffsets
-from bridge.errors import KafkaFailure
-from bridge.kafka.config.settings import library_settings
+from bridge.dedicated.config.plan import FlowPlan, WorkerSettings
+from bridge.dedicated.membership import Members, Membership, TargetGroups
+from bridge.dedicated.stock_offsets import StoredOffsets
+from bridge.errors import BridgeError, ConfigRejected, Fenced, KafkaFailure, KafkaFault, NotFound
+from bridge.kafka.config.sasl import Setting
+from bridge.kafka.config.settings import RECONNECT, library_settings
+from bridge.kafka.config.tokens import obtain_first
+from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_exception
 from bridge.model.values import Side
-from bridge.protocol.messages import FlowStatus
+from bridge.protocol.messages import (
+    FlowStatus,
+    PollRequest,
+    PollResponse,
+    Record,
+    StartConnector,
+    StartTask,
+    StoredOffset,
+)
 from bridge.service.answers.status import ELSEWHERE, RUNNING, WAITING
 from bridge.service.service import Service
 
 log = logging.getLogger(__name__)
 
+
+HOLD_MS = 1_000
+TASK = 0
+_EMPTY_SECONDS = 0.1
+"""Between polls that the service answers at once and without records."""
+_FIRST_POLL_PAUSE, _MOST_POLL_PAUSE = 0.2, 5.0
+_STOP_SECONDS = 20.0
+"""What is copied but not committed yet takes this long at most (bridge.pipeline.driver.launch)."""
+_OVER = ("stopped", "failed", "caught_up")
+_LIBRARY = logging.getLogger("librdkafka")
+_SECONDS = 30.0
+"""For which a transaction may take; the broker ends one of a node that is gone after twice that."""
+_DOING = "write checkpoints and heartbeats"
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 30.0
 _UNOWNED_SECONDS = 60.0
 """A flow may be without a node for this long, while groups are joined and nodes taken over from, without an alarm."""
+
+
+class Writing(Protocol):
+    async def write(self, records: Sequence[Record]) -> None: ...
+
+
+class Offsets(Protocol):
+    async def of(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]: ...
+
+
+class ConnectorRun:
+    """Runs one connector of a flow. `fenced_seconds`: how long to wait after another node has fenced this one: by then
+    the group has told this node."""
+
+    def __init__(
+        self,
+        service: Service,
+        name: str,
+        kind: str,
+        config: Mapping[str, str],
+        writer: Writing,
+        offsets: Offsets,
+        fenced_seconds: float,
+    ) -> None:
+        self.name, self._kind = name, kind
+        self._config: dict[str, str | None] = {**config, "name": name}
+        self._service, self._writer, self._offsets = service, writer, offsets
+        self._fenced_seconds = fenced_seconds
+        self._began = time.monotonic()
+        self._session: str | None = None
+        self._backoff = Backoff(_FIRST_POLL_PAUSE, _MOST_POLL_PAUSE)
+        self._failed = False
+        self.problem: str | None = None
+        """Why it does nothing; None while it works."""
+
+    async def run(self) -> None:
+        """Runs until cancelled; returns early only where the service rejects the configuration."""
+        while True:
+            try:
+                await self._serve()
+            except ConfigRejected as error:
+                self._unwell(str(error))
+                return
+            except (NotFound, Fenced) as error:
+                self._session = None
+                log.info("session lost, starting a new one: %s", error, extra={"connector": self.name})
+            except BridgeError as error:
+                self._unwell(str(error))
+            await asyncio.sleep(self._backoff.next())
+
+    async def stop(self) -> None:
+        """Ends the connector at the service, waits until its last copies are committed, and forgets it: records that
+        wait would be written behind those of the next node, should the flow come back."""
+        session, service = self._session, self._service
+        if session is not None:
+            with contextlib.suppress(NotFound, Fenced):
+                service.stop_connector(self.name, session)
+            with contextlib.suppress(NotFound, Fenced):
+                service.stop_task(self.name, TASK, session)
+        for _ in range(int(_STOP_SECONDS / _EMPTY_SECONDS)):
+            if not self._copies():
+                break
+            await asyncio.sleep(_EMPTY_SECONDS)
+        with contextlib.suppress(BridgeError):
+            service.forget_connector(self.name)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _copies(self) -> bool:
+        totals = self._service.snapshots.connector(self.name).copying.totals
+        return totals is not None and totals.partitions > 0 and totals.state not in _OVER
+
+    async def _serve(self) -> None:
+        service = self._service
+        if self._session is None:
+            self._session = service.sessions.begin(int((time.monotonic() - self._began) * 1e6))
+        session = self._session
+        await service.start_connector(
+            self.name,
+            StartConnector(
+                session=session, kind=self._kind, config=self._config, version=VERSION, protocol=PROTOCOL
+            ),
+        )
+        await service.start_task(
+            self.name,
+            TASK,
+            StartTask(
+                session=session,
+                kind=self._kind,
+                task_count=1,
+                config=self._config,
+                version=VERSION,
+                protocol=PROTOCOL,
+            ),
+        )
+        request = PollRequest(session=session, wait_ms=HOLD_MS, offsets=[])
+        while True:
+            polled = await service.poll(self.name, TASK, request)
+            answer = PollResponse.model_validate_json(polled.body)
+            self._note(answer.failure)
+            offsets = await self._stored(answer.offsets_of)
+            if answer.records:
+                await self._write(session, answer.records)
+            elif polled.held_ms == 0 and not offsets:
+                await asyncio.sleep(_EMPTY_SECONDS)
+            request = PollRequest(session=session, wait_ms=HOLD_MS, batch=answer.batch, offsets=offsets)
+
+    async def _stored(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
+        """Reads stored offsets; none where they can't be read now: the service asks again."""
+        if not partitions:
+            return []
+        try:
+            stored = await self._offsets.of(partitions)
+        except KafkaFailure as failure:
+            self._unwell(str(failure))
+            await asyncio.sleep(self._backoff.next())
+            return []
+        self._well()
+        return stored
+
+    async def _write(self, session: str, records: Sequence[Record]) -> None:
+        """Writes them, retrying until done. Renews the lease meanwhile: the connector is not paused."""
+        while True:
+            try:
+                await self._writer.write(records)
+                break
+            except KafkaFailure as failure:
+                self._unwell(str(failure))
+                fenced = failure.fault is KafkaFault.FENCED
+            # A node that was shut out has lost the flow, and is told so within the session timeout.
+            pause = self._fenced_seconds if fenced else self._backoff.next()
+            await asyncio.sleep(pause)
+            await self._service.ack(self.name, TASK, session, [])
+        self._well()
+        last = {_text(record.source_partition): record for record in records}
+        await self._service.ack(self.name, TASK, session, [_ack(record) for record in last.values()])
+
+    def _note(self, failure: str | None) -> None:
+        if failure is not None and not self._failed:
+            log.error(
+                "connector failed, and stays stopped until the flow is restarted: %s",
+                failure,
+                extra={"connector": self.name},
+            )
+        elif failure is None and self._failed:
+            self._well()
+        self._failed = failure is not None
+        self.problem = failure or self.problem
+
+    def _unwell(self, why: str) -> None:
+        if self.problem is None:
+            log.warning("connector failed, retrying: %s", why, extra={"connector": self.name})
+        self.problem = why
+
+    def _well(self) -> None:
+        if self.problem is not None:
+            log.info("connector recovered", extra={"connector": self.name})
+        self.problem = None
+        self._backoff.reset()
+
+
+def _text(partition: Mapping[str, str | int]) -> str:
+    return json.dumps(partition, sort_keys=True)
+
+
+def _ack(record: Record) -> dict[str, object]:
+    return {
+        "source_partition": record.source_partition,
+        "source_offset": record.source_offset,
+        "topic": record.topic,
+        "partition": record.partition,
+        "timestamp": record.timestamp,
+    }
+
+
+class RecordWriter:
+    """Used by one flow; each call writes all its records, or none and raises KafkaFailure."""
+
+    def __init__(self, settings: Mapping[str, Setting], transactional_id: str) -> None:
+        self._settings: dict[str, Any] = {
+            **RECONNECT,
+            **settings,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": int(2 * _SECONDS * 1000),
+            "message.timeout.ms": int(_SECONDS * 1000),
+            "linger.ms": 0,
+            "log_level": 2,
+        }
+        self._denied: set[str] = set()
+        """Topics that may not be written to, as far as the transaction has come."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
+        self._producer: Producer | None = None
+
+    async def write(self, records: Sequence[Record]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._write, records)
+        except (KafkaException, BufferError) as error:
+            raise self._failure(error) from None
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._drop)
+        self._thread.shutdown(wait=False)
+
+    # -- in the thread -------------------------------------------------------------------------------------------------
+
+    def _write(self, records: Sequence[Record]) -> None:
+        self._denied.clear()
+        try:
+            producer = self._ready()
+            producer.begin_transaction()
+            for record in records:
+                producer.produce(
+                    record.topic,
+                    value=_bytes(record.value),
+                    key=_bytes(record.key),
+                    partition=-1 if record.partition is None else record.partition,
+                    timestamp=record.timestamp or 0,
+                    headers=[(each.key, _bytes(each.value)) for each in record.headers],
+                    on_delivery=self._delivered,
+                )
+            producer.commit_transaction(_SECONDS)
+        except (KafkaException, BufferError):
+            # The next producer of this id ends what this one has begun.
+            self._drop()
+            raise
+
+    def _ready(self) -> Producer:
+        if self._producer is None:
+            obtain_first(self._settings)
+            producer = Producer(self._settings, logger=_LIBRARY)
+            self._producer = producer
+            producer.init_transactions(_SECONDS)
+        return self._producer
+
+    def _drop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            self._denied.add(message.topic() or "")
+
+    def _failure(self, error: BaseException) -> KafkaFailure:
+        if self._denied:
+            return not_allowed_to_write(self._denied, _DOING)
+        cause = error.args[0] if isinstance(error, KafkaException) else None
+        if isinstance(cause, KafkaError) and cause.code() in _FENCED:
+            return failure(KafkaFault.FENCED, _DOING, "another node has taken the flow over")
+        if isinstance(error, BufferError):
+            return failure(KafkaFault.OTHER, _DOING, str(error))
+        return of_exception(error, _DOING, f"WRITE on transactional id {self._settings['transactional.id']}")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
 
 
 def connector_names(flow: FlowPlan) -> list[str]:

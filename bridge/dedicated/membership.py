@@ -3,6 +3,13 @@
 The group follows a topic of one partition: whoever is assigned that one runs the flow. With cooperative-sticky a node
 that joins takes nothing from one that runs. A node that leaves, or falls silent for the session timeout, loses the
 partition to another one.
+
+Decides which flow a node gives up so that nodes share them evenly. Pure.
+
+Kafka's protocol alone says who runs a flow. But a node that comes later finds them all taken: so one that runs two
+copying flows more than a member of one of their groups leaves that group for a moment, and the member gets the flow.
+
+Asks a target cluster for the members of its flows' groups, and makes topics there.
 """
 
 from __future__ import annotations
@@ -10,18 +17,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from bridge.dedicated.config.worker_settings import WorkerSettings
-from bridge.errors import KafkaFailure
+from bridge.dedicated.config.plan import WorkerSettings
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin.admin_client import AsyncAdminClient
+from bridge.kafka.admin.topic_admin import create_compacted
 from bridge.kafka.config.sasl import Setting
-from bridge.kafka.config.settings import RECONNECT
+from bridge.kafka.config.settings import RECONNECT, ClientSettings
 from bridge.kafka.config.tokens import obtain_first
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.error_codes import COORDINATOR_MOVED, Errors
+from bridge.kafka.protocol.errors import failure, of_code
+from bridge.kafka.protocol.group_requests import (
+    CONSUMERS,
+    DescribedGroup,
+    describe_groups,
+    read_described_groups,
+)
+from bridge.model.values import GroupState
 
 log = logging.getLogger(__name__)
+
+
 _LIBRARY = logging.getLogger("librdkafka")
 
 LibrarySettings = Mapping[str, Setting]
@@ -36,6 +58,7 @@ _TOPIC = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TO
 _PASSING = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 )
+TIMEOUT_SECONDS = 20.0
 
 
 class Candidate(Protocol):
@@ -188,3 +211,74 @@ class Membership:
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)
+
+
+class Members(NamedTuple):
+    """The members of a flow's group: who has the flow, None for nobody, and the nodes that could have it."""
+
+    owner: str | None
+    nodes: frozenset[str]
+
+
+def given_up(node: str, groups: Mapping[str, Members]) -> str | None:
+    """Returns a flow of this node for another one to take; None where nobody has two less. `groups`: by flow, of all
+    that copy."""
+    load = Counter(each.owner for each in groups.values())
+    for flow in sorted(groups):
+        owner, nodes = groups[flow]
+        if owner == node and any(load[other] + 2 <= load[node] for other in nodes):
+            return flow
+    return None
+
+
+class TargetGroups:
+    """One target cluster, with the login of its admin client."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._network = NetworkClient(settings.raw_admin)
+        self._admin = AsyncAdminClient(settings.admin, self._network, TIMEOUT_SECONDS)
+
+    async def close(self) -> None:
+        await self._admin.close()
+        await self._network.close()
+
+    async def create_topic(self, topic: str, replication_factor: int, partitions: int = 1) -> None:
+        """Creates a compacted topic where there is none. Raises KafkaFailure, but not where somebody else has to create
+        it: whether it is there shows when the group is joined."""
+        failed = await create_compacted(self._admin, topic, replication_factor, partitions)
+        if failed is not None:
+            raise failed
+
+    async def members(self, group: str) -> Members:
+        """Returns the nodes in a group. Raises KafkaFailure. A group that does not exist has none, nor has that of a
+        connect-mirror-maker.sh: its members are workers of Connect, and their assignments no consumers'."""
+        doing = f"describe group {group}"
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                described = await self._described(group, doing)
+                if described.error in COORDINATOR_MOVED:
+                    self._network.forget_coordinators([group])
+                    described = await self._described(group, doing)
+        except TimeoutError:
+            raise failure(KafkaFault.TIMEOUT, doing, f"no answer within {TIMEOUT_SECONDS:g} s") from None
+        failed = of_code(described.error, doing, f"DESCRIBE on group {group}")
+        if failed is not None:
+            raise failed
+        if described.protocol_type != CONSUMERS:
+            return Members(None, frozenset())
+        owners = [each.client_id for each in described.members if each.has_partitions]
+        nodes = frozenset(each.client_id for each in described.members)
+        return Members(owners[0] if owners else None, nodes)
+
+    async def _described(self, group: str, doing: str) -> DescribedGroup:
+        nodes, errors = await self._network.coordinators([group])
+        if group in errors:
+            return DescribedGroup(errors[group], GroupState.UNKNOWN, (), 0)
+        (coordinator,) = nodes
+        try:
+            response = await self._network.send(coordinator, describe_groups([group]), doing)
+        except KafkaFailure:
+            self._network.forget_coordinators([group])
+            raise
+        missing = DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, GroupState.UNKNOWN, (), 0)
+        return read_described_groups(response).get(group, missing)

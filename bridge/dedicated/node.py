@@ -8,11 +8,9 @@ import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from bridge.dedicated.config.plan import FlowPlan, MirrorPlan
-from bridge.dedicated.config.worker_settings import WorkerSettings
+from bridge.dedicated.config.plan import FlowPlan, MirrorPlan, WorkerSettings
 from bridge.dedicated.flow_run import FlowRun
-from bridge.dedicated.groups import TargetGroups
-from bridge.dedicated.sharing import given_up
+from bridge.dedicated.membership import TargetGroups, given_up
 from bridge.kafka.config.settings import client_settings
 from bridge.model.values import Side
 from bridge.service.service import Service

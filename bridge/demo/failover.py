@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from bridge.demo.cluster import Outgoing, producing, send
-from bridge.demo.groups import Groups
+from bridge.demo.data import Groups, Outgoing, producing, send
 from bridge.demo.logs import Content, Tp, client_settings, content, first_from, reader, tp_of
 
 FIRST_SECONDS = 60.0

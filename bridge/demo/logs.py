@@ -1,4 +1,7 @@
-"""Reads whole partitions and single records, with a client that the product does not use."""
+"""Reads whole partitions and single records, with a client that the product does not use.
+
+The error of a demo that can't go on. An offset that is not exact is no error, but a line of the report.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from bridge.demo.errors import DemoFailed
+from bridge.errors import BridgeError
 
 Tp = tuple[str, int]
 """A topic and a partition."""
-
 READ_SECONDS = 60.0
 _BATCH = 10_000
+
+
+class DemoFailed(BridgeError):
+    """The demo can't go on; the text is one line for the command line."""
 
 
 class Content(NamedTuple):

@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from bridge.demo.answers import connector_errors
-from bridge.demo.errors import DemoFailed
+from bridge.demo.logs import DemoFailed
+from bridge.demo.report import closing, console, table, wrong_rows
 from bridge.demo.scene import play
-from bridge.demo.show import closing, console, table, wrong_rows
 from bridge.local import LocalStack
-from bridge.local.shim import check_sources
+from bridge.local.service import check_sources
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
 LOG = "demo.log"

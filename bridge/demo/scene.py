@@ -1,31 +1,112 @@
-"""The steps of the demo, in order."""
+"""The steps of the demo, in order.
+
+Configurations of the demo's three connectors: our source and group offset connectors, stock's checkpoints.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import NamedTuple
 
 from rich.console import Console
 
-from bridge.demo import answers, mirrors
-from bridge.demo.cluster import admin, commit, ends
-from bridge.demo.data import PARTITIONS, TOPICS, Amounts, Produced, produce_all
-from bridge.demo.expected import Alignment, align
+from bridge.demo import answers
+from bridge.demo.answers import Alignment, align
+from bridge.demo.data import (
+    PARTITIONS,
+    TOPICS,
+    Amounts,
+    Groups,
+    Produced,
+    Shape,
+    admin,
+    choose,
+    commit,
+    ends,
+    produce_all,
+)
 from bridge.demo.failover import fail_over, first_unprocessed
-from bridge.demo.groups import Groups, Shape, choose
 from bridge.demo.logs import PartitionLog, Tp, read_logs, reader
-from bridge.demo.report import Judged, Report, Verdicts, make_rows
-from bridge.demo.show import Advance, Steps
-from bridge.local import Broker, LocalStack, WaitTimedOut, eventually
+from bridge.demo.report import Advance, Judged, Report, Steps, Verdicts, make_rows
+from bridge.local import Broker, Cluster, LocalStack, WaitTimedOut, eventually
 from bridge.protocol.messages import PartitionReport
 
+CHECKPOINTS = "stock-checkpoints"
+INTERVAL_SECONDS = "2"
+_STOCK = "org.apache.kafka.connect.mirror."
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+Config = dict[str, str]
 _MIRROR_SECONDS = 120.0
 _SYNC_SECONDS = 60.0
 _CHECKPOINT_SECONDS = 25.0
 _UNCHANGED_SECONDS = 4.0
 """Seconds without a new checkpoint after which stock counts as done: it emits every second."""
+
+
+def mirror(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
+    """Returns connectors/source/connector.json for all topics, with a single replica."""
+    name, config = _shipped("source", source, target, service)
+    return name, config | {
+        "topics": ",".join(TOPICS),
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.replication.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+    }
+
+
+def checkpoints(source: Cluster, target: Cluster) -> Config:
+    """Stock's MirrorCheckpointConnector, with an interval of a second. It only writes checkpoints: ours commits the
+    groups' offsets."""
+    return _stock("MirrorCheckpointConnector", source, target) | {
+        "groups": ".*",
+        "sync.group.offsets.enabled": "false",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "consumer.poll.timeout.ms": "200",
+        "checkpoints.topic.replication.factor": "1",
+    }
+
+
+def ours(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
+    """Returns connectors/group_offset/connector.json, with shorter intervals."""
+    name, config = _shipped("group_offset", source, target, service)
+    return name, config | {
+        "sync.group.offsets.interval.seconds": INTERVAL_SECONDS,
+        "refresh.groups.interval.seconds": INTERVAL_SECONDS,
+    }
+
+
+def _shipped(kind: str, source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
+    """Name and configuration of one of our connectors as shipped, with the addresses of this stack."""
+    shipped = json.loads(files(f"connectors.{kind}").joinpath("connector.json").read_text("utf-8"))
+    addresses = {
+        "source.cluster.alias": source.name,
+        "target.cluster.alias": target.name,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": target.bootstrap,
+        "bridge.url": service,
+    }
+    return str(shipped["name"]), {**shipped["config"], **addresses}
+
+
+def _stock(kind: str, source: Cluster, target: Cluster) -> Config:
+    return {
+        "connector.class": _STOCK + kind,
+        "tasks.max": "1",
+        "key.converter": _BYTES,
+        "value.converter": _BYTES,
+        "source.cluster.alias": source.name,
+        "target.cluster.alias": target.name,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": target.bootstrap,
+        "replication.factor": "1",
+    }
 
 
 class Played(NamedTuple):
@@ -54,22 +135,22 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
     with steps.step(f"Producing to {', '.join(TOPICS)} on A; compacting, aborting"):
         produced = produce_all(stack.source.bootstrap, amounts)
     with steps.step("Mirroring A to B on Spark with BridgeMirrorSourceConnector") as advance:
-        mirror, config = mirrors.mirror(stack.source, stack.target, stack.service().url)
-        worker.rest.put(mirror, config)
+        name, config = mirror(stack.source, stack.target, stack.service().url)
+        worker.rest.put(name, config)
         source = read_logs(stack.source.bootstrap, PARTITIONS, committed_only=True)
         wait_mirrored(stack, source, advance)
-        worker.rest.wait_running(mirror)
+        worker.rest.wait_running(name)
     with steps.step("Reading both logs whole, and choosing groups"):
         truth = find_truth(stack, source)
         groups = choose(shapes(source, produced), amounts.burst)
         client = admin(stack.source.bootstrap)
         for group, offsets in groups.items():
             commit(client, group, offsets)
-    name, config = mirrors.ours(stack.source, stack.target, stack.service().url)
+    name, config = ours(stack.source, stack.target, stack.service().url)
     with steps.step("Syncing groups with MirrorGroupOffsetConnector") as advance:
         worker.rest.put(name, config)
-        worker.rest.put(mirrors.CHECKPOINTS, mirrors.checkpoints(stack.source, stack.target))
-        for each in (name, mirrors.CHECKPOINTS):
+        worker.rest.put(CHECKPOINTS, checkpoints(stack.source, stack.target))
+        for each in (name, CHECKPOINTS):
             worker.rest.wait_running(each)
         wait_synced(stack, name, groups, advance)
     with steps.step("Asking the timestamp rule, and stock's checkpoints"):

@@ -1,12 +1,20 @@
-"""Facts that checks are made of: values that were collected, or why they could not be. Pure."""
+"""Facts that checks are made of: values that were collected, or why they could not be. Pure.
+
+Findings of checks. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from bridge.model.values import Side
+
+NOT_CHECKED = ": not checked, "
+_NAMED = 5
+"""Most names in a finding, which then says how many more there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +154,53 @@ class Facts:
     service_skew: float | Unknown = Unknown("give --url", skipped=True)
     """Seconds by which the service's clock is ahead of this machine's."""
     machine: MachineFacts | Unknown = Unknown("the connector runs no Spark", skipped=True)
+
+
+class Severity(StrEnum):
+    PROBLEM = "problem"
+    """Something does not work, or will not."""
+    WARNING = "warning"
+    """It works, but there is something that the operator should know."""
+    NOT_CHECKED = "not_checked"
+    """The check failed."""
+    SKIPPED = "skipped"
+    """Not checked, since no option says where to ask."""
+    OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding. `check`: the check's name in the table; `remedy`: what to do, "" for nothing."""
+
+    check: str
+    severity: Severity
+    found: str
+    remedy: str = ""
+
+
+def exit_status(findings: Iterable[Finding]) -> int:
+    """0: no problem; 1: problems; 3: none, but not all could be checked."""
+    severities = {finding.severity for finding in findings}
+    if Severity.PROBLEM in severities:
+        return 1
+    return 3 if Severity.NOT_CHECKED in severities else 0
+
+
+CheckResults = Iterator[tuple[Severity, str, str]]
+"""What a check yields: severity, what was found, and what to do."""
+
+
+def named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def unknown(what: str, why: Unknown) -> tuple[Severity, str, str]:
+    """A finding that `what` could not be checked."""
+    if why.skipped:
+        return Severity.SKIPPED, f"{what}: not checked", why.why
+    return (
+        Severity.NOT_CHECKED,
+        f"{what}{NOT_CHECKED}{why.why}",
+        "remove the cause, and run doctor again",
+    )

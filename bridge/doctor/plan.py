@@ -23,7 +23,7 @@ from connectors.config.plugins import (
     Plugins,
     sound,
 )
-from connectors.group_translation.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REVERSE
+from connectors.group_translation.options import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REVERSE
 
 REPLICATION_FACTOR = "replication.factor"
 _SYNCS_FACTOR = "offset-syncs.topic.replication.factor"

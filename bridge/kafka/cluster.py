@@ -1,4 +1,7 @@
-"""A cluster as connectors see it (the Cluster port): look-ups and commits over one client, admin calls over another."""
+"""A cluster as connectors see it (the Cluster port): look-ups and commits over one client, admin calls over another.
+
+Clusters by their settings: equal settings share one set of clients, closed when the last user releases them.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,14 @@ from typing import NamedTuple
 from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.admin_client import AsyncAdminClient
-from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
-from bridge.kafka.admin.topic_configs import configs_in_parts
-from bridge.kafka.admin.topic_creation import create_compacted
-from bridge.kafka.config.settings import ClientSettings
-from bridge.kafka.consumer.header_scan import scan
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin, configs_in_parts, create_compacted
+from bridge.kafka.config.settings import ClientSettings, client_settings
 from bridge.kafka.consumer.log_bounds import bounds
-from bridge.kafka.consumer.record_lookups import Lookups
+from bridge.kafka.consumer.record_lookups import Lookups, scan
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.producer.state_writer import KeyValue, StateWriter
+from bridge.kafka.producer.producer import KeyValue, StateWriter
 from bridge.kafka.protocol import group_requests
 from bridge.kafka.protocol.error_codes import COORDINATOR_MOVED, Errors
 from bridge.kafka.protocol.errors import of_code
@@ -34,11 +34,13 @@ from bridge.model.values import (
     Committed,
     GroupListing,
     GroupState,
+    Side,
     TopicInfo,
     TopicPartition,
 )
 
 log = logging.getLogger(__name__)
+
 
 _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500
@@ -349,3 +351,33 @@ class KafkaCluster:
 
 def _of_group(code: int, group: str, right: str) -> KafkaFailure | None:
     return of_code(code, f"read offsets of group {group}", f"{right} on group {group}")
+
+
+class KafkaClusters:
+    """The Clusters port. For use in one event loop."""
+
+    def __init__(self) -> None:
+        # The library logs each failed attempt as an error; a round logs once what lasts.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        self._open: dict[str, tuple[KafkaCluster, int]] = {}
+
+    def open(self, side: Side, props: Mapping[str, str]) -> KafkaCluster:
+        settings = client_settings(side, props)
+        cluster, users = self._open.get(settings.fingerprint) or (KafkaCluster(settings), 0)
+        self._open[settings.fingerprint] = (cluster, users + 1)
+        return cluster
+
+    async def release(self, cluster: object) -> None:
+        for key, (shared, users) in list(self._open.items()):
+            if shared is not cluster:
+                continue
+            if users > 1:
+                self._open[key] = (shared, users - 1)
+            else:
+                del self._open[key]
+                await shared.close()
+
+    async def close(self) -> None:
+        while self._open:
+            _, (cluster, _) = self._open.popitem()
+            await cluster.close()

@@ -3,16 +3,19 @@
 from bridge.local.broker import Broker
 from bridge.local.clusters import Cluster, ContainerCluster, GivenCluster
 from bridge.local.connect_client import ConnectClient
-from bridge.local.errors import ConnectFailed, LocalStackError, ProcessDied, WaitTimedOut
 from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
-from bridge.local.mirror_node import MirrorNode
-from bridge.local.plain_http import NO_AUTHORITIES
-from bridge.local.processes import ManagedProcess
+from bridge.local.processes import (
+    NO_AUTHORITIES,
+    ConnectFailed,
+    LocalStackError,
+    ManagedProcess,
+    ProcessDied,
+    WaitTimedOut,
+    eventually,
+)
 from bridge.local.security import Security, TlsFiles, make_tls
-from bridge.local.service import BridgeService
-from bridge.local.shim import shim_zip, unpack_shim
+from bridge.local.service import BridgeService, MirrorNode, shim_zip, unpack_shim
 from bridge.local.stack import LocalStack
-from bridge.local.waiting import eventually
 from bridge.local.worker import ConnectWorker
 
 __all__ = [

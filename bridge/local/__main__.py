@@ -6,11 +6,9 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from bridge.local.archives import make_archives
-from bridge.local.errors import LocalStackError
-from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, exporter_jar, kafka_jars
-from bridge.local.java import find_java, find_maven
-from bridge.local.spark_classes import make_spark_archive
+from bridge.local.archives import make_archives, make_spark_archive
+from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, exporter_jar, find_java, find_maven, kafka_jars
+from bridge.local.processes import LocalStackError
 
 
 def _kafka() -> None:

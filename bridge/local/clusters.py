@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from bridge.local.errors import LocalStackError
-from bridge.local.waiting import Watched
+from bridge.local.processes import LocalStackError, Watched
 
 IMAGE = "confluentinc/cp-kafka:7.9.1"
 """What Testcontainers' KafkaContainer knows how to start; its scripts are Confluent's."""

@@ -8,10 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from bridge.local.errors import ConnectFailed
-from bridge.local.plain_http import NO_AUTHORITIES
-from bridge.local.server import START_SECONDS
-from bridge.local.waiting import Watched, eventually
+from bridge.local.processes import NO_AUTHORITIES, START_SECONDS, ConnectFailed, Watched, eventually
 
 Json = Any
 """JSON of Connect; callers know its form."""

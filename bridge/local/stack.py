@@ -18,15 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bridge.local.archives import spark_environment
 from bridge.local.broker import Broker
 from bridge.local.clusters import Cluster
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
+from bridge.local.processes import Watched, unwinding_on_signals
 from bridge.local.security import Security
-from bridge.local.service import BridgeService
-from bridge.local.shim import unpack_shim
-from bridge.local.signals import unwinding_on_signals
-from bridge.local.spark_classes import spark_environment
-from bridge.local.waiting import Watched
+from bridge.local.service import BridgeService, unpack_shim
 from bridge.local.worker import ConnectWorker
 
 SOURCE, TARGET = "A", "B"

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import httpx
 
+from bridge.local.broker import write_properties
 from bridge.local.connect_client import ConnectClient
 from bridge.local.jars import KafkaJars
-from bridge.local.plain_http import NO_AUTHORITIES
-from bridge.local.ports import LOOPBACK, ReservedPort
-from bridge.local.processes import ManagedProcess
-from bridge.local.properties import write_properties
-from bridge.local.server import START_SECONDS, Server
-from bridge.local.waiting import Watched
+from bridge.local.processes import (
+    LOOPBACK,
+    NO_AUTHORITIES,
+    START_SECONDS,
+    ManagedProcess,
+    ReservedPort,
+    Server,
+    Watched,
+)
 
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 

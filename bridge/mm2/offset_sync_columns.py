@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from bridge.mm2.offset_sync_slots import FARTHEST, LAST, NEAREST, SLOTS, Slots
+from bridge.mm2.offset_sync_store import FARTHEST, LAST, NEAREST, SLOTS, Slots
 from bridge.mm2.records import SyncColumns
 from bridge.model.values import TopicPartition
 

@@ -1,4 +1,4 @@
-"""Words the errors of a connector whose copies belong to another one (see bridge.pipeline.layouts.claims)."""
+"""Words the errors of a connector whose copies belong to another one (see bridge.pipeline.layouts.ownership)."""
 
 from __future__ import annotations
 

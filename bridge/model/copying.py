@@ -1,12 +1,19 @@
-"""Defines what the source connector and its pipeline exchange: partitions to copy, progress, gaps, status."""
+"""Defines what the source connector and its pipeline exchange: partitions to copy, progress, gaps, status.
+
+Defines samples: what was copied of a partition in a stretch of time, and how long that took its records. Samples of
+later stretches are joined, so that a reader who is slow loses nothing but the times in between.
+
+Limits how large a batch of records may get when it is decompressed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from bridge.model.java_values import integer
 from bridge.model.partition_states import PartitionState, PartitionStates, PartitionStatus
 from bridge.model.values import CopyId, Side, TopicPartition
 
@@ -14,6 +21,18 @@ TAKE_OVER_FROM = "bridge.take.over.from"
 """The key that names connectors whose copies this one takes over."""
 MERGE_WITH = "bridge.merge.with"
 """The key that names connectors of other source aliases that copy to the same target topics as this one."""
+GAPS_SHOWN_MS = 24 * 3600 * 1000
+"""A gap is shown for a day as what is the matter with its partition; the ledger, the API and the metrics keep it."""
+_GREATEST = 2**62
+"""Of a sum: Java's long has room for it, and nothing that records can have comes near."""
+KEY = "bridge.batch.decompressed.max.bytes"
+MOST_BYTES = 128 * 1024 * 1024
+"""Its default."""
+RATIO, FREE = 1000, 8
+"""A batch may be RATIO times as large as it is compressed; up to one part in FREE of the most bytes it may be
+larger."""
+BYTES_A_RECORD = 32
+"""Bytes of the limit that each record of a batch counts for, beside its own."""
 
 
 class Transform(NamedTuple):
@@ -150,10 +169,6 @@ class Progress(NamedTuple):
         return max(0, self.source_end - self.position) if self.source_end >= 0 else -1
 
 
-GAPS_SHOWN_MS = 24 * 3600 * 1000
-"""A gap is shown for a day as what is the matter with its partition; the ledger, the API and the metrics keep it."""
-
-
 class PipelineState(StrEnum):
     STARTING = "starting"
     COPYING = "copying"
@@ -255,3 +270,97 @@ class PipelineSpec:
     transform_memory: int = 256 * 1024 * 1024
     recopy: bool = True
     """Whether what a target topic held is copied again when it was deleted and made anew."""
+
+
+class Latencies(NamedTuple):
+    """How long some records took, in ms: how many they are, the sum, the least, the greatest, and that of the last
+    record."""
+
+    records: int = 0
+    total: int = 0
+    least: int = 0
+    greatest: int = 0
+    last: int = 0
+
+    def joined(self, newer: Latencies) -> Latencies:
+        if not self.records:
+            return newer
+        if not newer.records:
+            return self
+        return Latencies(
+            self.records + newer.records,
+            min(_GREATEST, self.total + newer.total),
+            min(self.least, newer.least),
+            max(self.greatest, newer.greatest),
+            newer.last,
+        )
+
+
+NO_LATENCIES = Latencies()
+
+
+class CopySample(NamedTuple):
+    """What was copied of a partition. `age`: of the records when they were fetched, `latency`: until they were
+    committed on the target, as stock measures both; records without a timestamp have neither. `written_ms`: the time of
+    the last commit."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    records: int = 0
+    bytes: int = 0
+    written_ms: int = 0
+    age: Latencies = NO_LATENCIES
+    latency: Latencies = NO_LATENCIES
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @classmethod
+    def of(cls, row: Iterable[object]) -> CopySample:
+        """Reads a sample that went through JSON."""
+        *fields, age, latency = row
+        return cls._make([*fields, Latencies._make(_numbers(age)), Latencies._make(_numbers(latency))])
+
+    def joined(self, newer: CopySample) -> CopySample:
+        if self.target_topic != newer.target_topic:
+            return newer
+        return newer._replace(
+            records=self.records + newer.records,
+            bytes=self.bytes + newer.bytes,
+            written_ms=max(self.written_ms, newer.written_ms),
+            age=self.age.joined(newer.age),
+            latency=self.latency.joined(newer.latency),
+        )
+
+
+def join(waiting: MutableMapping[TopicPartition, CopySample], samples: Iterable[CopySample]) -> None:
+    """Joins samples to those that wait."""
+    for sample in samples:
+        before = waiting.get(sample.source)
+        waiting[sample.source] = sample if before is None else before.joined(sample)
+
+
+def _numbers(row: object) -> list[int]:
+    return list(row) if isinstance(row, list | tuple) else []
+
+
+class Overlarge(ValueError):
+    """Raised for a batch that holds more than the limit allows."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"it holds more than {limit} bytes when it is decompressed, or more records or headers than there may be; "
+            f"a higher {KEY} allows more"
+        )
+
+
+def limit(size: int, most: int) -> int:
+    """Returns how many bytes `size` compressed ones may become, where a batch may have `most`."""
+    return min(most, max(most // FREE, RATIO * size))
+
+
+def most_bytes(props: Mapping[str, str]) -> int:
+    """Returns the limit of a connector's configuration, which was checked before."""
+    return integer(props.get(KEY, "")) or MOST_BYTES

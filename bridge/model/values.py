@@ -1,10 +1,20 @@
 """Defines the values of translation: partitions, offsets, records, verdicts. Words are Kafka's own
-(docs/glossary.md)."""
+(docs/glossary.md).
+
+Writes times, which are milliseconds since the epoch, as people read them: ISO 8601, in UTC.
+
+Assigns groups to tasks by rendezvous hashing, so that a group moves only when its own task appears or goes.
+
+Connect's task configurations stay the same whatever groups come and go (docs/architecture.md); the service spreads
+the groups.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -253,3 +263,19 @@ class Verdict:
     @staticmethod
     def pending(reason: Reason, **detail: str | int | None) -> Verdict:
         return Verdict(Judgement.PENDING, reason=reason, detail=detail)
+
+
+def iso_time(at_ms: int, timespec: str = "seconds") -> str:
+    """Formats a time as ISO 8601 has it. `timespec`: as of datetime.isoformat."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec=timespec)
+
+
+def task_of(group: str, task_count: int) -> int:
+    """Returns the task, below `task_count`, with the greatest weight for this group. The same on every machine."""
+    if task_count == 1:
+        return 0
+    return max(range(task_count), key=lambda task: _weight(group, task))
+
+
+def _weight(group: str, task: int) -> bytes:
+    return hashlib.blake2b(f"{task}\0{group}".encode(), digest_size=8).digest()

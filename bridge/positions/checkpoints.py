@@ -20,16 +20,15 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from bridge.model.values import Judgement, TopicPartition
-from bridge.positions.answers import VERDICTS
 from bridge.positions.tables import sound_rows
-from bridge.positions.translator import PositionColumns, TranslatedPositions
+from bridge.positions.translator import VERDICTS, PositionColumns, TranslatedPositions
 
 _NAMES = ["source", "topic", "partition", "offset"]
 _KINDS = (pa.int32(), pa.string(), pa.int32(), pa.int64())
 _VERSION = "v1"
 _NONE = "-"
 _START = "(start)"
-"""Where a stream of `mirror-records` begins (bridge.spark.stream_offsets)."""
+"""Where a stream of `mirror-records` begins (bridge.spark.offsets)."""
 
 
 class CheckpointRejected(ValueError):

@@ -2,29 +2,76 @@
 
 A group connector's configuration gives the answers that its groups get. A source connector's has no keys of
 translation: it gives those that MirrorGroupOffsetConnector gives by default.
+
+Holds what is read of a flow once, before positions are translated: offset runs, offset syncs, and whether the source
+answers. It can be sent to other processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bridge.errors import ConfigError, ConfigRejected
+from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault
 from bridge.mm2.offset_sync_store import OffsetSyncStore
-from bridge.model.values import Side
-from bridge.positions.knowledge import Knowledge, LoadedRuns
+from bridge.model.values import CopyId, Side
+from bridge.translation.bulk.run_columns import RunColumns
+from bridge.translation.runs.run_evidence import ConsistentRuns
+from bridge.translation.runs.runs import OffsetRun
 from connectors.checkpoint import task as checkpoint
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import strategy_of
-from connectors.group_translation.translating.partition_pairs import PartitionPairs
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns
+from connectors.group_translation.translating.pairs import PartitionPairs
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import ClientCheck, Cluster
 from connectors.registry import KINDS, kind_of_class
 
+_KEPT = 256
+"""Copies whose columns are kept."""
 _KINDS = ("group_offset", "checkpoint", "source")
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Everything read from a flow before its positions are translated. `runs`: of each copy. `syncs`: none where they
+    are not asked. `source_fault` and `source_error`: why the source did not answer, None where it did."""
+
+    runs: Mapping[CopyId, tuple[OffsetRun, ...]]
+    syncs: OffsetSyncStore
+    remarks: tuple[str, ...] = ()
+    """Topics that can't be read, and why."""
+    source_fault: KafkaFault | None = None
+    source_error: str = ""
+
+    @property
+    def source_failure(self) -> KafkaFailure | None:
+        return None if self.source_fault is None else KafkaFailure(self.source_fault, self.source_error)
+
+
+@dataclass
+class LoadedRuns:
+    """The runs, made ready for look-ups as they are asked for."""
+
+    runs: Mapping[CopyId, tuple[OffsetRun, ...]]
+    reads: int = 1
+    _consistent: dict[CopyId, ConsistentRuns] = field(default_factory=dict)
+    _columns: dict[CopyId, RunColumns] = field(default_factory=dict)
+
+    def of(self, copy: CopyId) -> ConsistentRuns:
+        """Returns the runs of a copy."""
+        if copy not in self._consistent:
+            self._consistent[copy] = ConsistentRuns(self.runs.get(copy, ()))
+        return self._consistent[copy]
+
+    def columns(self, copy: CopyId) -> RunColumns:
+        if copy not in self._columns:
+            if len(self._columns) >= _KEPT:
+                self._columns.clear()
+            self._columns[copy] = RunColumns(self.of(copy))
+        return self._columns[copy]
 
 
 @dataclass(frozen=True)

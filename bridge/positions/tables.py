@@ -11,8 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.model.values import LAST_PARTITION
-from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS
-from bridge.positions.translator import PositionColumns, TranslatedPositions
+from bridge.positions.translator import (
+    EVIDENCES,
+    FLAGS,
+    REASONS,
+    VERDICTS,
+    PositionColumns,
+    TranslatedPositions,
+)
 
 INPUT = ("topic", "partition", "offset")
 OUTPUT = pa.schema(

@@ -1,29 +1,342 @@
 """Translates tables of positions of one flow, one table after the other; keeps connections and what it has learned in
-between."""
+between.
+
+Answers as arrays: for each position an offset on the target, a bound, and codes for the words of a verdict.
+
+Verdicts on many offsets of many partitions: by arrays of runs where these settle them, else as the service does.
+
+What runs say is proved for all offsets of a partition together, where its runs cover what follows, else for each by
+itself. Look-ups are the slow part, and there may be a million of them: only so many are made, for those first of which
+nothing is known without. The others keep the bound that their run gives, or stay not looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from bridge.model.values import Committed, Reason, Side, TopicPartition, Verdict
-from bridge.positions.answers import AnswerArrays
-from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets, Places
-from bridge.positions.flow import Flow
-from bridge.positions.knowledge import Knowledge, LoadedRuns
-from bridge.translation.bulk.run_columns import Mask, Numbers
+from bridge.errors import KafkaFailure
+from bridge.model.values import (
+    Committed,
+    CopyId,
+    Evidence,
+    Flag,
+    Judgement,
+    Reason,
+    Side,
+    TopicPartition,
+    Verdict,
+)
+from bridge.positions.flow import Flow, Knowledge, LoadedRuns
+from bridge.translation.bulk.run_columns import Mask, Numbers, PartitionLogs, RunAnswers
+from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts
+from connectors.group_translation.translating.pairs import BothSides, PairState, PartitionPair, TargetOnly
+from connectors.group_translation.translating.proof import KnownPair, deny_unproved
 from connectors.group_translation.translating.strategies import ByRuns
 from connectors.ports import Clusters
 
+UNKNOWN = -1
+"""Of offset, bound and missing records, where there is none."""
+VERDICTS = [each.value for each in Judgement]
+EVIDENCES = [each.value for each in Evidence]
+REASONS = [each.value for each in Reason]
+FLAGS = [each.value for each in Flag]
+_VERDICT_CODE = {each: code for code, each in enumerate(Judgement)}
+_EVIDENCE_CODE: dict[Evidence | None, int] = {None: -1} | {each: code for code, each in enumerate(Evidence)}
+_REASON_CODE: dict[Reason | None, int] = {None: -1} | {each: code for code, each in enumerate(Reason)}
+_FLAG_BIT = {each: 1 << code for code, each in enumerate(Flag)}
+_CHUNK = 5_000
+"""Positions whose look-ups are made together: bounds what is held of both logs."""
+_PASSES = 16
+"""How often scans of one chunk go on that had no room in the pass before."""
+PairOffset = tuple[PartitionPair, int]
+Places: TypeAlias = npt.NDArray[np.intp]
+"""Indices of positions."""
 LOOKUPS = 10_000
 """Positions that are looked up on the clusters where nothing else settles them, unless it is said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArrays:
+    """Arrays with one element for each position. Codes are indices into VERDICTS, EVIDENCES and REASONS, -1 for none;
+    `flags` has a bit for each of FLAGS."""
+
+    offset: Numbers
+    bound: Numbers
+    not_on_target: Numbers
+    """Records behind the position that the target lacks, at most: see `Verdict.not_on_target`."""
+    verdict: npt.NDArray[np.int8]
+    evidence: npt.NDArray[np.int8]
+    reason: npt.NDArray[np.int8]
+    flags: npt.NDArray[np.int8]
+
+    @staticmethod
+    def empty(count: int) -> AnswerArrays:
+        """Answers that say nothing yet: pending, not looked at yet."""
+        answers = AnswerArrays(
+            np.empty(count, np.int64),
+            np.empty(count, np.int64),
+            np.empty(count, np.int64),
+            *(np.empty(count, np.int8) for _ in range(4)),
+        )
+        answers.set(slice(None), Verdict.pending(Reason.NOT_LOOKED_AT_YET))
+        return answers
+
+    def set(self, at: slice | int | np.intp | npt.NDArray[np.intp], verdict: Verdict) -> None:
+        """Sets the same verdict for some positions."""
+        self.offset[at] = UNKNOWN if verdict.offset is None else verdict.offset
+        self.bound[at] = UNKNOWN if verdict.bound is None else verdict.bound
+        absent = None if verdict.offset is None else verdict.not_on_target
+        self.not_on_target[at] = UNKNOWN if absent is None else absent
+        self.verdict[at] = _VERDICT_CODE[verdict.judgement]
+        self.evidence[at] = _EVIDENCE_CODE[verdict.evidence]
+        self.reason[at] = _REASON_CODE[verdict.reason]
+        self.flags[at] = sum(_FLAG_BIT[flag] for flag in verdict.flags)
+
+    def set_runs(self, begin: int, runs: RunAnswers) -> None:
+        """Sets what runs say, which is proved, for those of the positions from `begin` on of which they know."""
+        of = np.flatnonzero(runs.known)
+        at = begin + of
+        bound = runs.bound[of]
+        exact, bounded = _VERDICT_CODE[Judgement.EXACT], _VERDICT_CODE[Judgement.BOUNDED]
+        self.offset[at], self.bound[at], self.not_on_target[at] = runs.offset[of], bound, 0
+        self.verdict[at] = np.where(bound > 0, bounded, exact)
+        self.evidence[at], self.reason[at] = _EVIDENCE_CODE[Evidence.RUN], -1
+        self.flags[at] = (
+            _FLAG_BIT[Flag.AHEAD_OF_MIRROR] * runs.ahead[of] + _FLAG_BIT[Flag.TRUNCATED] * runs.truncated[of]
+        )
+
+    def with_last(self, verdict: Verdict) -> AnswerArrays:
+        """These answers, and one more behind them."""
+        last = AnswerArrays.empty(1)
+        last.set(0, verdict)
+        both = (np.append(getattr(self, name), getattr(last, name)) for name in self.__slots__)
+        return AnswerArrays(*both)
+
+    def take(self, which: npt.NDArray[np.intp]) -> AnswerArrays:
+        """The answers at these places, in this order."""
+        return AnswerArrays(*(getattr(self, name)[which] for name in self.__slots__))
+
+
+def verdict_by_runs(runs: RunAnswers, at: int | np.intp) -> Verdict:
+    """Returns one of the answers by runs, as `ConsistentRuns.translate` returns it."""
+    bound = int(runs.bound[at])
+    flags = (Flag.TRUNCATED, runs.truncated[at]), (Flag.AHEAD_OF_MIRROR, runs.ahead[at])
+    return Verdict(
+        Judgement.BOUNDED if bound else Judgement.EXACT,
+        int(runs.offset[at]),
+        bound,
+        Evidence.RUN,
+        flags=tuple(flag for flag, has in flags if has),
+    )
+
+
+class PairOffsets(NamedTuple):
+    """Offsets of one pair of partitions, ascending and each once, and where their answers begin. `source_id`: the id of
+    the topic that they are offsets of, "" where that is not known."""
+
+    pair: PartitionPair
+    offsets: Numbers
+    begin: int
+    source_id: str = ""
+
+
+class BulkVerdicts:
+    """Keeps between calls what the clusters said about pairs, and how many look-ups are left."""
+
+    def __init__(
+        self,
+        verdicts: GroupVerdicts,
+        runs: LoadedRuns | None,
+        by_runs: ByRuns | None,
+        lookups: int,
+        source_failure: KafkaFailure | None,
+        *,
+        at_once: bool,
+    ) -> None:
+        """`runs` and `by_runs`: None where runs do not count. `at_once`: no answer takes a look-up, so that any number
+        is answered."""
+        self._verdicts, self._runs, self._by_runs = verdicts, runs, by_runs
+        self.left = lookups
+        self._source_failure, self._at_once = source_failure, at_once
+        self._states: dict[PartitionPair, PairState] = {}
+        self._probed: dict[PartitionPair, Verdict] = {}
+
+    async def of(self, asked: Sequence[PairOffsets]) -> AnswerArrays:
+        """Returns the answers for all offsets, one pair behind the other. Raises ClusterAway for the target."""
+        answers = AnswerArrays.empty(sum(len(each.offsets) for each in asked))
+        await self._ask_states([each.pair for each in asked])
+        run_answers = [self._run_answers(each) for each in asked]
+        await self._compare(zip(asked, run_answers, strict=True))
+        known = await self._known(zip(asked, run_answers, strict=True))
+        unknown: list[tuple[PairOffsets, Places]] = []
+        bounded: list[tuple[PairOffsets, Places]] = []
+        for each, runs in zip(asked, run_answers, strict=True):
+            left = np.arange(len(each.offsets))
+            if runs is not None:
+                left = np.flatnonzero(~runs.known)
+                if self._believed(each, runs, answers):
+                    _prove(each, runs, known[each.pair], answers)
+                    bounded.append((each, np.flatnonzero(runs.known & (runs.bound > 0))))
+            unknown.append((each, self._at_once_pending(each, left, answers)))
+        await self._look_up([(each, int(at)) for each, some in (*unknown, *bounded) for at in some], answers)
+        return answers
+
+    async def _ask_states(self, pairs: Sequence[PartitionPair]) -> None:
+        new = [pair for pair in pairs if pair not in self._states]
+        if not new:
+            return
+        try:
+            self._states |= await self._verdicts.states(new, self._source_failure)
+        except ClusterAway as away:
+            if not away.on_source:
+                raise
+            self._source_failure, self._states = away.failure, {}
+            self._states |= await self._verdicts.states(pairs, self._source_failure)
+
+    def _state(self, each: PairOffsets) -> PairState:
+        """Returns what the clusters say; a pending verdict on offsets of a topic that was deleted and made again."""
+        state = self._states[each.pair]
+        if not each.source_id or isinstance(state, Verdict):
+            return state
+        if isinstance(state, BothSides):
+            source_id = state.identity.source_id
+        else:  # the newest run says of which topic the copy is
+            newest = None if self._runs is None else self._runs.of(_copy(each.pair)).newest
+            source_id = "" if newest is None else newest.source_topic_id
+        return (
+            Verdict.pending(Reason.SOURCE_TOPIC_MISSING) if source_id not in ("", each.source_id) else state
+        )
+
+    def _run_answers(self, each: PairOffsets) -> RunAnswers | None:
+        """Returns what runs say; None where there are none."""
+        state = self._state(each)
+        if self._runs is None or isinstance(state, Verdict):
+            return None
+        logs = PartitionLogs(_target_id(state), LogBounds(state.target.start, state.target.end))
+        if isinstance(state, BothSides):
+            source = LogBounds(state.source.start, state.source.end)
+            logs = logs._replace(source_topic_id=state.identity.source_id, source=source)
+        answers = self._runs.columns(_copy(each.pair)).translate(each.offsets, logs)
+        return answers if answers.known.any() else None
+
+    async def _compare(self, run_answers: Iterable[tuple[PairOffsets, RunAnswers | None]]) -> None:
+        """Has the newest run of each pair held against both logs, by translating one offset that runs answer."""
+        probes: dict[PartitionPair, list[int]] = {}
+        for each, runs in run_answers:
+            state = self._states[each.pair]
+            if runs is not None and isinstance(state, BothSides) and self._agreed(each.pair, state) is None:
+                exact = runs.known & (runs.bound == 0)
+                at = int(np.argmax(exact if exact.any() else runs.known))
+                probes[each.pair] = [int(each.offsets[at])]
+        if probes:
+            verdicts = await self._verdicts.at(probes, self._source_failure, self._states)
+            self._probed |= {pair: verdict for (pair, _), verdict in verdicts.by_offset.items()}
+            self._verdicts.end_round(whole=False)
+
+    async def _known(
+        self, run_answers: Iterable[tuple[PairOffsets, RunAnswers | None]]
+    ) -> dict[PartitionPair, KnownPair]:
+        """Returns what the proof of answers by runs rests on. What other mirrors have copied is looked at once for each
+        pair, from the lowest offset on."""
+        lowest = {
+            each.pair: [int(each.offsets[np.argmax(runs.known)])]
+            for each, runs in run_answers
+            if runs is not None
+        }
+        known = await self._verdicts.known(lowest, self._states, self._source_failure)
+        self._verdicts.end_round(whole=False)
+        return known
+
+    def _agreed(self, pair: PartitionPair, state: BothSides) -> bool | None:
+        assert self._by_runs is not None
+        return self._by_runs.agreed(_copy(pair), state.identity)
+
+    def _believed(self, each: PairOffsets, runs: RunAnswers, answers: AnswerArrays) -> bool:
+        """Fills in what runs say, or why they can't be believed; returns whether they are."""
+        state = self._states[each.pair]
+        if isinstance(state, BothSides) and not (agreed := self._agreed(each.pair, state)):
+            known = each.begin + np.flatnonzero(runs.known)
+            why = Verdict.pending(Reason.EVIDENCE_DISAGREES) if agreed is False else self._probed[each.pair]
+            # Where the target ends before the newest run does there was nothing to compare: the proof denies these.
+            if why.judgement is Judgement.PENDING:
+                answers.set(known, why)
+                return False
+        answers.set_runs(each.begin, runs)
+        return True
+
+    def _at_once_pending(self, each: PairOffsets, left: Places, answers: AnswerArrays) -> Places:
+        """Fills in the reasons that take no look-up, for offsets of which runs say nothing; returns the others."""
+        state = self._state(each)
+        if isinstance(state, Verdict | TargetOnly):
+            answers.set(each.begin + left, state if isinstance(state, Verdict) else state.pending)
+            return left[:0]
+        if self._at_once or state.log_append_time:
+            return left
+        beyond = each.offsets[left] > state.source.end
+        answers.set(each.begin + left[beyond], Verdict.pending(Reason.OFFSET_BEYOND_END))
+        return left[~beyond]
+
+    async def _look_up(self, open_: Sequence[tuple[PairOffsets, int]], answers: AnswerArrays) -> None:
+        """Looks up as many as are allowed, those first that come first."""
+        if not self._at_once:
+            open_ = open_[: self.left]
+            self.left -= len(open_)
+        for begin in range(0, len(open_), _CHUNK):
+            places = {
+                (each.pair, int(each.offsets[at])): each.begin + at
+                for each, at in open_[begin : begin + _CHUNK]
+            }
+            for _ in range(_PASSES):
+                again = await self._look_up_chunk(places, answers)
+                if not again:
+                    break
+                places = again
+
+    async def _look_up_chunk(
+        self, places: Mapping[PairOffset, int], answers: AnswerArrays
+    ) -> dict[PairOffset, int]:
+        """Returns those that get closer when they are looked up once more."""
+        offsets: dict[PartitionPair, list[int]] = {}
+        for pair, offset in places:
+            offsets.setdefault(pair, []).append(offset)
+        verdicts = await self._verdicts.at(offsets, self._source_failure, self._states)
+        for key, verdict in verdicts.by_offset.items():
+            answers.set(places[key], deny_unproved(verdict))
+        unfinished = self._verdicts.unfinished
+        self._verdicts.end_round(whole=False)
+        if not unfinished:
+            return {}
+        return {
+            key: places[key]
+            for key, verdict in verdicts.by_offset.items()
+            if verdict.judgement is Judgement.BOUNDED and verdict.evidence is Evidence.RUN
+        }
+
+
+def _prove(each: PairOffsets, runs: RunAnswers, known: KnownPair, answers: AnswerArrays) -> None:
+    """Has those answers by runs proved one by one that are not proved together."""
+    left, proved = runs.known, known.proved_from
+    if proved is not None:
+        left = left & ((each.offsets < proved.source) | (runs.offset < proved.target))
+    for at in np.flatnonzero(left):
+        verdict = known.prove(int(each.offsets[at]), verdict_by_runs(runs, at))
+        answers.set(each.begin + at, deny_unproved(verdict))
+
+
+def _copy(pair: PartitionPair) -> CopyId:
+    return CopyId(pair[0], pair[1].topic)
+
+
+def _target_id(state: BothSides | TargetOnly) -> str:
+    return state.identity.target_id if isinstance(state, BothSides) else state.target_id
 
 
 @dataclass(frozen=True)

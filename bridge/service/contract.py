@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bridge.service.checks.context import CheckContext
-from bridge.service.http.app import create_app
-from bridge.service.http.openapi import text
+from bridge.service.http.app import create_app, text
 from bridge.service.serve import build_service
 from bridge.settings import Settings
 from connectors.ports import ClientCheck

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bridge.errors import BridgeError, ErrorCode
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
-from bridge.protocol.doctor import DoctorReport
+from bridge.protocol.operators import DoctorReport
 from bridge.service.checks.answer import scrubbed
 from bridge.service.checks.context import Naming
 from bridge.service.service import Service

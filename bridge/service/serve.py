@@ -1,9 +1,17 @@
-"""`mirror-bridge serve`: builds the service, listens, and shuts down on SIGTERM or SIGINT."""
+"""`mirror-bridge serve`: builds the service, listens, and shuts down on SIGTERM or SIGINT.
+
+When the HTTP process looks for cyclic garbage: a look at all objects holds up every answer, however it began.
+
+Python looks by itself whenever the objects that are alive have grown by a quarter. While a thread of the pools parses a
+configuration of a megabyte that happened again and again, for up to 120 ms. So only young objects are looked at by
+themselves, and all of them when no call is under way: then there are few.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -20,25 +28,20 @@ from fastapi import FastAPI
 from bridge import VERSION
 from bridge.environment import forget_secrets, keep_folders, refuse_near_endpoints
 from bridge.logs.setup import HTTP, set_up_logs
-from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import CheckContext
-from bridge.service.checks.validation import Checker
-from bridge.service.garbage import collect, keep_what_exists
+from bridge.service.checks.validation import Checker, size_errors
 from bridge.service.http.access import Access
 from bridge.service.http.app import build_routes, create_app
 from bridge.service.http.audit_log import set_up_audit_log
 from bridge.service.http.connections import ConnectionLimits, Listener
-from bridge.service.http.rotation import Rotating, watch
-from bridge.service.http.tls import CurrentContext, lists_problem
+from bridge.service.http.tls import CurrentContext, Rotating, lists_problem, watch
 from bridge.service.http.uvicorn_protocol import limited
 from bridge.service.pool import pools
 from bridge.service.rounds.rounds_process import RoundsProcess
 from bridge.service.service import Service
-from bridge.service.state.copied_topics import copied_topics
-from bridge.service.state.delivery import Deliveries
-from bridge.service.state.long_polls import LongPolls
+from bridge.service.state.delivery import Deliveries, LongPolls
 from bridge.service.state.sessions import Sessions, running_clock
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import Snapshots, copied_topics
 from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import TaskTable
 from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_queries
@@ -46,6 +49,11 @@ from bridge.settings import ServerContext, Settings, misspelt
 
 log = logging.getLogger(__name__)
 
+
+LOOK_SECONDS = 5.0
+MOST_SECONDS = 120.0
+"""From one look to the next, however busy the pools are."""
+_NEVER = 1_000_000_000
 SWITCH_SECONDS = 0.0005
 """Threads of the pools yield to the event loop after this time, not after Python's 5 ms."""
 RESERVED_FILES = 256
@@ -53,6 +61,33 @@ RESERVED_FILES = 256
 MOST_FILES = 65_536
 HTTP_SHARE = 0.3
 """Share of the shutdown grace for open requests; the rest is for the rounds process."""
+
+
+def keep_what_exists() -> None:
+    """Excludes all that exists now from garbage collection. From here on `collect` looks at all the rest."""
+    gc.collect()
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, _NEVER)
+
+
+def due(idle_for: float, since: float) -> bool:
+    """Whether to look now. `idle_for`: for how long no call is under way, `since`: since the last look; in seconds.
+    Pure."""
+    return (idle_for > 0 and since >= LOOK_SECONDS) or since >= MOST_SECONDS
+
+
+async def collect(in_use: Callable[[], int]) -> None:
+    """Collects when it is due, until cancelled. `in_use`: how many calls are under way."""
+    loop = asyncio.get_running_loop()
+    last = busy = loop.time()
+    while True:
+        await asyncio.sleep(LOOK_SECONDS / 10)
+        now = loop.time()
+        busy = now if in_use() else busy
+        if due(now - busy, now - last):
+            gc.collect()
+            last = loop.time()
 
 
 class Beside(Protocol):

@@ -1,5 +1,8 @@
 """Carries out what the routes ask for, over the task table, the snapshots and the rounds process. One object in a
-process, on one event loop."""
+process, on one event loop.
+
+Checks the protocol version of the shim, and builds the answer to its calls.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bridge.errors import ConfigError, OperationRefused
+from bridge import PROTOCOL, VERSION
+from bridge.errors import BridgeError, ConfigError, ErrorCode, OperationRefused
 from bridge.protocol.messages import (
     Accepted,
     AlterOffsets,
@@ -26,20 +30,18 @@ from bridge.protocol.messages import (
     ValidateRequest,
 )
 from bridge.protocol.operators import FlowStatus, IgnoredSetting
+from bridge.service.answers.groups import shared_groups
 from bridge.service.answers.readiness import ConnectorView, connector_views
-from bridge.service.answers.shared_groups import shared_groups
-from bridge.service.answers.superseded import superseded
-from bridge.service.checks.altered_offsets import log_and_pack
-from bridge.service.checks.config_sizes import check_room, check_tasks
+from bridge.service.answers.status import superseded
+from bridge.service.checks.answer import log_and_pack
 from bridge.service.checks.context import AlterOffsets as Altering
 from bridge.service.checks.context import MirrorQueries
-from bridge.service.checks.validation import Checker
-from bridge.service.ipc.desired_state import Config, Desired
+from bridge.service.checks.validation import Checker, check_room, check_tasks
+from bridge.service.ipc.messages import Config, Desired
 from bridge.service.pool import Pools
 from bridge.service.rounds.rounds_process import Rounds
-from bridge.service.shim_versions import accepted, check_protocol
-from bridge.service.state.delivery import Deliveries
-from bridge.service.state.long_polls import LongPolls
+from bridge.service.state.connector_entry import Connector
+from bridge.service.state.delivery import Deliveries, LongPolls
 from bridge.service.state.not_running import check_polls
 from bridge.service.state.other_services import follow_groups, others, run_elsewhere
 from bridge.service.state.outbox import Batch
@@ -50,7 +52,6 @@ from bridge.service.state.task_table import (
     NOT_KNOWN,
     SUPERSEDED_MS,
     ConnectCluster,
-    Connector,
     TaskTable,
     comparable,
 )
@@ -62,6 +63,25 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5
 SHARED_SECONDS = 5.0
 """Between two looks at whether connectors share groups, which goes over all groups of such a flow."""
+
+
+class ProtocolRejected(BridgeError):
+    code = ErrorCode.UNSUPPORTED_PROTOCOL
+    status = 400
+
+
+def check_protocol(theirs: int) -> None:
+    if abs(theirs - PROTOCOL) > 1:
+        raise ProtocolRejected(
+            f"The Connect plugin has protocol {theirs}, this service ({VERSION}) has protocol {PROTOCOL}: "
+            "they may differ by one. Upgrade the older of the two."
+        )
+
+
+def accepted(connector: Connector, task: int | None) -> Accepted:
+    return Accepted(
+        name=connector.name, task=task, lease_ms=connector.lease_ms, version=VERSION, protocol=PROTOCOL
+    )
 
 
 class Polled(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bridge.model.values import Side
 from bridge.policy import Policy
-from bridge.protocol.doctor import DoctorFinding, DoctorReport
+from bridge.protocol.operators import DoctorFinding, DoctorReport
 from bridge.service.checks.context import (
     AlterOffsets,
     CheckContext,
@@ -25,7 +25,7 @@ from bridge.service.checks.plugin_questions import (
     ProbeInPluginProcess,
     QueriesInPluginProcess,
 )
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.messages import Config
 from connectors.base import Kind
 from connectors.config.allowed_names import allowed
 from connectors.config.configdef import given
@@ -37,7 +37,7 @@ ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 
 def rounds_context() -> RoundsContext:
     """Called in the rounds process, inside its running event loop."""
-    from bridge.kafka.clusters import KafkaClusters
+    from bridge.kafka.cluster import KafkaClusters
     from bridge.kafka.gc_tuning import collect_seldom
     from bridge.pipeline.driver.launch import DriverPipelines
     from connectors.registry import KINDS
@@ -73,7 +73,7 @@ def check_context(policy: Policy) -> CheckContext:
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Probed:
     """The Probe of the HTTP process, for configurations without users' code."""
-    from bridge.kafka.admin.reachability import reach
+    from bridge.kafka.admin.inspection import reach
     from bridge.kafka.config.settings import client_settings
 
     async def probed() -> Probed:
@@ -132,11 +132,11 @@ def alter_offsets() -> AlterOffsets:
 def alter_here() -> AlterOffsets:
     from bridge.errors import NothingCopied
     from bridge.kafka.config.settings import StaticClientCheck
-    from bridge.pipeline.reset import check_first_positions, reset
+    from bridge.pipeline.positions import check_first_positions, reset
     from bridge.translation.runs.reset_positions import PartitionReset
     from connectors.registry import KINDS
-    from connectors.source.altering import Offsets, destinations, of_group
     from connectors.source.options import SourceOptions
+    from connectors.source.take_over import Offsets, destinations, of_group
 
     def alter(kind: str, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
         options = SourceOptions.from_props(props, StaticClientCheck(), KINDS[kind].definition)

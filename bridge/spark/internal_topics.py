@@ -14,13 +14,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from bridge.spark.group_options import CONFIG, config_path
-from bridge.spark.group_rounds import task_rounds
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
 from bridge.spark.pushdown import Limits
 from bridge.spark.records import RecordsPartition, batch_partitions, stream_reader
 from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
 from bridge.spark.schema import chosen, columns_of
-from bridge.spark.tables import TABLES, Table, renewed
+from bridge.spark.tables import TABLES, Table, renewed, task_rounds
 
 _WHOLE = 1 << 62
 """Bytes of a partition that is not divided: the newest record of a key is known where all of them are read."""
@@ -54,7 +53,7 @@ class InternalTopic(DataSource):
         def made() -> DataSourceStreamReader:
             verify_streams()
             self._verify_stream()
-            from bridge.spark.table_stream import TableStreamReader
+            from bridge.spark.stream import TableStreamReader
 
             options = for_stream(self.options, self._table.pattern)
             return TableStreamReader(self.table_name, options, chosen(schema, self._table.columns))
@@ -139,7 +138,7 @@ def table_rows(
     name: str, options: RecordsOptions, schema: StructType, partition: InputPartition, *, newest_only: bool
 ) -> Iterator[Row]:
     """The rows of a Spark partition, with the columns of the schema."""
-    from bridge.spark.decoding import StoredRecord, newest, records  # loads the compiled loops
+    from bridge.spark.reading import StoredRecord, newest, records  # loads the compiled loops
 
     if not isinstance(partition, RecordsPartition):
         return

@@ -14,9 +14,8 @@ from typing import TypeVar
 
 from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem, load_properties
-from bridge.kafka.config.client_roles import is_of
 from bridge.kafka.config.properties import KeyPrefixes
-from bridge.kafka.config.property_names import KNOWN
+from bridge.kafka.config.property_names import KNOWN, is_of
 from bridge.kafka.config.settings import RawSettings, settings_at
 from bridge.mm2.java_regex import compile_java
 from bridge.model import java_values

@@ -1,13 +1,21 @@
-"""Asks a cluster what there is to read: topics, where their logs begin and end, how large their records are."""
+"""Asks a cluster what there is to read: topics, where their logs begin and end, how large their records are.
+
+Divides offsets among Spark partitions, by their bytes. Pure.
+
+A large range is cut into pieces of about equal size; small ones go together, because a Spark task costs more than a
+small range does. A piece of a cut range has a Spark partition of its own, so that none has two pieces of one log.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import TypeVar
 
 from bridge.backoff import Backoff
@@ -17,7 +25,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, TopicMetadata
-from bridge.kafka.record.headers_only import bytes_an_offset
+from bridge.kafka.record.batch import bytes_an_offset
 from bridge.mm2.java_regex import compile_java
 from bridge.model.values import TopicPartition
 from bridge.spark.offsets import AtTime, EachTime, Log, OffsetRange, Where, ranges, resolved, verify_order
@@ -35,6 +43,9 @@ _PAUSES = (0.1, 2.0)
 """Seconds before the first retry, and at most."""
 _HEAL = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED, KafkaFault.OTHER})
 """A right that is missing is not waited for: somebody waits for the answer."""
+_GUESS = 1024.0
+"""Bytes of an offset, where those of no partition are known."""
+_STEP, _STEPS = 0.8, 40
 
 
 def client_of(options: RecordsOptions) -> NetworkClient:
@@ -180,3 +191,55 @@ async def _missing(client: NetworkClient, name: str) -> str:
     where = ",".join(client.settings.bootstrap_servers)
     text = f"there is no topic {name} on {where}"
     return text + (f"; did you mean {near[0]}?" if near else "")
+
+
+def split(
+    ranges: Sequence[OffsetRange],
+    bytes_each: Mapping[TopicPartition, float],
+    *,
+    max_bytes: int,
+    min_partitions: int = 1,
+    max_offsets: int | None = None,
+) -> list[tuple[OffsetRange, ...]]:
+    """Splits ranges into what each Spark partition reads. `bytes_each`: bytes of an offset, for the partitions where
+    that is known; for the others the mean of these is taken. `max_offsets`: of a Spark partition."""
+    usual = sum(bytes_each.values()) / len(bytes_each) if bytes_each else _GUESS
+    sizes = [(each, bytes_each.get(each.tp, usual)) for each in ranges]
+    total = sum((each.end - each.start) * size for each, size in sizes)
+    target = min(float(max_bytes), max(1.0, total / min_partitions))
+    offsets = sum(each.end - each.start for each in ranges)
+    parts = _packed(sizes, target, max_offsets)
+    for _ in range(_STEPS):
+        if len(parts) >= min(min_partitions, offsets):
+            break
+        target *= _STEP
+        parts = _packed(sizes, target, max_offsets)
+    return parts
+
+
+def _packed(
+    sizes: Sequence[tuple[OffsetRange, float]], target: float, max_offsets: int | None
+) -> list[tuple[OffsetRange, ...]]:
+    parts: list[tuple[OffsetRange, ...]] = []
+    together: list[OffsetRange] = []
+    held, offsets = 0.0, 0
+    for each, size in sizes:
+        count = each.end - each.start
+        size *= count
+        most = max_offsets or count
+        pieces = min(count, max(1, math.ceil(size / target), math.ceil(count / most)))
+        if pieces > 1:
+            parts += ((piece,) for piece in _cut(each, pieces))
+            continue
+        if together and (held + size > target or offsets + count > (max_offsets or math.inf)):
+            parts.append(tuple(together))
+            together, held, offsets = [], 0.0, 0
+        together.append(each)
+        held, offsets = held + size, offsets + count
+    return [*parts, tuple(together)] if together else parts
+
+
+def _cut(each: OffsetRange, pieces: int) -> list[OffsetRange]:
+    count = each.end - each.start
+    edges = [each.start + count * number // pieces for number in range(pieces + 1)]
+    return [each._replace(start=start, end=end) for start, end in pairwise(edges) if start < end]

@@ -22,11 +22,10 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
 from bridge.spark.offsets import LogEdge, OffsetRange
 from bridge.spark.options import RecordsOptions, for_batch, for_stream, read_options
-from bridge.spark.planning import client_of, patiently, planned, sampled
+from bridge.spark.planning import client_of, patiently, planned, sampled, split
 from bridge.spark.pushdown import Limits, pushed
 from bridge.spark.rejected import SourceRejected, in_one_line, verify_streams
 from bridge.spark.schema import NEVER_NULL, RECORDS, WITHOUT_HEADERS, chosen
-from bridge.spark.splitting import split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,7 +156,7 @@ def read_partition(
     options: RecordsOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     """The records of a Spark partition; one without ranges has none."""
-    from bridge.spark.decoding import arrow_batches  # loads the compiled loops, which planning does not need
+    from bridge.spark.reading import arrow_batches  # loads the compiled loops, which planning does not need
 
     if not isinstance(partition, RecordsPartition):
         return

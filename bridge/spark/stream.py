@@ -2,6 +2,8 @@
 
 The offset of a micro-batch, which Spark keeps in the checkpoint, has the id of each topic beside its partitions'
 offsets: a topic that was deleted and made again is noticed by it. Where the stream begins is kept with the first one.
+
+The internal topics of mirrors as streams: every record as it comes.
 """
 
 from __future__ import annotations
@@ -23,13 +25,11 @@ from pyspark.sql.types import StructType
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import Log, LogEdge, verify_there
-from bridge.spark.options import RecordsOptions
-from bridge.spark.planning import client_of, described, offsets_at, patiently, sampled
-from bridge.spark.records import divided, read_partition
-from bridge.spark.rejected import in_one_line
-from bridge.spark.stream_offsets import (
+from bridge.spark.internal_topics import Row, table_rows
+from bridge.spark.offsets import (
     INITIAL,
+    Log,
+    LogEdge,
     StreamPositions,
     admitted,
     begun,
@@ -37,10 +37,16 @@ from bridge.spark.stream_offsets import (
     packed,
     stream_ranges,
     unpacked,
+    verify_there,
 )
+from bridge.spark.options import RecordsOptions
+from bridge.spark.planning import client_of, described, offsets_at, patiently, sampled
+from bridge.spark.records import divided, read_partition
+from bridge.spark.rejected import in_one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 T = TypeVar("T")
 
@@ -151,3 +157,8 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _logs(self) -> dict[TopicPartition, Log]:
         return self._run(lambda client: described(client, self._options))
+
+
+class TableStreamReader(RecordsStreamReader):
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        return table_rows(self._name, self._options, self._schema, partition, newest_only=False)

@@ -2,11 +2,15 @@
 
 A row has the fields of its record, and these columns behind them: whether the record takes back what its key names, why
 it can't be read, and where it stands.
+
+When the rounds were that stored answers about groups have held in. Pure.
+
+A group's record is written when its meaning changes, its task's after each round: what a record says held until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,11 +30,13 @@ from pyspark.sql.types import (
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.group_record import GroupRecord
-from bridge.model.state_records.readiness_records import decode
+from bridge.model.state_records.readiness_records import TaskRecord, decode
+from bridge.model.values import task_of
 from bridge.pipeline.slices.gaps import read_ledger
-from bridge.spark.group_rounds import Rounds, last_round
 from bridge.translation.runs.runs import decode_change
 
+Rounds = Mapping[tuple[str, str], Sequence[tuple[int, int, int]]]
+"""By readiness topic and connector: task, number of tasks, and when the task's last round began (ms)."""
 Fields = dict[str, Any]
 _STRING, _INT, _LONG, _BOOLEAN, _TIME = (
     StringType(),
@@ -48,6 +54,63 @@ _BEHIND: dict[str, DataType] = {
 }
 _NO_VALUE = bytes(64)
 """For decoders that read key and value together, where only the key counts."""
+_COPY = {"topic": _STRING, "partition": _INT, "target_topic": _STRING}
+_POSITION = {"upstream_offset": _LONG, "downstream_offset": _LONG}
+_RUN_FIELDS: dict[str, DataType] = {
+    **_COPY,
+    "topic_id": _STRING,
+    "target_topic_id": _STRING,
+    **dict.fromkeys(("covered_from", "upstream_start", "upstream_end", "downstream_start"), _LONG),
+    **dict.fromkeys(("downstream_end", "skipped", "extra", "position"), _LONG),
+    "leader_epoch": _INT,
+    "last_timestamp": _TIME,
+    "bytes": _LONG,
+    **dict.fromkeys(("handed_back", "again", "transformed", "found"), _BOOLEAN),
+}
+_GAP_FIELDS: dict[str, DataType] = {
+    **_COPY,
+    **dict.fromkeys(("topic_id", "kind"), _STRING),
+    **dict.fromkeys(("upstream_from", "upstream_to"), _LONG),
+    "seen_at": _TIME,
+    **dict.fromkeys(("detail", "connector"), _STRING),
+}
+_GROUP_FIELDS: dict[str, DataType] = {
+    "group": _STRING,
+    "topic": _STRING,
+    "partition": _INT,
+    **dict.fromkeys(("offset", "lag"), _LONG),
+    "target_topic": _STRING,
+    "target_offset": _LONG,
+    "verdict": _STRING,
+    **dict.fromkeys(("bound", "not_on_target"), _LONG),
+    **dict.fromkeys(("evidence", "reason"), _STRING),
+    "flags": ArrayType(_STRING),
+    "committed": _LONG,
+    "state": _STRING,
+    "as_of": _TIME,
+    "fresh": _BOOLEAN,
+    "connector": _STRING,
+}
+
+
+def task_rounds(records: Iterable[tuple[bytes | None, bytes | None, str]]) -> Rounds:
+    """Returns the rounds that records tell of: keys, values and topics."""
+    rounds: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    for key, value, topic in records:
+        try:
+            record_key, record = decode(key, value)
+        except SchemaError:
+            continue  # it has a row of its own that says so
+        if isinstance(record, TaskRecord):
+            each = int(record_key.name), record.task_count, record.as_of_ms
+            rounds.setdefault((topic, record_key.connector), []).append(each)
+    return rounds
+
+
+def last_round(rounds: Rounds, topic: str, connector: str, group: str) -> int:
+    """Returns when the last round of the group's task began, -1 for not known."""
+    of_connector = rounds.get((topic, connector), ())
+    return max((at for task, count, at in of_connector if task_of(group, count) == task), default=-1)
 
 
 @dataclass(frozen=True)
@@ -216,43 +279,6 @@ def renewed(fields: Fields, rounds: Rounds) -> Fields:
     return {**fields, "as_of": max(fields["as_of"], _time(at) or fields["as_of"])}
 
 
-_COPY = {"topic": _STRING, "partition": _INT, "target_topic": _STRING}
-_POSITION = {"upstream_offset": _LONG, "downstream_offset": _LONG}
-_RUN_FIELDS: dict[str, DataType] = {
-    **_COPY,
-    "topic_id": _STRING,
-    "target_topic_id": _STRING,
-    **dict.fromkeys(("covered_from", "upstream_start", "upstream_end", "downstream_start"), _LONG),
-    **dict.fromkeys(("downstream_end", "skipped", "extra", "position"), _LONG),
-    "leader_epoch": _INT,
-    "last_timestamp": _TIME,
-    "bytes": _LONG,
-    **dict.fromkeys(("handed_back", "again", "transformed", "found"), _BOOLEAN),
-}
-_GAP_FIELDS: dict[str, DataType] = {
-    **_COPY,
-    **dict.fromkeys(("topic_id", "kind"), _STRING),
-    **dict.fromkeys(("upstream_from", "upstream_to"), _LONG),
-    "seen_at": _TIME,
-    **dict.fromkeys(("detail", "connector"), _STRING),
-}
-_GROUP_FIELDS: dict[str, DataType] = {
-    "group": _STRING,
-    "topic": _STRING,
-    "partition": _INT,
-    **dict.fromkeys(("offset", "lag"), _LONG),
-    "target_topic": _STRING,
-    "target_offset": _LONG,
-    "verdict": _STRING,
-    **dict.fromkeys(("bound", "not_on_target"), _LONG),
-    **dict.fromkeys(("evidence", "reason"), _STRING),
-    "flags": ArrayType(_STRING),
-    "committed": _LONG,
-    "state": _STRING,
-    "as_of": _TIME,
-    "fresh": _BOOLEAN,
-    "connector": _STRING,
-}
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (

@@ -2,25 +2,38 @@
 
 Stock's MirrorCheckpointTask (stock §3.8) with other answers: by default those of bracketing within what the offset
 syncs say. Both intervals begin when the connector starts, and a start is due at once.
+
+Keeps track of checkpoints: those in the topic, and those that Connect has yet to write.
+
+Follows the offset-syncs topic into an OffsetSyncStore.
+
+BridgeMirrorCheckpointConnector as a kind of connector.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from bridge.mm2.records import Checkpoint
-from bridge.model.values import Committed, GroupState, Side, Verdict
+from bridge.mm2.checkpoints import CheckpointStore, emit
+from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
+from bridge.mm2.records import Checkpoint, OffsetSync, SyncColumns
+from bridge.model.values import Committed, GroupState, LogRecord, LogRecords, Side, TopicPartition, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
-from connectors.base import EmittedRecord, Publisher
-from connectors.checkpoint.checkpoints import Checkpoints
-from connectors.checkpoint.definition import REPLICATION_FACTOR
-from connectors.checkpoint.options import CheckpointOptions, Evidences
-from connectors.checkpoint.syncs import FollowedSyncs
+from connectors.base import CheckedOnOpen, ConnectorKind, EmittedRecord, Instance, Publisher
+from connectors.checkpoint.options import (
+    DEFINITION,
+    REPLICATION_FACTOR,
+    CheckpointOptions,
+    Evidences,
+    validate,
+)
+from connectors.cluster_away import Outages
+from connectors.config.configdef import given
+from connectors.config.key_effects import FOR_GROUPS
 from connectors.group_translation.instance import GroupsInstance
 from connectors.group_translation.round import RoundOutcome
-from connectors.group_translation.translating.reverse_flow import ReverseFlow
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns, ReverseFlow, TopicFollower
 from connectors.group_translation.translating.strategies import (
     ByBoth,
     ByRecords,
@@ -31,8 +44,115 @@ from connectors.group_translation.translating.strategies import (
     Syncs,
 )
 from connectors.internal_topics import make
-from connectors.outages import Outages
-from connectors.ports import Cluster, Clusters
+from connectors.ports import Cluster, Clusters, Pipelines, Tail
+
+Key = tuple[str, TopicPartition]
+
+
+class Checkpoints:
+    """The newest checkpoints of all groups; follows the topic as long as the connector runs. Stock reads the topic
+    once, at the start of each task: it does not see what another connector writes there, and takes for written what
+    Connect never wrote."""
+
+    def __init__(self, side: Side, tail: Tail, timeout_ms: int) -> None:
+        self._in_topic = CheckpointStore()
+        self._in_flight: dict[Key, Checkpoint] = {}
+        """Handed to Connect, which writes them sooner or later."""
+        self.log = TopicFollower(side, tail, self._apply, self._restart, timeout_ms)
+
+    async def follow(self) -> None:
+        """Reads what is new in the topic. Raises ClusterAway."""
+        await self.log.follow()
+
+    def last(self, group: str, tp: TopicPartition) -> Checkpoint | None:
+        """Returns the newest checkpoint of a group and remote partition, written or in flight."""
+        return self._in_flight.get((group, tp)) or self._in_topic.get(group, tp)
+
+    def written(self, group: str, tp: TopicPartition) -> Checkpoint | None:
+        return self._in_topic.get(group, tp)
+
+    def emit(
+        self, group: str, rows: Sequence[Translated], target_end: Callable[[TopicPartition], int | None]
+    ) -> list[Checkpoint]:
+        """Returns the checkpoints that are due for a group (stock §3.8), and counts them as in flight. A last one that
+        points past the target's end counts as none: the target was truncated or created again, and nothing would ever
+        be more recent."""
+        answers = {row.source: row.verdict.offset for row in rows}
+        topics = {row.source.topic: row.target.topic for row in rows}
+        last: dict[TopicPartition, Checkpoint] = {}
+        for row in rows:
+            checkpoint, end = self.last(group, row.target), target_end(row.target)
+            if checkpoint is not None and (end is None or checkpoint.downstream_offset <= end):
+                last[row.target] = checkpoint
+        due = emit(
+            group,
+            {row.source: row.committed for row in rows},
+            lambda tp, _: answers[tp],
+            topics.__getitem__,
+            last,
+        )
+        self._in_flight.update({(group, checkpoint.topic_partition): checkpoint for checkpoint in due})
+        return due
+
+    def _apply(self, record: LogRecord) -> None:
+        checkpoint = Checkpoint.checked(record.key, record.value)
+        key = (checkpoint.group, checkpoint.topic_partition)
+        if self._in_flight.get(key) == checkpoint:
+            del self._in_flight[key]
+        self._in_topic.apply(checkpoint)
+
+    def _restart(self) -> None:
+        """Forgets all: a topic that was emptied gets its checkpoints again, those in flight too, for they may have been
+        written to the old one."""
+        self._in_topic = CheckpointStore()
+        self._in_flight = {}
+
+
+class FollowedSyncs:
+    """The offset syncs, read to the end before each round, so that no answer rests on half a log. `mended`: see
+    OffsetSyncStore."""
+
+    def __init__(self, side: Side, tail: Tail, timeout_ms: int, *, mended: bool) -> None:
+        self.side, self._mended = side, mended
+        self._store = OffsetSyncStore(must_read_to_end=False, mended=mended)
+        self._begun = self._only_last = False
+        self.log = TopicFollower(
+            side, tail, self._apply, self._restart, timeout_ms, apply_all=self._apply_all
+        )
+
+    async def follow(self, *, must_read_to_end: bool) -> None:
+        """Follows the syncs. `must_read_to_end` counts until the end is reached for the first time: which checkpoints
+        were emitted before is not known. Raises ClusterAway; what was read until then is kept."""
+        if not self._begun:
+            self._only_last = must_read_to_end
+            self._store.begin(must_read_to_end=must_read_to_end)
+        await self.log.follow()
+        if self.log.remark is None or self.log.missing:
+            self._begun, self._only_last = True, False
+            self._store.finish_start()
+
+    @property
+    def store(self) -> OffsetSyncStore:
+        return self._store
+
+    def translate(self, tp: TopicPartition, offset: int) -> int | None:
+        return self._store.translate(tp, offset)
+
+    def bounds(self, tp: TopicPartition, offset: int) -> SyncBounds | None:
+        return self._store.bounds(tp, offset)
+
+    def _apply(self, record: LogRecord) -> None:
+        self._store.apply(OffsetSync.checked(record.key, record.value))
+
+    def _apply_all(self, records: LogRecords) -> bool:
+        columns = SyncColumns.decode([(record.key, record.value) for record in records])
+        if columns is None:
+            return False
+        self._store.apply_all(columns)
+        return True
+
+    def _restart(self) -> None:
+        self._store = OffsetSyncStore(self._only_last, self._mended)
 
 
 class CheckpointInstance(GroupsInstance[CheckpointOptions]):
@@ -216,3 +336,20 @@ def strategy_of(evidence: Evidences, syncs: Syncs, runs: Runs | None) -> Strateg
     if evidence is Evidences.SYNCS:
         return BySyncs(syncs)
     return ByRecords() if runs is None else ByRuns(runs, ByBoth(syncs))
+
+
+def _make(
+    name: str,
+    props: Mapping[str, str | None],
+    clusters: Clusters,
+    _pipelines: Pipelines,
+    publisher: Publisher,
+) -> Instance:
+
+    options = CheckpointOptions.from_props(props, CheckedOnOpen())
+    return CheckpointInstance(name, options, clusters, given(props), publisher)
+
+
+KIND = ConnectorKind(
+    "checkpoint", "dev.mirrorbridge.BridgeMirrorCheckpointConnector", DEFINITION, FOR_GROUPS, validate, _make
+)

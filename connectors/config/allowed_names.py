@@ -15,8 +15,7 @@ from typing import Final
 
 from bridge.errors import ConfigError
 from bridge.mm2.replication_policy import TOPIC_MAP_FILE
-from bridge.model.addresses import is_near
-from bridge.model.aws import region_of
+from bridge.model.addresses import is_near, region_of
 from bridge.model.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.model.java_values import boolean, given, trimmed
 from bridge.model.key_rules import KeyRule, Use
@@ -34,9 +33,9 @@ from bridge.policy import (
     fits,
     fits_server,
 )
-from connectors.config.secret_names import looks_secret
+from connectors.config.client_keys import looks_secret
+from connectors.config.configdef import invalid
 from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER, NEED_A_VALUE
-from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 
 PYTHON: Final = "python:"

@@ -2,13 +2,20 @@
 
 They have no effect, there as here: clients are made from the prefixed ones. They are defined so that a configuration
 which has them gets the same answers, and so that their secrets are known as such.
+
+Which configuration keys are named like secrets: their values stay out of error texts and log lines.
+
+Judged by the name alone, because client properties, Spark's keys and the parameters of users' own code have no
+definition that would give them the type PASSWORD. The shim has the list from its definitions (connectors.export), and
+sends no configuration with such a key by plain HTTP to another machine.
 """
 
 from __future__ import annotations
 
+import re
+
 from bridge.model.key_rules import ignored
-from connectors.config.configdef import Importance, Key, Type
-from connectors.config.validators import In, ListOf, Range, Validator
+from connectors.config.configdef import Importance, In, Json, Key, ListOf, Range, Type, Validator
 
 UNPREFIXED = "Client properties without a prefix"
 
@@ -89,6 +96,16 @@ _OAUTH: tuple[_Row, ...] = (
     ("expected.issuer", _STRING, None, _HIGH, None),
     ("header.urlencode", _BOOLEAN, "false", _LOW, None),
 )
+_ANYWHERE = (
+    *("password", "passphrase", "secret", "token", "credential", "jaas", "keystore", "certificate"),
+    *(r"user\.info", r"(?:account|access|api)[._-]?key"),
+)
+_SPARK = (r"Options$", r"Env\.")
+"""`spark.driver.extraJavaOptions`, `spark.executorEnv.NAME`: texts that may hold secrets among other things."""
+_SECRET_NAME = re.compile("|".join((*_ANYWHERE, r"\.key$", *_SPARK)), re.IGNORECASE | re.ASCII)
+"""Means the same in Java."""
+_PLAIN = ("keystore.location", "keystore.type", "token.endpoint.url")
+"""Client properties that say where a secret is, not what it is: errors about them have to show their values."""
 
 
 def unprefixed_keys() -> list[Key]:
@@ -103,3 +120,13 @@ def _key(prefix: str, row: _Row) -> Key:
     doc = f"Without effect, as in MirrorMaker: {instead}."
     rule = ignored(f"it reaches no client, as in MirrorMaker; {instead}")
     return Key(name, kind, default, importance, doc, UNPREFIXED, validator=validator, rule=rule)
+
+
+def looks_secret(key: str) -> bool:
+    """Tells whether a key is named like one whose value is, or may hold, a secret."""
+    return _SECRET_NAME.search(key) is not None and not key.endswith(_PLAIN)
+
+
+def exported() -> Json:
+    """The list as the shim reads it: a pattern to be found in a key in any case, and ends of keys that are none."""
+    return {"pattern": _SECRET_NAME.pattern, "but_not": list(_PLAIN)}

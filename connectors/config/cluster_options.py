@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bridge.model.java_values import boolean
-from connectors.config.configdef import REQUIRED, Importance, Key, Type, Width
-from connectors.config.validators import In, Range, Servers, Url
+from connectors.config.configdef import REQUIRED, Importance, In, Key, Range, Servers, Type, Url, Width
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)

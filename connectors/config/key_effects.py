@@ -1,11 +1,22 @@
 """Decides for each key of a configuration whether it is honoured, ignored or refused: for our keys, Connect's, those of
-Kafka's clients, and unknown ones."""
+Kafka's clients, and unknown ones.
+
+Finds the keys that an unknown one may be a misspelling of.
+
+Two names are near when removing at most one character from each makes them the same. Case does not count, and `_` and
+`-` count as `.`. So a name may have one character too many, one missing, a wrong one, or one that has moved.
+
+Names that keys had before: in KIP-382's draft, in MirrorMaker 1, and in MirrorMaker 2 before Kafka 4.
+
+Each is an error that names the key to use: a name that nobody reads would change what is copied, in silence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from bridge.errors import ConfigError
@@ -13,18 +24,55 @@ from bridge.model.key_rules import Effect, KeyRule, Use, honoured, ignored
 from bridge.model.values import Side
 from bridge.protocol.operators import IgnoredSetting
 from connectors.config import client_keys, connect_keys
-from connectors.config.configdef import ConfigDef
-from connectors.config.near_keys import NearKeys
-from connectors.config.old_names import instead
-from connectors.config.validators import invalid
+from connectors.config.configdef import ConfigDef, invalid
 
+LEAST, MOST = 5, 120
+"""Least length of a known key, and most of an unknown one: short keys have too many neighbours, ours are shorter."""
+OTHERS = frozenset({"offset.storage.topic"})
+"""Keys of Kafka that are not misspelt, though near a connector's key: this one is a Connect worker's."""
+_SEPARATORS = str.maketrans("_-", "..")
+_SIDES = ("source", "target")
+_NEW_NAMES = {
+    **{f"{topics}.blacklist": "topics.exclude" for topics in ("topics", "topic")},
+    **{f"{topics}.whitelist": "topics" for topics in ("topics", "topic")},
+    "whitelist": "topics",
+    "blacklist": "topics.exclude",
+    **{f"{groups}.blacklist": "groups.exclude" for groups in ("groups", "group")},
+    **{f"{groups}.whitelist": "groups" for groups in ("groups", "group")},
+    "config.properties.blacklist": "config.properties.exclude",
+    "emit.heartbeats": "emit.heartbeats.enabled",
+    "emit.checkpoints": "emit.checkpoints.enabled",
+    "refresh.topics": "refresh.topics.enabled",
+    "refresh.groups": "refresh.groups.enabled",
+    "sync.topic.configs": "sync.topic.configs.enabled",
+    "sync.topic.acls": "sync.topic.acls.enabled",
+    **{f"{side}.cluster.broker.list": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+    **{f"{side}.cluster.brokers.list": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+    **{f"{side}.cluster.brokers": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+    **{f"{side}.broker.list": f"{side}.cluster.bootstrap.servers" for side in _SIDES},
+}
+_NO_LONGER = {
+    "rename.topics": (
+        "remove it: topics are renamed, but with replication.policy.class="
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    ),
+    "readahead.queue.capacity": "how much is read ahead follows from how fast the target takes it; leave it out",
+    "heartbeat.retention.ms": "the heartbeats topic is compacted, and keeps the newest of each flow; leave it out",
+    "checkpoint.retention.ms": "the checkpoints topic is compacted, and keeps the newest of each group; leave it out",
+    "message.handler": "give bridge.transforms=python:module.function",
+    "num.streams": "give spark.master=local[N], or spark.default.parallelism=N",
+    "abort.on.send.failure": "give source.record.policy: fail for true, report for false",
+    "offset.commit.interval.ms": "positions are committed with the records: give transaction.interval.ms",
+}
+_REMOTE_ADMIN = "remote.admin."
+OLD_NAMES = MappingProxyType({**{old: f"its name is {new}" for old, new in _NEW_NAMES.items()}, **_NO_LONGER})
+"""By old name, what to do instead."""
 ROLES: Final = ("admin", "consumer", "producer")
 OVERRIDE = "producer.override."
 """Of Connect's producer, which in stock writes to the target what the source connector writes here itself."""
 ClientUses = Mapping[tuple[Side, str], Use]
 """What a connector's clients are for, by side and role; it has none where there is no entry."""
 ClientRule = Callable[[Use, str], KeyRule | None]
-
 FOR_GROUPS: ClientUses = {
     (Side.SOURCE, "admin"): Use.ADMIN,
     (Side.TARGET, "admin"): Use.ADMIN,
@@ -32,7 +80,6 @@ FOR_GROUPS: ClientUses = {
     (Side.TARGET, "consumer"): Use.FOLLOW,
 }
 """Of connectors that follow groups."""
-
 _OURS = honoured("see its documentation")
 _SPARK = honoured("passed on to Spark, if the service allows it (docs/security.md)")
 _TRANSFORM = honoured("by the transform that it names")
@@ -58,6 +105,71 @@ _PREFIXES = (
 )
 """Of client properties."""
 _PLUGINS = ignored(f"{NOBODYS.why}; classes of your own may read it")
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().translate(_SEPARATORS)
+
+
+def _shortened(text: str) -> Iterator[str]:
+    """Yields the text, and the text without each of its characters."""
+    yield text
+    yield from (text[:at] + text[at + 1 :] for at in range(len(text)))
+
+
+class Names:
+    """An index of names, searched by a text that is near."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._by_text: dict[str, set[str]] = {}
+        for name in names:
+            for text in _shortened(_plain(name)):
+                self._by_text.setdefault(text, set()).add(name)
+
+    def near(self, text: str) -> set[str]:
+        """Returns the names near a text, with the text itself where it is one."""
+        matches = set[str]()
+        for each in _shortened(_plain(text)):
+            matches |= self._by_text.get(each, set())
+        return matches
+
+
+class NearKeys:
+    """What a key may have been meant as: one of `keys`, or a client's property behind one of `prefixes`."""
+
+    def __init__(self, keys: Collection[str], prefixes: Collection[str], properties: Collection[str]) -> None:
+        self._keys = Names([key for key in keys if len(key) >= LEAST])
+        self._prefixes = Names(prefixes)
+        self._properties = Names(properties)
+
+    def of(self, key: str) -> list[str]:
+        """Returns the names near an unknown key, the nearest first."""
+        if key in OTHERS or len(key) > MOST:
+            return []
+        matches = self._keys.near(key)
+        for at, character in enumerate(key):
+            if character not in "._-":
+                continue
+            for prefix in self._prefixes.near(key[:at]):
+                matches |= {f"{prefix}.{name}" for name in self._properties.near(key[at + 1 :])}
+        return sorted(matches, key=lambda other: (_edits(_plain(key), _plain(other)), -len(other), other))
+
+
+def _edits(text: str, other: str) -> int:
+    """Returns how many characters are too many, missing, or different, of two near texts."""
+    if len(text) != len(other):
+        return abs(len(text) - len(other))
+    wrong = [pair for pair in zip(text, other, strict=True) if pair[0] != pair[1]]
+    swapped = len(wrong) == 2 and wrong[0] == wrong[1][::-1]
+    return 1 if swapped else min(len(wrong), 2)
+
+
+def instead(key: str) -> str | None:
+    """Returns what to give in place of an old name; None for a name that is none."""
+    if key.startswith(_REMOTE_ADMIN) and key != _REMOTE_ADMIN:
+        name = key.removeprefix(_REMOTE_ADMIN)
+        return f"its name is source.admin.{name} or target.admin.{name}"
+    return OLD_NAMES.get(key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,23 @@ from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
 from bridge.mm2.replication_policy import ALIASES, TOPIC_MAP, TOPIC_MAP_FILE
-from bridge.model.batch_limits import KEY as BATCH_LIMIT
-from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.copying import KEY as BATCH_LIMIT
+from bridge.model.copying import MOST_BYTES
 from bridge.model.key_rules import honoured, ignored
 from connectors.config.cluster_options import PROTOCOLS
-from connectors.config.configdef import REQUIRED, Importance, Key, Type, ValidatedConfig, Width
-from connectors.config.validators import In, ListOf, NonEmpty, Range, invalid
+from connectors.config.configdef import (
+    REQUIRED,
+    Importance,
+    In,
+    Key,
+    ListOf,
+    NonEmpty,
+    Range,
+    Type,
+    ValidatedConfig,
+    Width,
+    invalid,
+)
 
 SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 SEPARATOR = "replication.policy.separator"

@@ -2,15 +2,18 @@
 
 A user's class is made without arguments, and `configure(props)` is called when it has one. What goes
 wrong there is an error of the key that named the class, never an exception.
+
+Checks functions that get tokens, `sasl.login.callback.handler.class=python:module.function`, by loading them.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.filters import (
@@ -35,15 +38,15 @@ from bridge.mm2.replication_policy import (
     LegacyReplicationPolicy,
     ReplicationPolicy,
 )
-from connectors.config.configdef import ValidatedConfig
+from connectors.config.client_keys import looks_secret
+from connectors.config.configdef import ValidatedConfig, invalid
 from connectors.config.mirror_options import SEPARATOR, STOCK
-from connectors.config.secret_names import looks_secret
-from connectors.config.validators import invalid
 
 T = TypeVar("T")
 Props = Mapping[str, str | None]
 
 _PYTHON = "python:"
+LOGIN_CALLBACKS: Final = "sasl.login.callback.handler.class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ TOPIC_FILTER: Slot[TopicFilter] = Slot(
     "give it should_replicate_topic(topic) -> bool",
     (TOPICS, TOPICS_REGEX, "topics.exclude"),
 )
+
+
 GROUP_FILTER: Slot[GroupFilter] = Slot(
     "group.filter.class",
     {"DefaultGroupFilter": DefaultGroupFilter},
@@ -76,6 +81,8 @@ GROUP_FILTER: Slot[GroupFilter] = Slot(
     "give it should_replicate_group(group) -> bool",
     ("groups", "group", "groups.exclude"),
 )
+
+
 CONFIG_PROPERTY_FILTER: Slot[ConfigPropertyFilter] = Slot(
     "config.property.filter.class",
     {"DefaultConfigPropertyFilter": DefaultConfigPropertyFilter},
@@ -83,6 +90,8 @@ CONFIG_PROPERTY_FILTER: Slot[ConfigPropertyFilter] = Slot(
     "give it should_replicate_config_property(name) -> bool and should_replicate_source_default(name) -> bool",
     (CONFIG_PROPERTIES_EXCLUDE, USE_DEFAULTS_FROM),
 )
+
+
 REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
     "replication.policy.class",
     {
@@ -240,3 +249,36 @@ def _scrubbed(message: str, props: Props) -> str:
         if value and looks_secret(key):
             message = message.replace(value, "[hidden]")
     return message
+
+
+def token_functions(props: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns the functions, with `python:`, by the keys of clients that name them."""
+    return {
+        key: value
+        for key, value in props.items()
+        if key.endswith(f".{LOGIN_CALLBACKS}") and value.startswith(_PYTHON)
+    }
+
+
+def token_function_errors(there: Mapping[str, str], config: ValidatedConfig) -> list[ConfigError]:
+    """Returns the errors of functions that can't be loaded or called. None is called: it may log in somewhere. What has
+    an error already is not loaded."""
+    wrong = {error.key for error in config.errors}
+    results = [
+        load_function(key, name, there, _takes_two, "looked at, it")
+        for key, name in token_functions(there).items()
+        if key not in wrong
+    ]
+    return [each for each in results if isinstance(each, ConfigError)]
+
+
+def _takes_two(function: Callable[..., object]) -> str | None:
+    if inspect.iscoroutinefunction(function):
+        return "it must be a plain function: what it returns is not awaited"
+    try:
+        inspect.signature(function).bind({}, {})
+    except TypeError:
+        return "it must take two arguments: the client's properties, and the options of its login module"
+    except ValueError:
+        return None  # it tells nothing of its arguments
+    return None

@@ -1,18 +1,22 @@
-"""Runs MirrorGroupOffsetConnector: its clusters, its strategy, its interval."""
+"""Runs MirrorGroupOffsetConnector: its clusters, its strategy, its interval.
+
+MirrorGroupOffsetConnector as a kind of connector.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from bridge.model.values import Side
-from connectors.base import Publisher
-from connectors.group_offset.options import GroupOffsetOptions
+from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
+from connectors.cluster_away import Outages
+from connectors.config.configdef import given
+from connectors.config.key_effects import FOR_GROUPS
+from connectors.group_offset.options import DEFINITION, GroupOffsetOptions, validate
 from connectors.group_translation.instance import GroupsInstance
-from connectors.group_translation.translating.reverse_flow import ReverseFlow
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns, ReverseFlow
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Runs, Strategy
-from connectors.outages import Outages
-from connectors.ports import Clusters
+from connectors.ports import Clusters, Pipelines
 
 
 class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
@@ -50,3 +54,25 @@ def strategy_of(options: GroupOffsetOptions, runs: Runs | None = None) -> Strate
     if not options.verify:
         return ByTimestamp()
     return ByRecords() if runs is None else ByRuns(runs, ByRecords())
+
+
+def _make(
+    name: str,
+    props: Mapping[str, str | None],
+    clusters: Clusters,
+    _pipelines: Pipelines,
+    publisher: Publisher,
+) -> Instance:
+
+    options = GroupOffsetOptions.from_props(props, CheckedOnOpen())
+    return GroupOffsetInstance(name, options, clusters, given(props), publisher)
+
+
+KIND = ConnectorKind(
+    "group_offset",
+    "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector",
+    DEFINITION,
+    FOR_GROUPS,
+    validate,
+    _make,
+)

@@ -8,11 +8,18 @@ from dataclasses import replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Committed, Judgement, Reason, Side, TopicPartition, Verdict
-from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated, plan_group
-from bridge.translation.shared import accepted, told, with_standing
+from bridge.translation.plan import (
+    GroupPlan,
+    OwnCommit,
+    TargetGroup,
+    Translated,
+    accepted,
+    plan_group,
+    told,
+    with_standing,
+)
 from connectors.cluster_away import ask, reason_of
-from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.options import Rewind
+from connectors.group_translation.options import GroupOptions, Rewind
 from connectors.group_translation.other_sources import OtherSources
 from connectors.ports import Cluster
 

@@ -2,6 +2,10 @@
 
 A round that fails is tried again soon, not an interval later: after a fault heals every group is to be current within
 two intervals (R4). Whatever fails, the instance goes on; only credentials that stay wrong fail the task (R6).
+
+Keeps reports of moved groups from being published: a moved group has a report of its own (`moves`).
+
+Carries out operators' requests to a connector of groups: refresh, move groups, roll them back, give them back.
 """
 
 from __future__ import annotations
@@ -9,41 +13,53 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from bridge.errors import KafkaFailure
-from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.values import Side
+from bridge.errors import KafkaFailure, OperationRefused
+from bridge.model.state_records.move_record import MoveRecord, MoveRow, NotBegunMoved
+from bridge.model.values import WITH_MEMBERS, Side, TopicPartition
+from bridge.protocol.messages import GroupReport
 from bridge.translation.plan import SYNCED_TYPES
-from connectors.base import Arguments, Assignment, Publisher, Summary
-from connectors.cluster_away import ClusterAway, reason_of
-from connectors.failures import Failures
-from connectors.group_translation.around_moves import AroundMoves
-from connectors.group_translation.checks import GroupOptions
+from connectors.base import (
+    Arguments,
+    Assignment,
+    CopyReport,
+    EmittedRecord,
+    Missing,
+    Operation,
+    Publisher,
+    RequestedRounds,
+    SourceOffset,
+    SourcePartition,
+    Summary,
+    does_not_run,
+    not_offered,
+    refresh_answer,
+)
+from connectors.cluster_away import ClusterAway, Failures, Outages, reason_of
 from connectors.group_translation.listed_groups import ListedGroups
-from connectors.group_translation.move_plan import pairs_of
-from connectors.group_translation.moves import Moves
-from connectors.group_translation.operating import GroupOperations
+from connectors.group_translation.moves import MoveFacts, Moves, pairs_of
+from connectors.group_translation.options import GroupOptions
 from connectors.group_translation.readiness_topic import ReadinessTopic
 from connectors.group_translation.report import RoundTally
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import GroupRounds, RoundOutcome
 from connectors.group_translation.source_probe import SourceProbe
 from connectors.group_translation.stored import StoredState
-from connectors.group_translation.translating.backlog import Backlog
-from connectors.group_translation.translating.reverse_flow import ReverseFlow
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns, ReverseFlow
+from connectors.group_translation.translating.proof import Backlog
 from connectors.group_translation.translating.strategies import Strategy
-from connectors.outages import Outages
 from connectors.ports import Cluster, Clusters
-from connectors.requested import RequestedRounds, does_not_run
 
 log = logging.getLogger(__name__)
 
+_DISABLED = (
+    "failover needs the readiness topic on the target: connector {} must not have emit.group-readiness.enabled=false, "
+    "nor dry.run=true"
+)
 Options = TypeVar("Options", bound=GroupOptions)
-
 _LEAST_PROBE = 1.0
 """Seconds that a source which was away has to answer before a round without it begins, unless the interval is
 shorter."""
@@ -57,6 +73,129 @@ REQUESTED_PROBE = 3.0
 """Seconds that it has when an operator has requested the round."""
 _PORTION = 1000
 """Groups that are processed together: bounds what a round holds in memory, and how old a state is when we commit."""
+
+
+class AroundMoves:
+    """A connectors.base.Publisher that leaves out reports of moved groups."""
+
+    def __init__(self, publisher: Publisher, moved: Container[str]) -> None:
+        self._publisher, self._moved = publisher, moved
+
+    def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
+        rest = {name: report for name, report in changed.items() if name not in self._moved}
+        if rest:
+            self._publisher.groups(rest)
+
+    def records(self, records: Sequence[EmittedRecord]) -> None:
+        self._publisher.records(records)
+
+    def summary(self, summary: Summary) -> None:
+        self._publisher.summary(summary)
+
+    def backlog(self, changed: Mapping[TopicPartition, Missing | None]) -> None:
+        self._publisher.backlog(changed)
+
+    async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
+        return await self._publisher.stored_offsets(partitions)
+
+    def progress(self, report: CopyReport) -> None:
+        self._publisher.progress(report)
+
+
+class GroupOperations:
+    """The operations of one connector. `forget` drops what was committed for a group before it was moved."""
+
+    def __init__(
+        self,
+        name: str,
+        options: GroupOptions,
+        rounds: RequestedRounds[ClusterAway | None],
+        groups: ListedGroups,
+        moves: Moves,
+        report_of: Callable[[str], GroupReport | None],
+        forget: Callable[[str], None],
+    ) -> None:
+        self._name, self._options, self._rounds, self._groups, self._moves = (
+            name,
+            options,
+            rounds,
+            groups,
+            moves,
+        )
+        self._report_of, self._forget = report_of, forget
+        self.between_rounds = asyncio.Lock()
+        """Held by a round, and by an operation that must not run during one."""
+        self._operations: dict[str, Callable[[Arguments], Awaitable[Arguments]]] = {
+            Operation.REFRESH: self._refresh,
+            Operation.MOVE: self._move,
+            Operation.ROLL_BACK: self._roll_back,
+            Operation.GIVE_BACK: self._give_back,
+        }
+
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        """See Instance.operate."""
+        carry_out = self._operations.get(operation)
+        if carry_out is None:
+            raise not_offered(self._name, operation)
+        try:
+            return await carry_out(arguments)
+        except ClusterAway as away:
+            raise away.with_side() from None
+
+    async def _refresh(self, arguments: Arguments) -> Arguments:
+        """Runs a round. `without_source`: one that the source did not answer counts too, and `away` has the error."""
+        before = set(self._groups.all)
+        away = await self._rounds.round()
+        if away is not None and not (arguments.get("without_source") and away.on_source):
+            raise away
+        return refresh_answer(before, self._groups.all) | ({"away": str(away.with_side())} if away else {})
+
+    async def _move(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            facts = {name: facts_of(each) for name, each in arguments["groups"].items()}
+            dry_run = bool(arguments.get("dry_run"))
+            moved, refused = await self._moves.move(facts, self._report_of, dry_run=dry_run)
+            self._moves.publish()
+        known = self._groups.all
+        return {
+            "moved": {name: record.fields() for name, record in moved.items()},
+            "refused": {name: list(why) for name, why in refused.items()},
+            "membersOnSource": sorted(
+                name for name in facts if name in known and known[name].state in WITH_MEMBERS
+            ),
+        }
+
+    async def _roll_back(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            left = await self._moves.roll_back(arguments["groups"])
+            self._moves.publish()
+        return {"left": {name: [each.fields() for each in some] for name, some in left.items()}}
+
+    async def _give_back(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            pairs = {name: [MoveRow.read(row) for row in rows] for name, rows in arguments["groups"].items()}
+            await self._moves.give_back(pairs)
+            for name in pairs:
+                self._forget(name)
+            self._moves.publish()
+        return {}
+
+    def _check_enabled(self) -> None:
+        if not self._options.readiness_enabled:
+            raise OperationRefused(_DISABLED.format(self._name))
+
+
+def facts_of(given: Any) -> MoveFacts:
+    """Reads what the service knows of a group that is to be moved."""
+    missing = {(topic, partition): records for topic, partition, records in given["missing"]}
+    not_begun = tuple(NotBegunMoved(*row) for row in given.get("not_begun", ()))
+    return MoveFacts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing, not_begun)
 
 
 class GroupsInstance(Generic[Options]):

@@ -6,12 +6,11 @@ import time
 from collections.abc import Container, Mapping, Sequence
 
 from bridge.errors import KafkaFailure
-from bridge.model.assignment import task_of
-from bridge.model.values import GroupListing, GroupState, Side
+from bridge.model.values import GroupListing, GroupState, Side, task_of
 from bridge.translation.plan import SYNCED_TYPES
 from connectors.base import Assignment
 from connectors.cluster_away import ask
-from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.options import GroupOptions
 from connectors.ports import Cluster
 
 FIRST_LOOK = 10.0

@@ -12,17 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.model.state_records.claims import Claim
-from bridge.model.state_records.furthest import Alone, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.state_records.fields import Value
+from bridge.model.state_records.group_record import Alone, FurthestRecord, GroupRecord, GroupRow
 from bridge.model.state_records.move_record import MOVED, MoveRecord
 from bridge.model.state_records.readiness_records import TaskRecord, decode_key, decode_value, tell_all
-from bridge.model.state_records.state_value import Value
 from bridge.model.values import LogRecord, Reason, Side, TopicPartition
-from bridge.translation.plan import Translated
-from bridge.translation.shared import OtherFlow, together
+from bridge.translation.plan import OtherFlow, Translated, together
 from connectors.cluster_away import ask
-from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.translating.followed_topic import TopicFollower
+from connectors.group_translation.options import GroupOptions
+from connectors.group_translation.translating.followed_topics import TopicFollower
 from connectors.ports import Cluster
 
 LOOK_EVERY = 5.0

@@ -6,14 +6,13 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Set
 
 from bridge.errors import KafkaFailure
-from bridge.model.assignment import task_of
 from bridge.model.state_records.group_record import GroupRecord
-from bridge.model.values import Reason, Side, TopicPartition
+from bridge.model.values import Reason, Side, TopicPartition, task_of
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.plan import GroupPlan
 from connectors.base import Publisher
 from connectors.cluster_away import reason_of
-from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.options import GroupOptions
 from connectors.group_translation.records import record_of, report_of
 from connectors.group_translation.report import (
     RoundTally,

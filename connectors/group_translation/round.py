@@ -2,6 +2,8 @@
 
 Reads come first and touch nothing; then the plans (pure, bridge.translation.plan); then the commits. A failure of one
 group, topic or partition stays with it.
+
+Keeps where groups were committed when the source last answered, for rounds in which it does not.
 """
 
 from __future__ import annotations
@@ -22,27 +24,49 @@ from bridge.model.values import (
 from bridge.translation.plan import GroupPlan, NotBegun, OwnCommit, TargetGroup, Translated
 from bridge.translation.records.log_window import LogBounds
 from connectors.cluster_away import ask, reason_of
-from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
-from connectors.group_translation.furthest import FurthestOffsets
+from connectors.group_translation.options import GroupOptions
 from connectors.group_translation.other_sources import OtherSources
-from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.stored import FurthestOffsets
+from connectors.group_translation.translating.followed_topics import ReverseFlow
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts, Verdicts
-from connectors.group_translation.translating.last_commits import LastCommits
-from connectors.group_translation.translating.not_begun import not_begun_of
 from connectors.group_translation.translating.not_copied_topics import NotCopiedTopics
-from connectors.group_translation.translating.pair_memory import Lacked
-from connectors.group_translation.translating.partition_pairs import (
+from connectors.group_translation.translating.pairs import (
     GroupOffsets,
+    Lacked,
     PartitionPair,
     PartitionPairs,
+    not_begun_of,
 )
-from connectors.group_translation.translating.reverse_flow import ReverseFlow
+from connectors.group_translation.translating.proof import Behind
 from connectors.group_translation.translating.strategies import Strategy
 from connectors.ports import Cluster
 
+MOST = 200_000
+"""Offsets that are kept at most, of some 150 bytes each. Groups beyond that are not ready while the source is away."""
 _NOT_COMMITTED = Verdict.pending(Reason.NOT_LOOKED_AT_YET)
 _NOT_READ = KafkaFailure(KafkaFault.OTHER, "it is not asked what the groups have committed on the target")
+
+
+class LastCommits:
+    """Committed offsets by group. No verdict needs them to be right: a restart loses them until the source answers."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Mapping[PartitionPair, Committed]] = {}
+        self._count = 0
+
+    def keep(self, group: str, offsets: Mapping[PartitionPair, Committed]) -> None:
+        self.forget(group)
+        if offsets and self._count + len(offsets) <= MOST:
+            self._groups[group] = offsets
+            self._count += len(offsets)
+
+    def forget(self, group: str) -> None:
+        self._count -= len(self._groups.pop(group, ()))
+
+    def of(self, groups: Sequence[str]) -> dict[str, Mapping[PartitionPair, Committed]]:
+        """Returns the offsets of those of the groups that it has."""
+        return {group: self._groups[group] for group in groups if group in self._groups}
 
 
 @dataclass(slots=True)

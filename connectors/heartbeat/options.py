@@ -1,19 +1,65 @@
-"""BridgeMirrorHeartbeatConnector's configuration, typed. `enabled` is no part of it (stock §1.1)."""
+"""BridgeMirrorHeartbeatConnector's configuration, typed. `enabled` is no part of it (stock §1.1).
+
+The one definition of BridgeMirrorHeartbeatConnector's keys: stock's, in stock's order (stock §1.1, §1.4), then
+ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bridge.mm2.replication_policy import ReplicationPolicy
-from connectors.config.configdef import ValidatedConfig, given
-from connectors.config.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
-from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound
-from connectors.config.token_functions import token_function_errors
-from connectors.heartbeat.definition import DEFINITION, EMIT, EMIT_INTERVAL, REPLICATION_FACTOR
+from bridge.model.key_rules import ignored
+from connectors.config.client_keys import unprefixed_keys
+from connectors.config.cluster_options import bridge_keys, cluster_keys
+from connectors.config.configdef import (
+    ConfigDef,
+    Importance,
+    Key,
+    ReplicationFactor,
+    Type,
+    ValidatedConfig,
+    flag,
+    given,
+    interval,
+    numbered,
+)
+from connectors.config.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors, mirror_keys
+from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound, token_function_errors
 from connectors.ports import ClientCheck
 
 __all__ = ["DEFINITION", "HeartbeatOptions", "validate"]
+
+
+EMIT, EMIT_INTERVAL = "emit.heartbeats.enabled", "emit.heartbeats.interval.seconds"
+REPLICATION_FACTOR = "heartbeats.topic.replication.factor"
+
+_GROUP = "Heartbeats"
+_ENABLED = ignored("heartbeats go on, as in MirrorMaker; emit.heartbeats.enabled=false ends them", "true")
+
+DEFINITION = ConfigDef(
+    numbered(
+        (
+            *(replace(key, rule=_ENABLED) if key.name == "enabled" else key for key in mirror_keys("Mirror")),
+            *unprefixed_keys(),
+            flag(EMIT, "true", "Whether to emit heartbeats to target cluster.", _GROUP),
+            interval(EMIT_INTERVAL, "1", "Frequency of heartbeats.", _GROUP),
+            Key(
+                REPLICATION_FACTOR,
+                Type.SHORT,
+                "3",
+                Importance.LOW,
+                "Replication factor for heartbeats topic; -1: the brokers' default.",
+                _GROUP,
+                validator=ReplicationFactor(),
+            ),
+            *bridge_keys("Bridge"),
+            *cluster_keys("target", "Target cluster"),
+        )
+    )
+)
+
 
 Props = Mapping[str, str | None]
 

@@ -3,6 +3,8 @@
 As in stock (stock §1.4, §3.9) the first comes one interval after the start. One thing is better: where the topic can't
 be created stock logs it, and lets the producer create one by the broker's defaults, which is not compacted. Here
 records wait until the topic is there, and health has the error.
+
+BridgeMirrorHeartbeatConnector as a kind of connector.
 """
 
 from __future__ import annotations
@@ -15,20 +17,29 @@ from dataclasses import replace
 
 from bridge.errors import AWAY, KafkaFailure
 from bridge.mm2.records import Heartbeat
+from bridge.model.key_rules import Use
 from bridge.model.values import Side
-from connectors.base import Arguments, Assignment, EmittedRecord, Publisher, Summary
-from connectors.cluster_away import ClusterAway
-from connectors.failures import Failures
-from connectors.heartbeat.definition import REPLICATION_FACTOR
-from connectors.heartbeat.options import HeartbeatOptions
+from connectors.base import (
+    Arguments,
+    Assignment,
+    CheckedOnOpen,
+    ConnectorKind,
+    EmittedRecord,
+    Instance,
+    Publisher,
+    Summary,
+    not_offered,
+)
+from connectors.cluster_away import ClusterAway, Failures, Outages
+from connectors.config.configdef import given
+from connectors.heartbeat.options import DEFINITION, REPLICATION_FACTOR, HeartbeatOptions, validate
 from connectors.internal_topics import make
-from connectors.outages import Outages
-from connectors.ports import Clusters
-from connectors.requested import not_offered
+from connectors.ports import Clusters, Pipelines
 
 _MAKE_TOPIC = "making of the heartbeats topic"
 _SOURCE_ONLY = frozenset({Side.SOURCE.value})
 """This connector never connects to the source: health must not wait for it."""
+_CLIENTS = {(Side.TARGET, "admin"): Use.ADMIN, (Side.TARGET, "consumer"): Use.FOLLOW}
 
 
 class HeartbeatInstance:
@@ -150,3 +161,20 @@ class HeartbeatInstance:
         self._publisher.records([record])
         self._summary = replace(self._summary, rounds=self._summary.rounds + 1, last_success_ms=now_ms)
         self._publisher.summary(self._summary)
+
+
+def _make(
+    name: str,
+    props: Mapping[str, str | None],
+    clusters: Clusters,
+    _pipelines: Pipelines,
+    publisher: Publisher,
+) -> Instance:
+
+    options = HeartbeatOptions.from_props(props, CheckedOnOpen())
+    return HeartbeatInstance(name, options, clusters, given(props), publisher)
+
+
+KIND = ConnectorKind(
+    "heartbeat", "dev.mirrorbridge.BridgeMirrorHeartbeatConnector", DEFINITION, _CLIENTS, validate, _make
+)

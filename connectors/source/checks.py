@@ -1,41 +1,61 @@
-"""Checks a configuration of BridgeMirrorSourceConnector; returns all errors at once (stock §1.5, §1.8)."""
+"""Checks a configuration of BridgeMirrorSourceConnector; returns all errors at once (stock §1.5, §1.8).
+
+Reads and checks `bridge.transforms`: the transforms that records go through (docs/transforms.md).
+
+Reads the client properties of BridgeMirrorSourceConnector that its own producer honours, and checks them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridge.errors import ConfigError
 from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
     ConfigPropertyFilter,
+    PatternList,
     TopicFilter,
+    pattern_list_problem,
 )
 from bridge.mm2.replication_policy import ReplicationPolicy
-from bridge.model.connect_address import REMOTE as _REMOTE
-from bridge.model.connect_address import TOKEN as _TOKEN
-from bridge.model.connect_address import problem, shown
-from bridge.model.java_values import boolean, integer
+from bridge.model.addresses import REMOTE as _REMOTE
+from bridge.model.addresses import TOKEN as _TOKEN
+from bridge.model.addresses import problem, shown
+from bridge.model.copying import Transform
+from bridge.model.java_values import boolean, integer, split_list
 from bridge.model.values import Side
-from connectors.config.configdef import ConfigDef, ValidatedConfig, given
+from connectors.config.configdef import ConfigDef, ValidatedConfig, given, invalid, list_problem
+from connectors.config.key_effects import OVERRIDE
 from connectors.config.mirror_options import SYNCS_LOCATION, mirror_errors
 from connectors.config.plugins import (
     CONFIG_PROPERTY_FILTER,
     REPLICATION_POLICY,
     TOPIC_FILTER,
     Plugins,
+    load_function,
+    token_function_errors,
 )
 from connectors.config.spark_keys import LOCAL_MASTER
-from connectors.config.token_functions import token_function_errors
-from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
-from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
-from connectors.source.definition import DEFINITION, EMIT_SYNCS, SHARED
-from connectors.source.transforms import ChosenTransform, transforms
-from connectors.source.writing import client_property, writing_errors
+from connectors.source.definition import DEFINITION, EMIT_SYNCS, SHARED, TRANSFORMS
+from connectors.source.topic_settings import TIMESTAMP_TYPE, excluded_timestamp_type
 
+_PYTHON = "python:"
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_INTERNAL = re.compile(r"__|mm2.*internal$")
+_OWN = ("type", "topics", "to")
+"""Keys of a transform that are no parameters of its function."""
+_MOST = 100
+"""Each name may have errors of its own: a list of a megabyte had 125,000 of them."""
+_SERVERS = "target.cluster.bootstrap.servers"
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_LEVELS = {"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-131072, 23)}
+_GZIP_DEFAULT = "-1"
 Props = Mapping[str, str | None]
-
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
 _PARALLELISM = "spark.default.parallelism"
 _FOR_A_SERVER = (
@@ -43,7 +63,6 @@ _FOR_A_SERVER = (
     *(_PARALLELISM, "spark.archives", "spark.speculation"),
 )
 """Keys that mean something with a Spark Connect server, or have an error of their own."""
-
 COMMITTED = "read_committed"
 NOT_EXACTLY_ONCE = (
     "BridgeMirrorSourceConnector can only provide exactly-once guarantees when its source consumer is configured with "
@@ -54,6 +73,203 @@ NO_SYNCS_TO_SET_UP = (
     "This connector can't set up offset syncs while emit.offset-syncs.enabled is false: take out the keys that "
     "begin with offset-syncs- or offset-syncs.topic."
 )
+
+
+class ChosenTransform(NamedTuple):
+    """A transform that a configuration names. `topics`: of the source, whose records it is for."""
+
+    transform: Transform
+    topics: PatternList
+
+
+def transforms(
+    there: Mapping[str, str], config: ValidatedConfig
+) -> tuple[list[ChosenTransform], list[ConfigError]]:
+    """Returns the transforms of a configuration, in order, and its errors."""
+    if not config.good(TRANSFORMS):
+        return [], []
+    names = config.items(TRANSFORMS) or ()
+    if len(names) > _MOST:
+        why = f"it names {len(names):,} transforms, and a record goes through {_MOST} at most"
+        return [], [ConfigError(TRANSFORMS, invalid(TRANSFORMS, there.get(TRANSFORMS), why))]
+    given = {key: value for key, value in there.items() if key.startswith(f"{TRANSFORMS}.")}
+    chosen: list[ChosenTransform] = []
+    errors = list(_of_no_transform(names, given))
+    wrong = {error.key for error in config.errors}
+    for name in names:
+        if name.startswith(_PYTHON):
+            result = _function(name, there)
+        else:
+            result = _named(name, given, there, loaded=f"{TRANSFORMS}.{name}.type" not in wrong)
+        if isinstance(result, ChosenTransform):
+            chosen.append(result)
+        else:
+            errors += result
+    return chosen, errors
+
+
+def _function(name: str, there: Mapping[str, str]) -> ChosenTransform | list[ConfigError]:
+    """Reads a function that is in the list itself: for all topics, and without parameters."""
+    errors = _errors(TRANSFORMS, name, {}, "", there)
+    function = name.removeprefix(_PYTHON)
+    return errors or ChosenTransform(Transform(function, function, {}), PatternList((".*",)))
+
+
+def _named(
+    name: str, given: Mapping[str, str], there: Mapping[str, str], *, loaded: bool
+) -> ChosenTransform | list[ConfigError]:
+    """Reads the transform of this name. `loaded`: whether its function may be; otherwise the configuration has an error
+    that says why not."""
+    prefix = f"{TRANSFORMS}.{name}."
+    own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
+    parameters = {key: value for key, value in own.items() if key not in _OWN}
+    topics, to = split_list(own.get("topics", ".*")), split_list(own.get("to", ""))
+    errors = [ConfigError(f"{prefix}to", text) for text in _of_targets(f"{prefix}to", to)]
+    if (
+        problem := pattern_list_problem(topics)
+        if topics
+        else "it is empty, so the transform would have no records"
+    ):
+        errors.append(ConfigError(f"{prefix}topics", invalid(f"{prefix}topics", own.get("topics"), problem)))
+    if not loaded:
+        return errors
+    if "type" in own:
+        errors += _errors(f"{prefix}type", own["type"], parameters, prefix, there, to)
+    else:
+        missing = f'Missing required configuration "{prefix}type" which has no default value.'
+        errors.append(ConfigError(f"{prefix}type", missing))
+    if errors:
+        return errors
+    transform = Transform(name, own["type"].removeprefix(_PYTHON), parameters, to)
+    return ChosenTransform(transform, PatternList(topics))
+
+
+def _of_targets(key: str, topics: Sequence[str]) -> Iterator[str]:
+    if problem := list_problem(key, topics):
+        yield problem
+    for topic in topics:
+        if topic and (_TOPIC.fullmatch(topic) is None or topic in (".", "..")):
+            yield invalid(key, topic, "a topic's name has up to 249 letters, digits, '.', '_' and '-'")
+        elif _INTERNAL.match(topic):
+            yield invalid(key, topic, "it is the name of an internal topic")
+
+
+def _of_no_transform(names: tuple[str, ...], given: Mapping[str, str]) -> Iterator[ConfigError]:
+    """Yields errors for keys of no transform."""
+    for key in given:
+        name = key.removeprefix(f"{TRANSFORMS}.").partition(".")[0]
+        if name not in names:
+            why = f"{TRANSFORMS} names no transform {name}"
+            yield ConfigError(key, f"Unknown configuration {key}: {why}")
+
+
+def _errors(
+    key: str,
+    name: str,
+    parameters: Mapping[str, str],
+    prefix: str,
+    there: Mapping[str, str],
+    to: Sequence[str] = (),
+) -> list[ConfigError]:
+    """Checks a function and its parameters."""
+    wrong: list[ConfigError] = []
+
+    def try_out(function: Callable[..., object]) -> str | None:
+        wrong.extend(_of_parameters(function, parameters, prefix))
+        return None if wrong else _tried_out(function, parameters, to)
+
+    result = load_function(key, name, there, try_out, "called with a batch without records, it")
+    return [result] if isinstance(result, ConfigError) else wrong
+
+
+def _of_parameters(
+    function: Callable[..., object], parameters: Mapping[str, str], prefix: str
+) -> Iterator[ConfigError]:
+    """Checks parameters against the function's signature; a function without one is only tried out."""
+    try:
+        _, *takes = inspect.signature(function).parameters.values()
+    except ValueError:
+        return
+    named = {
+        each.name: each for each in takes if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
+    }
+    if not any(each.kind is each.VAR_KEYWORD for each in takes):
+        for name in parameters:
+            if name not in named:
+                known = f"it has {', '.join(named)}" if named else "it has none"
+                yield ConfigError(
+                    f"{prefix}{name}",
+                    f"Unknown configuration {prefix}{name}: the transform has no parameter {name}; {known}",
+                )
+    for each in named.values():
+        if each.default is each.empty and each.name not in parameters:
+            key = f"{prefix}{each.name}"
+            yield ConfigError(key, f'Missing required configuration "{key}" which has no default value.')
+
+
+def _tried_out(
+    function: Callable[..., object], parameters: Mapping[str, str], to: Sequence[str]
+) -> str | None:
+    """Calls the function with a batch without records; returns what is wrong with its result. What it raises for its
+    parameters is found here, before there are records."""
+    from bridge.transforms.contract import ContractBroken, call, nothing
+
+    try:
+        call(function, dict(parameters), nothing(), to)
+    except ContractBroken as broken:
+        return f"called with a batch without records, {broken}"
+    return None
+
+
+def client_property(there: Mapping[str, str], name: str, *prefixes: str) -> tuple[str, str]:
+    """Returns the key that sets a client property, and its value, "" when not given; of the prefixes the last one wins,
+    as `source.consumer.*` does over `consumer.*` (stock §1.1)."""
+    effective = (f"{prefixes[0]}{name}", "")
+    for key in (f"{prefix}{name}" for prefix in prefixes):
+        if key in there:
+            effective = key, there[key]
+    return effective
+
+
+def written_with(there: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Returns the key and value of a property of the producer of copies. Stock writes them with Connect's producer,
+    hence the override."""
+    return client_property(there, name, "producer.", "target.producer.", OVERRIDE)
+
+
+def compression_level(there: Mapping[str, str]) -> int | None:
+    """Returns the compression level of the configured codec; None for its default."""
+    codec = written_with(there, "compression.type")[1]
+    text = written_with(there, f"compression.{codec}.level")[1] if codec in _LEVELS else ""
+    return int(text) if text else None
+
+
+def writing_errors(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    """Checks the properties that copies are written with."""
+    key, value = written_with(there, "batch.size")
+    size = integer(value or "0", 32)
+    if size is None or size < 0:
+        yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
+    key, value = written_with(there, "compression.type")
+    if value and value not in _CODECS:
+        yield ConfigError(key, invalid(key, value, f"String must be one of: {', '.join(_CODECS)}"))
+    for codec, levels in _LEVELS.items():
+        key, value = written_with(there, f"compression.{codec}.level")
+        if value and integer(value) not in levels and (codec, value) != ("gzip", _GZIP_DEFAULT):
+            default = f", or {_GZIP_DEFAULT}" if codec == "gzip" else ""
+            why = f"must be a number from {levels.start} to {levels.stop - 1}{default}"
+            yield ConfigError(key, invalid(key, value, why))
+    yield from _servers(there, config)
+
+
+def _servers(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    """Refuses an override of the bootstrap servers that names another cluster: with stock copies alone would go there,
+    and topics and offset runs would not be found."""
+    key = f"{OVERRIDE}bootstrap.servers"
+    servers = config.items(_SERVERS)
+    if servers and there.get(key) and set(split_list(there[key])) != set(servers):
+        why = f"copies go to the cluster of {_SERVERS}, {','.join(servers)}; remove it: the servers stand there only"
+        yield ConfigError(key, invalid(key, there[key], why))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,22 @@ from bridge.model.copying import MERGE_WITH, TAKE_OVER_FROM
 from bridge.model.key_rules import ignored
 from connectors.config.client_keys import unprefixed_keys
 from connectors.config.cluster_options import bridge_keys, cluster_keys
-from connectors.config.configdef import ConfigDef, ForbiddenValue, Importance, Key, Type, Width
-from connectors.config.keys import flag, interval, numbered
+from connectors.config.configdef import (
+    ConfigDef,
+    ForbiddenValue,
+    Importance,
+    In,
+    Key,
+    ListOf,
+    Patterns,
+    Range,
+    ReplicationFactor,
+    Type,
+    Width,
+    flag,
+    interval,
+    numbered,
+)
 from connectors.config.mirror_options import (
     PYTHON_CLASS,
     STOCK,
@@ -26,7 +40,6 @@ from connectors.config.mirror_options import (
     mirror_keys,
     syncs_location,
 )
-from connectors.config.validators import In, ListOf, Patterns, Range, ReplicationFactor
 
 EMIT_SYNCS = "emit.offset-syncs.enabled"
 REPLICATION_FACTOR = "replication.factor"

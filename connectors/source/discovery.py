@@ -2,29 +2,35 @@
 
 Stock does not wait for what it makes, so that a producer may have the broker make it first (B26), and starts with
 nothing at all when its first look fails (B27). Here a round is tried again until it goes well.
+
+Plans which topics are copied, and which remote topics and partitions have to be created for them (stock §3.6). Pure.
+
+Remote topics are never deleted, nor do they lose partitions (B28): a topic that is gone from the source may be the very
+reason why its copy is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.mm2.filters import is_left_to_be_named, key_against
 from bridge.mm2.replication_policy import is_cycle, misread
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.topics import NewTopic
-from bridge.model.values import Side, TopicInfo
+from bridge.model.values import Side, TopicInfo, TopicPartition
 from connectors.cluster_away import ClusterAway
 from connectors.config.cluster_options import same_cluster
 from connectors.internal_topics import make, naming_factor
 from connectors.source.cluster_calls import Sides, failed
-from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
 from connectors.source.definition import REPLICATION_FACTOR, SYNCS_REPLICATION_FACTOR
 from connectors.source.options import SourceOptions
-from connectors.source.topics import copied, missing, plan_topics
+from connectors.source.topic_settings import TIMESTAMP_TYPE, new_topic_configs
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +39,77 @@ AWAITED_SECONDS = 5.0
 long."""
 LOOK_AGAIN_SECONDS = 0.2
 """Seconds between two checks whether topics are there."""
+
+
+class TopicPlan(NamedTuple):
+    """Remote topics that copying needs. `create`: partitions of new ones. `grow`: how many partitions existing ones are
+    to have."""
+
+    create: Mapping[str, int]
+    grow: Mapping[str, int]
+
+    @property
+    def awaited(self) -> Mapping[str, int]:
+        """Partitions that have to be seen on the target before anything is copied (B26)."""
+        return {**self.create, **self.grow}
+
+
+def plan_topics(
+    sources: Mapping[str, TopicInfo],
+    remotes: Mapping[str, TopicInfo | None],
+    names: Mapping[str, str],
+    also: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> TopicPlan:
+    """Plans which remote topics to create and to grow. `sources` by name on the source, `remotes` by name on the target
+    (None: no such topic; absent: not known now), `names`: from the one to the other. `also`: other topics of the target
+    that records of a topic may go to; of several topics whose records may, the one with the most partitions counts."""
+    create: dict[str, int] = {}
+    grow: dict[str, int] = {}
+    for topic, info in sources.items():
+        for remote in (names[topic], *also.get(topic, ())):
+            if remote not in remotes:
+                continue
+            there = remotes[remote]
+            if there is None:
+                create[remote] = max(create.get(remote, 0), info.partitions)
+            elif there.partitions < info.partitions:
+                grow[remote] = max(grow.get(remote, 0), info.partitions)
+    return TopicPlan(create, grow)
+
+
+def missing(expected: Mapping[str, int], remotes: Mapping[str, TopicInfo | None]) -> list[str]:
+    """Returns remote topics that are not there with all of their partitions."""
+    counts = {name: info.partitions for name, info in remotes.items() if info is not None}
+    return [name for name, partitions in expected.items() if counts.get(name, 0) < partitions]
+
+
+def copied(
+    sources: Mapping[str, TopicInfo],
+    remotes: Mapping[str, TopicInfo | None],
+    names: Mapping[str, str],
+    transforms_of: Callable[[str], tuple[int, ...]] = lambda _: (),
+    also: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[Copied]:
+    """Partitions that are there on both sides. Those that only the target has mean nothing."""
+    partitions: list[Copied] = []
+    for topic, info in sorted(sources.items()):
+        there = remotes.get(names[topic])
+        others = [remotes.get(name) for name in also.get(topic, ())]
+        infos = [each for each in (there, *others) if each is not None]
+        if there is not None and len(infos) == 1 + len(others):
+            transforms = transforms_of(topic)
+            partitions += [
+                Copied(
+                    TopicPartition(topic, number),
+                    info.topic_id,
+                    there.name,
+                    there.topic_id,
+                    transforms=transforms,
+                    also=tuple((each.name, each.topic_id) for each in infos[1:]),
+                )
+                for number in range(min(info.partitions, *(each.partitions for each in infos)))
+            ]
+    return partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,15 @@ from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGE
 from connectors.config.plugins import sound
 from connectors.ports import ClientCheck
 from connectors.source import definition as keys
-from connectors.source.checks import COMMITTED, check, isolation
-from connectors.source.transforms import ChosenTransform
-from connectors.source.writing import client_property, compression_level, written_with
+from connectors.source.checks import (
+    COMMITTED,
+    ChosenTransform,
+    check,
+    client_property,
+    compression_level,
+    isolation,
+    written_with,
+)
 
 Props = Mapping[str, str | None]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Copied, Gap, PipelineState, PipelineStatus, Progress
+from bridge.model.copying import Copied, CopySample, Gap, PipelineState, PipelineStatus, Progress
 from bridge.model.partition_states import PartitionState, PartitionStates
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport

@@ -9,10 +9,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.topics import TopicAcl
 from bridge.model.values import Side
 from connectors.cluster_away import ClusterAway
-from connectors.source.acls import RemoteNames, plan_acls, remote_acls
 from connectors.source.cluster_calls import Sides, failed
-from connectors.source.configs import config_changes
 from connectors.source.options import SourceOptions
+from connectors.source.topic_settings import RemoteNames, config_changes, plan_acls, remote_acls
 
 log = logging.getLogger(__name__)
 

@@ -2,37 +2,64 @@
 
 The Connect task carries no records. While one is active topics are searched for and the pipeline runs; without one it
 is stopped: so pause, rebalance and a dead worker end the copying (decision 0007).
+
+Counts the failures of one duty's rounds: when to try again, which ones last, and whether one is permanent.
+
+Writes, while a connector copies, a record of its task to the readiness topic: other services that know the connector
+and run none of its tasks read there that it goes on elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from bridge.backoff import Backoff
 from bridge.errors import AWAY, KafkaFailure, KafkaFault, OperationRefused
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import GAPS_SHOWN_MS, Gap, PipelineState, PipelineStatus, Progress
+from bridge.model.copying import GAPS_SHOWN_MS, CopySample, Gap, PipelineState, PipelineStatus, Progress
 from bridge.model.partition_states import NOT_COPIED, PartitionState, PartitionStatus, Skip, reasons
+from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
 from bridge.model.values import Side, TopicPartition
-from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
-from connectors.cluster_away import ClusterAway
-from connectors.outages import Outages
+from connectors.base import (
+    PROCESS,
+    Arguments,
+    Assignment,
+    Operation,
+    Publisher,
+    RequestedRounds,
+    Summary,
+    does_not_run,
+    not_offered,
+    refresh_answer,
+)
+from connectors.cluster_away import ClusterAway, Outages
 from connectors.ports import Clusters, Pipeline, Pipelines
-from connectors.requested import RequestedRounds, does_not_run, not_offered, refresh_answer
 from connectors.source.cluster_calls import Sides, of
 from connectors.source.discovery import DiscoveredTopics, Discovery
-from connectors.source.duty_failures import DutyFailures
 from connectors.source.group_connectors import GroupConnectors
 from connectors.source.options import SourceOptions
 from connectors.source.progress import Reporter
-from connectors.source.running_record import RunningRecord
 from connectors.source.syncing import AclSync, ConfigSync
 from connectors.source.take_over import TakeOver
 
+log = logging.getLogger(__name__)
+
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 30.0
+"""Seconds between a round with failures and the next, doubling."""
+_LASTING = 2
+_PERMANENT_AFTER = 3
+"""Rounds in a row with the same failure: credentials or ACLs may be about to change."""
+EVERY = 5.0
+"""Seconds between two records."""
+AGAIN = 60.0
+"""Seconds after an attempt that failed: where no group connector has made the topic, or a right is missing."""
 WATCH_SECONDS = 1.0
 """Seconds between two checks of the pipeline's status."""
 AWAY_SECONDS = 2.0
@@ -47,6 +74,71 @@ _PERMANENT = {KafkaFault.CREDENTIALS}
 _PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.TOPIC_CONFIG, KafkaFault.SAME_CLUSTER}
 """An internal topic that would lose positions fails the task. A missing right does not: it is granted on the cluster,
 and Connect would learn nothing of that."""
+
+
+class DutyFailures:
+    """The failures of one duty; `permanent`: the faults that an operator has to correct when they last (R6)."""
+
+    def __init__(self, permanent: Collection[KafkaFault]) -> None:
+        self._permanent = permanent
+        self._counts: Counter[str] = Counter()
+        self._failures: dict[str, KafkaFailure] = {}
+        self._backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        self.pause = 0.0
+        """Seconds until the next round, after one with failures."""
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def record(self, failures: Iterable[KafkaFailure]) -> None:
+        """Takes the failures of a round; earlier ones that did not recur are over."""
+        self._failures = {str(failure): failure for failure in failures}
+        self._counts = Counter({text: self._counts[text] + 1 for text in self._failures})
+        if self._failures:
+            self.pause = self._backoff.next()
+        else:
+            self._backoff.reset()
+
+    @property
+    def lasting(self) -> list[str]:
+        return [text for text, count in self._counts.items() if count >= _LASTING]
+
+    @property
+    def failure(self) -> KafkaFailure | None:
+        for text, count in self._counts.items():
+            if count >= _PERMANENT_AFTER and (failure := self._failures[text]).fault in self._permanent:
+                return failure
+        return None
+
+
+class RunningRecord:
+    """The record of one connector. `copies`: whether it copies now. Never makes the topic, which belongs to connectors
+    of groups, and fails nothing: without the record other services answer as if the connector were stopped."""
+
+    def __init__(self, connector: str, topic: str, sides: Sides, copies: Callable[[], bool]) -> None:
+        self._key = RecordKey(connector, TaskRecord.kind, "0").encode()
+        self._topic, self._sides, self._copies = topic, sides, copies
+
+    async def repeat(self) -> None:
+        """Writes the record again and again, until cancelled."""
+        while True:
+            pause = EVERY
+            try:
+                if self._copies() and not await self._write():
+                    pause = AGAIN
+            except (ClusterAway, KafkaFailure) as problem:
+                log.debug("can't write that the connector copies, trying again later: %s", problem)
+                pause = AGAIN
+            await asyncio.sleep(pause)
+
+    async def _write(self) -> bool:
+        described, _ = await self._sides.topics(Side.TARGET, [self._topic])
+        if described.get(self._topic) is None:
+            return False
+        value = encode(TaskRecord(int(time.time() * 1000), 1, int(EVERY * 1000), PROCESS))
+        append = self._sides.cluster(Side.TARGET).append(self._topic, [(self._key, value)])
+        await self._sides.ask(Side.TARGET, append)
+        return True
 
 
 class DutyResult(NamedTuple):

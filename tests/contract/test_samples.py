@@ -14,14 +14,14 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.errors import ErrorCode
-from bridge.protocol import doctor, messages
+from bridge.protocol import messages, operators
 from bridge.protocol.messages import Message
 
 SAMPLES = Path(__file__).parent / "samples"
 FILES = sorted(SAMPLES.glob("*.json"))
 MESSAGES: dict[str, TypeAdapter[object]] = {
     name: TypeAdapter(member)
-    for name, member in {**vars(messages), **vars(doctor)}.items()
+    for name, member in {**vars(messages), **vars(operators)}.items()
     if isinstance(member, type) and (issubclass(member, Message) or is_dataclass(member))
     if member is not Message
 }

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.local import ConnectWorker, LocalStack, Security
+from bridge.local.archives import spark_environment
 from bridge.local.security import make_tls
-from bridge.local.spark_classes import spark_environment
 from tests.e2e.control import aliased
 from tests.e2e.copying import keep_spark
 from tests.e2e.flow import SHIFT, Flow

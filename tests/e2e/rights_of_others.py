@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from bridge.audit.report import AuditVerdict
 from bridge.cli import app
-from bridge.dedicated.offset_writer import OffsetWriter
+from bridge.dedicated.stock_offsets import OffsetWriter
 from bridge.doctor.needs import AUDIT, DEDICATED, INDEX, RIGHTS, By, On, Right
 from bridge.errors import KafkaFailure
 from bridge.local import NO_AUTHORITIES, MirrorNode

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
 from tests.e2e.copying import SHARED_SPARK

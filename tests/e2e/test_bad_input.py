@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from bridge.local import NO_AUTHORITIES, ConnectFailed, LocalStack
-from bridge.local.ports import ReservedPort
+from bridge.local.processes import ReservedPort
 from tests.e2e.control import aliased
 from tests.e2e.flow import CLASS, SHIFT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.local.errors import ConnectFailed
+from bridge.local.processes import ConnectFailed
 from tests.e2e.control import aliased
 from tests.e2e.copying import copying, fill, wait_copied
 from tests.e2e.flow import Flow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge.local import LocalStack
-from bridge.local.ports import ReservedPort
+from bridge.local.processes import ReservedPort
 from tests.e2e.control import aliased
 from tests.e2e.flow import Flow, Json, stays
 from tests.e2e.mirrored_flow import OurFlow

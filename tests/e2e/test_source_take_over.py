@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import ConnectFailed, GivenCluster
-from bridge.local.ports import ReservedPort
+from bridge.local.processes import ReservedPort
 from tests.e2e.flow import Flow
 from tests.e2e.taken_mirror import PARTITIONS, Mirror
 from tests.support import (

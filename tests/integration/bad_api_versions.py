@@ -10,7 +10,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.protocol.wire import ApiKeys
 
 _HEAD = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")

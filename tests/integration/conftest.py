@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from bridge.local import LocalStack
+from bridge.local.archives import spark_environment
 from bridge.local.jars import kafka_jars
-from bridge.local.spark_classes import spark_environment
 from tests.conftest import chosen_clusters
 from tests.integration.copy_flow import all_flows
 from tests.integration.stock import Stock

@@ -33,8 +33,7 @@ from bridge.pipeline.slices.gaps import read_ledger
 from bridge.pipeline.slices.running import copy_slice
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, read_runs
 from tests.support.names import unique
 from tests.support.pipeline_spec import SPEC
 from tests.support.records import Record, read

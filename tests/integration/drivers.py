@@ -15,8 +15,8 @@ import pyspark
 import pytest
 
 from bridge import submit
+from bridge.local.archives import spark_environment
 from bridge.local.processes import ManagedProcess
-from bridge.local.spark_classes import spark_environment
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.pipeline.driver.launch import DriverPipeline, DriverPipelines
 from tests.integration.copy_flow import CopyFlow

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from bridge.errors import ConfigError
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.local import Cluster
 from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import PartitionPlan

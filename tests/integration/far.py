@@ -10,8 +10,7 @@ from pathlib import Path
 from bridge.local import Cluster, GivenCluster, eventually
 from bridge.local.broker import Broker
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
-from bridge.local.ports import ReservedPort, listening
-from bridge.local.processes import ManagedProcess
+from bridge.local.processes import ManagedProcess, ReservedPort, listening
 from tests.support.waits import WAIT
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from bridge.local import eventually
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
-from bridge.local.ports import LOOPBACK, ReservedPort, listening
-from bridge.local.processes import ManagedProcess
+from bridge.local.processes import LOOPBACK, ManagedProcess, ReservedPort, listening
 from tests.support.waits import WAIT
 
 REALM = "EXAMPLE.ORG"

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.errors import of_code
-from bridge.kafka.protocol.wire import Call, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Writer
 from bridge.model.values import Side
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from bridge.local import NO_AUTHORITIES, BridgeService, eventually
-from bridge.local.ports import ReservedPort
+from bridge.local.processes import ReservedPort
 from tests.integration.admin_calls import CALLS, TOPIC
 from tests.integration.bad_api_versions import BadApiVersionsProxy
 from tests.integration.far import FarBroker

@@ -12,10 +12,9 @@ import pyspark
 import pytest
 
 from bridge.local import kafka_jars
-from bridge.local.archives import make_archives
-from bridge.local.formatted import STORAGE_TOOL
+from bridge.local.archives import make_archives, make_spark_archive, spark_environment
+from bridge.local.broker import STORAGE_TOOL
 from bridge.local.jars import KafkaJars
-from bridge.local.spark_classes import make_spark_archive, spark_environment
 
 pytestmark = pytest.mark.long
 

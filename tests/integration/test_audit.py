@@ -14,8 +14,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from bridge.audit.differences import DifferenceKind, NotCompared
-from bridge.audit.report import AuditReport, AuditVerdict, PartitionResult
+from bridge.audit.report import AuditReport, AuditVerdict, DifferenceKind, NotCompared, PartitionResult
 from bridge.local import Cluster, ConnectWorker
 from bridge.model.values import TopicPartition
 from bridge.spark import audit

@@ -17,15 +17,13 @@ import pytest
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import log_requests, produce_requests, produce_responses
+from bridge.kafka.protocol import log_requests, produce_requests
 from bridge.kafka.protocol.log_requests import FetchPartition
-from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
-from bridge.kafka.protocol.produce_responses import Produced
-from bridge.kafka.protocol.reading import BytesLike
+from bridge.kafka.protocol.produce_requests import Produced, ProducerIdAndEpoch
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record.batch import Chunk, RawBatch, parse, passed, stamp
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
-from bridge.kafka.record.rebuilding import RecordTooLarge, chunks, refused
+from bridge.kafka.record.rebuilding import BatchPolicy, CodecSizes, RecordTooLarge, chunks, refused
 from bridge.local import Cluster
 from bridge.model.values import Bounds, Side, TopicPartition
 from tests.support import (
@@ -110,7 +108,7 @@ class Wire:
             answer = await self._client.send(
                 node, produce_requests.produce(None, {place: data}, 10_000), "send"
             )
-            return produce_responses.read_produced(answer)[0][place]
+            return produce_requests.read_produced(answer)[0][place]
 
         return self.run(go())
 

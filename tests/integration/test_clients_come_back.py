@@ -11,18 +11,18 @@ from typing import Literal
 
 import pytest
 
-from bridge.dedicated.groups import TargetGroups
-from bridge.dedicated.record_writer import RecordWriter
+from bridge.dedicated.flow_run import RecordWriter
+from bridge.dedicated.membership import TargetGroups
 from bridge.errors import KafkaFailure
 from bridge.kafka.admin.admin_client import AsyncAdminClient
-from bridge.kafka.admin.topic_creation import create_compacted
+from bridge.kafka.admin.topic_admin import create_compacted
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.local import Cluster
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
-from bridge.local.ports import ReservedPort
+from bridge.local.processes import ReservedPort
 from bridge.model.values import Side, TopicPartition
 from bridge.protocol.messages import Record
 from tests.integration.copy_flow import CopyFlow

@@ -15,10 +15,10 @@ from bridge.kafka.producer.producer import fence
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
-from bridge.pipeline.hand_back import hand_back as handing_back
 from bridge.pipeline.layouts import fencing
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.pipeline.layouts.slots import transactional_id
+from bridge.pipeline.positions import hand_back as handing_back
 from bridge.pipeline.slices.gaps import read_ledger
 from bridge.translation.runs.runs import RunKey
 from tests.integration.copy_flow import CopyFlow, gaps_of

@@ -13,8 +13,8 @@ from bridge.errors import KafkaFailure, OperationRefused
 from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineState, Transform
 from bridge.model.values import TopicPartition
-from bridge.pipeline.hand_back import hand_back
 from bridge.pipeline.layouts.records import read_layouts
+from bridge.pipeline.positions import hand_back
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack
 from tests.integration.copy_flow import CopyFlow
 from tests.support import (

@@ -13,7 +13,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.producer import fence, producer_settings
 from bridge.local import Cluster, eventually
 from bridge.model.values import Side, TopicPartition
-from bridge.pipeline.layouts.additions import additions_key
+from bridge.pipeline.layouts.records import additions_key
 from bridge.pipeline.layouts.slots import transactional_id
 from bridge.pipeline.slices.copier import Copier
 from tests.integration.copy_flow import CopyFlow, InProcess

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bridge.kafka.config import property_rules
-from bridge.kafka.config.client_roles import is_of
-from bridge.kafka.config.property_names import KNOWN
+from bridge.kafka.config import property_names
+from bridge.kafka.config.property_names import KNOWN, is_of
 from bridge.local.jars import kafka_jars
 from bridge.model.key_rules import Effect, Use
 from connectors.base import ConnectorKind
 from connectors.config import connect_keys
-from connectors.config.key_effects import NOBODYS, UNPREFIXED, KeyRules
-from connectors.config.old_names import OLD_NAMES
+from connectors.config.key_effects import NOBODYS, OLD_NAMES, UNPREFIXED, KeyRules
 from connectors.registry import KINDS
 from tests.support.java import Oracle, compiled, kafka_class
 
@@ -43,7 +41,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 def rules() -> Iterator[KeyRules]:
     for kind in KINDS.values():
         assert isinstance(kind, ConnectorKind)
-        yield KeyRules(kind.kind, kind.definition, kind.clients, property_rules.rule, KNOWN)
+        yield KeyRules(kind.kind, kind.definition, kind.clients, property_names.rule, KNOWN)
 
 
 def test_every_key_of_connect_is_in_our_table_and_no_other(java: Keys) -> None:
@@ -73,8 +71,8 @@ def test_every_property_of_javas_clients_has_an_effect_for_each_use_of_the_clien
     assert {name for name in KNOWN if is_of(role, name)} - java[role] <= {"auto.include.jmx.reporter"}
     for name in java[role]:
         assert is_of(role, name), f"{name} is not in our tables"
-        for use in (use for use in Use if property_rules.ROLES[use] == role):
-            result = property_rules.rule(use, name)
+        for use in (use for use in Use if property_names.ROLES[use] == role):
+            result = property_names.rule(use, name)
             assert result is not None
             assert result.effect in Effect
             assert result.why

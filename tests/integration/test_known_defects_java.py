@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaCluster, KafkaClusters
 from bridge.kafka.config.settings import client_settings
 from bridge.local import Cluster
 from bridge.model.values import Committed, Side, TopicPartition

@@ -23,9 +23,9 @@ from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating import scanning
+from connectors.group_translation.translating import strategies
 from connectors.group_translation.translating.driver import Job, translate_all
-from connectors.group_translation.translating.pair_memory import PairIdentity
+from connectors.group_translation.translating.pairs import PairIdentity
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Question
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
 from tests.support.forms import mostly_long
@@ -49,7 +49,7 @@ def test_headers_tell_every_copys_place(
 ) -> None:
     """Five transactions of 20 copies each in compressed batches, with one aborted between; read a batch or two at a
     time. A record of somebody else leaves a bound of one."""
-    monkeypatch.setattr(scanning, "READ_BYTES", 400)
+    monkeypatch.setattr(strategies, "READ_BYTES", 400)
     topic = create_topic(target.bootstrap, unique("copies"), 1)
     place = TopicPartition(topic, 0)
     produce(target.bootstrap, topic, numbered(3))
@@ -135,8 +135,8 @@ def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
 ) -> None:
     """Both logs have holes, of which the run has nothing but the numbers, and the target overwrites timestamps. Five
     rounds read a part each; none without the source reads anything."""
-    monkeypatch.setattr(scanning, "READ_BYTES", 400)
-    monkeypatch.setattr(scanning, "ROUND_BYTES", 3000)
+    monkeypatch.setattr(strategies, "READ_BYTES", 400)
+    monkeypatch.setattr(strategies, "ROUND_BYTES", 3000)
     topics = [create_topic(each.bootstrap, unique("before"), 1) for each in (source, target)]
     here = written(source.bootstrap, topics[0], 20, 0)
     there = written(target.bootstrap, topics[1], 10, 3)

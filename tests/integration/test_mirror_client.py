@@ -15,7 +15,7 @@ import pytest
 
 from bridge import client
 from bridge.client import MirrorClient
-from bridge.client.config import read_config
+from bridge.client.mirror_client import read_config
 from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
 from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.local import Broker, LocalStack

@@ -23,7 +23,7 @@ from bridge.kafka.producer.producer import TransactionalProducer, fence, produce
 from bridge.kafka.producer.transaction_coordinator import Coordinator
 from bridge.kafka.record.batch import parse
 from bridge.local import Broker, Cluster, LocalStack, Security, eventually, kafka_jars
-from bridge.local.errors import WaitTimedOut
+from bridge.local.processes import WaitTimedOut
 from bridge.model.copying import PipelineSpec, PipelineState
 from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.driver import supervisor

@@ -12,10 +12,10 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import produce_requests, produce_responses
+from bridge.kafka.protocol import produce_requests
 from bridge.kafka.record import columns
 from bridge.kafka.record.batch import RawBatch
-from bridge.kafka.record.jit import Bytes, Numbers
+from bridge.kafka.record.loops import Bytes, Numbers
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
 from bridge.model.lookups import Read, Window
@@ -78,7 +78,7 @@ def send(source: Cluster, topic: str, data: bytes) -> None:
             await client.metadata([topic])
             (node,) = client.by_leader([place])[0]
             call = produce_requests.produce(None, {place: data}, 30_000)
-            return produce_responses.read_produced(await client.send(node, call, "send"))[0][place].error
+            return produce_requests.read_produced(await client.send(node, call, "send"))[0][place].error
         finally:
             await client.close()
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import (
@@ -19,13 +19,13 @@ from bridge.kafka.producer.producer import (
     TransactionalProducer,
     fence,
     producer_settings,
+    record_batches,
 )
 from bridge.kafka.producer.sender import BatchSender
-from bridge.kafka.producer.state_writer import record_batches
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.record.batch import CODEC
-from bridge.kafka.record.decompression import LZ4
+from bridge.kafka.record.compression import LZ4
 from bridge.kafka.state_topics import read_committed
 from bridge.local import DEFAULT_KAFKA, Cluster, LocalStack, kafka_jars
 from bridge.model.values import Side, TopicPartition

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bridge.kafka.admin.cluster_description import Description
-from bridge.kafka.admin.reachability import Cause, Trouble, reach
+from bridge.kafka.admin.inspection import Cause, Description, Trouble, reach
 from bridge.kafka.config.settings import client_settings
 from bridge.local.broker import Broker
 from bridge.local.security import Security, TlsFiles, make_tls

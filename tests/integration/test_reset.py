@@ -15,10 +15,9 @@ from bridge.errors import OperationRefused
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState, Transform
 from bridge.model.values import CopyId, TopicPartition
-from bridge.pipeline.reset import reset as carry_out
+from bridge.pipeline.positions import reset as carry_out
 from bridge.translation.runs.reset_positions import Destination, PartitionReset, destination
-from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, read_runs
 from tests.integration.copy_flow import Answers, CopyFlow, gaps_of
 from tests.integration.drivers import config
 from tests.support import Record, bounds, create_topic, delete_topic, numbered, produce, read, unique

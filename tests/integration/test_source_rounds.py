@@ -13,13 +13,12 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.local import eventually
 from bridge.local.broker import Broker
 from bridge.local.security import Security
 from bridge.local.stack import LocalStack
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.copying import Copied, CopySample, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.partition_states import Skip
 from bridge.model.topics import NewTopic
 from bridge.model.values import Side

@@ -19,10 +19,9 @@ from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.local import Cluster
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import CommitRecord, Decision, SinkTask, WrittenTotals
+from bridge.spark.writing.commits import CommitRecord, Decision, SinkTask, WrittenTotals, Wrote
 from bridge.spark.writing.encoding import Encoder
 from bridge.spark.writing.epochs import commit_epoch
-from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions, read_sink_options
 from bridge.spark.writing.sending import TaskTransaction
 from bridge.spark.writing.tasks import write_batch_task, write_epoch_task

@@ -11,7 +11,7 @@ import pytest
 
 from bridge import submit
 from bridge.local import Cluster, eventually
-from bridge.local.spark_classes import spark_environment
+from bridge.local.archives import spark_environment
 from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import SUBMIT, config, python_workers, submitted
 from tests.support import create_topic, produce, unique

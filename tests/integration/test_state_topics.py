@@ -15,9 +15,9 @@ import pytest
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState, PipelineStatus, Transform
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layouts import dropping, records
+from bridge.pipeline.layouts import ownership, records
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.integration.copy_flow import COMPACTED, CopyFlow, gaps_of, ledger
 from tests.support import (
@@ -454,7 +454,7 @@ def test_what_is_known_of_deleted_topics_is_dropped(
     flow.topics = [stays]
     layouts(flow)
     assert pairs(flow) == (everything, everything), "not at once: a broker may not know it better"
-    monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
+    monkeypatch.setattr(ownership, "GONE_FOR", 0.0)
     layouts(flow)
     left = everything - {gone}
     assert pairs(flow) == (left, left)
@@ -473,7 +473,7 @@ def test_what_is_known_of_deleted_topics_is_dropped(
 def test_what_another_connector_has_claimed_is_its_own(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
+    monkeypatch.setattr(ownership, "GONE_FOR", 0.0)
     topic, its = flow.topic(), flow.topic()
     produce(flow.source.bootstrap, its, numbered(10))
     flow.topics = [its]
@@ -487,7 +487,7 @@ def test_what_another_connector_has_claimed_is_its_own(
 
 @pytest.mark.long
 def test_a_source_that_is_away_drops_nothing(flow: CopyFlow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
+    monkeypatch.setattr(ownership, "GONE_FOR", 0.0)
     topic, gone = flow.topic(), flow.topic()
     for each in (topic, gone):
         produce(flow.source.bootstrap, each, numbered(10))

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.dedicated.config import names, stock
-from bridge.dedicated.config.reading import plan_of_properties, resolved
-from bridge.dedicated.config.references import replaced
+from bridge.dedicated.config import stock
+from bridge.dedicated.config.reading import plan_of_properties, replaced, resolved
 from bridge.errors import ConfigRejected
 from bridge.java_properties import parse_properties
 from bridge.kafka.config.property_names import KNOWN
@@ -46,7 +45,7 @@ def theirs(java: Ask, how: str, files: Sequence[str]) -> list[dict[str, str]]:
 def ours(file: str) -> dict[str, str]:
     """The parts of MirrorMakerConfigs.java, as this project makes them."""
     raw = parse_properties(file, "file")
-    texts = {"properties": _text(raw), "names": "\n".join(sorted(names.CONNECTOR_NAMES))}
+    texts = {"properties": _text(raw), "names": "\n".join(sorted(stock.CONNECTOR_NAMES))}
     whole = replaced(raw, resolved(raw, os.environ)[0])
     aliases = stock.clusters(whole)
     texts["clusters"] = "\n".join(sorted(aliases))
@@ -138,9 +137,9 @@ FIXED = {
     "listeners": ("http://localhost:0",),
     **{f"{of}.converter": (CONVERTER,) for of in ("key", "value", "header")},
 }
-CLIENTS = tuple(name for name in names.CLIENT_NAMES if name in FIXED)
+CLIENTS = tuple(name for name in stock.CLIENT_NAMES if name in FIXED)
 OF_CONNECTORS = sorted(
-    names.CONNECTOR_NAMES - {name for name in names.CLIENT_NAMES if name not in FIXED} - {names.PROVIDERS}
+    stock.CONNECTOR_NAMES - {name for name in stock.CLIENT_NAMES if name not in FIXED} - {stock.PROVIDERS}
 )
 
 
@@ -193,7 +192,7 @@ def _some_pair(rng: random.Random, aliases: Sequence[str]) -> tuple[str, str]:
 def _pair(rng: random.Random, prefix: str, name: str) -> tuple[str, str]:
     fixed = FIXED.get(name)
     # References among the providers' own keys would need other providers.
-    others = () if (prefix + name).startswith(names.PROVIDERS) else REFERENCES
+    others = () if (prefix + name).startswith(stock.PROVIDERS) else REFERENCES
     value = rng.choice(fixed) if fixed else rng.choice((*VALUES, *VALUES, *others))
     return prefix + name, value
 
@@ -267,4 +266,4 @@ def _difference(java: Ask, file: str, part: str) -> dict[str, object]:
 def test_all_config_names(java: Ask) -> None:
     """MirrorMakerConfigTest.testAllConfigNames, of every name."""
     (answer,) = theirs(java, "show", ["clusters = A, B\n"])
-    assert answer["names"].split("\n") == sorted(names.CONNECTOR_NAMES)
+    assert answer["names"].split("\n") == sorted(stock.CONNECTOR_NAMES)

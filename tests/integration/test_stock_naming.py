@@ -21,9 +21,7 @@ from bridge.mm2.filters import (
 )
 from bridge.mm2.java_regex import PatternProblem, compile_java
 from bridge.mm2.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from connectors.config.configdef import REQUIRED, Importance, Key, Type
-from connectors.config.validated import parse_value
-from connectors.config.validators import ListOf
+from connectors.config.configdef import REQUIRED, Importance, Key, ListOf, Type, parse_value
 from connectors.registry import KINDS
 from tests.support.java import RECORDED_OR_LIVE
 from tests.support.java import Oracle as Program

@@ -9,7 +9,7 @@ import pytest
 from bridge.local import Cluster
 from bridge.model.copying import Copied
 from bridge.model.values import TopicPartition
-from bridge.translation.runs import holes, merging, partition_runs
+from bridge.translation.runs import holes, markers, partition_runs
 from tests.integration.copy_flow import CopyFlow
 from tests.support import bounds, delete_records
 from tests.support.records import producer
@@ -33,8 +33,8 @@ def write(bootstrap: str, topic: str, first: int, count: int) -> None:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are as short as if the copy were a long one."""
     monkeypatch.setattr(holes, "MOST_BYTES", 2)
-    monkeypatch.setattr(merging, "RATIO", 1)
-    monkeypatch.setattr(merging, "ANCHOR_BYTES", ANCHOR)
+    monkeypatch.setattr(markers, "RATIO", 1)
+    monkeypatch.setattr(markers, "ANCHOR_BYTES", ANCHOR)
     monkeypatch.setattr(partition_runs, "KEPT", 1)
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
 

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState, Transform
 from bridge.model.values import Evidence, Judgement, Side, TopicPartition, Verdict
-from bridge.pipeline.slices.clock import TransactionClock
+from bridge.pipeline.slices.transaction import TransactionClock
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, read_runs
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.round import GroupRounds
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns
 from tests.integration.copy_flow import COMPACTED, CopyFlow, gaps_of
 from tests.integration.failover import AnyClient

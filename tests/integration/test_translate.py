@@ -23,20 +23,19 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.errors import ConfigRejected, OperationRefused
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.local.processes import ManagedProcess
 from bridge.model.state_records.claims import Claim
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.positions.answers import REASONS, VERDICTS
 from bridge.positions.flow import Flow
-from bridge.positions.translator import PositionColumns, PositionTranslator
+from bridge.positions.translator import REASONS, VERDICTS, PositionColumns, PositionTranslator
 from bridge.spark import translate_offsets
 from bridge.spark.indexing.index import Index
 from bridge.spark.indexing.task import PairedPart, PairTask
 from bridge.spark.rejected import SourceRejected
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from connectors.source.options import SourceOptions
 from tests.integration.copy_flow import CopyFlow

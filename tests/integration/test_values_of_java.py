@@ -16,7 +16,7 @@ import pytest
 from bridge.connector_files import load_connector
 from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.kafka.config.property_names import NUMBERS
-from connectors.config.keys import Password, Type, Unparsable, parse
+from connectors.config.configdef import Password, Type, Unparsable, parse
 from connectors.registry import KINDS
 from tests.support.java import RECORDED_OR_LIVE, Field, Oracle
 

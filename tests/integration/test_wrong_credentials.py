@@ -10,8 +10,7 @@ import traceback
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaCluster, KafkaClusters
 from bridge.kafka.config.settings import client_settings
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.spark.options import for_batch

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.local import DEFAULT_KAFKA, ManagedProcess, kafka_jars
-from bridge.local.ports import ReservedPort
+from bridge.local.processes import ReservedPort
 from tests.perf.jvms import FULL, WORKER_HEAP
 from tests.support import unique
 

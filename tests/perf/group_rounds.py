@@ -18,8 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaCluster, KafkaClusters
 from bridge.local import NO_AUTHORITIES, Cluster, ConnectWorker, LocalStack
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.messages import ConnectorStatus

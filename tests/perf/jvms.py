@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from bridge.local import ConnectWorker, LocalStack
-from bridge.local.java import find_java
+from bridge.local.jars import find_java
 
 _OWN_CLASSES = find_java().resolve().parents[1] / "lib" / "server" / "classes.jsa"
 _OPTIONS = (

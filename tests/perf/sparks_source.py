@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from bridge.local.java import run_maven
+from bridge.local.jars import run_maven
 
 _FOLDER = Path(".local/spark-kafka")
 _VERSION = "4.2.0"

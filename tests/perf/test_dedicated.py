@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from bridge.local import LocalStack, ManagedProcess
-from bridge.local.properties import write_properties
+from bridge.local.broker import write_properties
 from tests.perf.dedicated_mirrors import ONE_REPLICA, ours, stock
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import broker_pids

@@ -10,7 +10,7 @@ import time
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as LibTopicPartition
 
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.local import Cluster
 from bridge.model.lookups import Need, Read, Window

@@ -20,7 +20,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from bridge.local import LocalStack, ManagedProcess
-from bridge.local.properties import write_properties
+from bridge.local.broker import write_properties
 from tests.perf.dedicated_mirrors import ONE_REPLICA, ours_at, stock
 from tests.perf.loads import SCALE
 from tests.perf.processes import Meter, resident, tree

@@ -28,9 +28,8 @@ import pytest
 from bridge.local import LocalStack
 from bridge.model.copying import Copied
 from bridge.model.values import Committed, TopicPartition
-from bridge.positions.answers import VERDICTS
-from bridge.positions.knowledge import Knowledge, LoadedRuns
-from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
+from bridge.positions.flow import Knowledge, LoadedRuns
+from bridge.positions.translator import VERDICTS, PositionColumns, PositionTranslator, TranslatedPositions
 from bridge.spark import translate_offsets
 from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun

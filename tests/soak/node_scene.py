@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bridge.local import MirrorNode
-from bridge.local.spark_classes import spark_environment
+from bridge.local.archives import spark_environment
 from tests.e2e.dedicated import dedicated_stack, mm2
 from tests.soak.both_logs import BothLogs
 from tests.soak.moments import Sampler

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.local import Broker, LocalStack
-from bridge.local.waiting import Watched
+from bridge.local.processes import Watched
 from tests.soak.both_logs import BothLogs
 from tests.soak.moments import STALE, Finding, Judge, Sampler, answers, kinds, longest_pause, truths
 from tests.support import Record, commit, create_topic, eventually, produce, unique

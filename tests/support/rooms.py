@@ -32,23 +32,21 @@ ROOMS = {
         integration/test_hand_back integration/test_legacy integration/test_plan_file integration/test_read_command
         integration/test_replicate integration/test_reset integration/test_translate""",
     "bridge/commands/audit.py": "integration/test_audit",
-    "bridge/commands/audit_files.py": "integration/test_audit",
     "bridge/commands/client.py": "integration/test_mirror_client integration/test_read_command",
     "bridge/commands/doctor.py": "e2e/test_doctor integration/test_doctor",
     "bridge/commands/failover.py": "e2e/test_failback e2e/test_runbook integration/test_plan_file",
-    "bridge/commands/hand_back.py": "e2e/test_source_take_over integration/test_hand_back",
-    "bridge/commands/hand_back_flows.py": "e2e/test_dedicated_take_over",
+    "bridge/commands/hand_back.py": """e2e/test_dedicated_take_over e2e/test_source_take_over
+        integration/test_hand_back""",
     "bridge/commands/index.py": "e2e/test_rights e2e/test_source_take_over integration/test_translate",
     "bridge/commands/legacy.py": "integration/test_legacy",
     "bridge/commands/legacy_config.py": """contract/test_followed_advice contract/test_wild_configs
         integration/test_legacy""",
-    "bridge/commands/legacy_offsets.py": "integration/test_legacy",
     "bridge/commands/mirror.py": """e2e/test_dedicated e2e/test_dedicated_samples e2e/test_dedicated_sharing
         e2e/test_dedicated_stock_cases e2e/test_dedicated_take_over""",
     "bridge/commands/read.py": "integration/test_read_command",
     "bridge/commands/readiness.py": "e2e/test_readiness e2e/test_runbook",
     "bridge/commands/replicate.py": "integration/test_replicate integration/test_spark_cluster",
-    "bridge/commands/reset.py": "e2e/test_copy_again e2e/test_mirror_sink integration/test_reset",
+    "bridge/commands/connector.py": "e2e/test_copy_again e2e/test_mirror_sink integration/test_reset",
     "bridge/commands/translate.py": "integration/test_translate",
     "bridge/connector_files.py": """integration/test_audit integration/test_replicate integration/test_reset
         integration/test_translate integration/test_values_of_java""",
@@ -110,7 +108,7 @@ ROOMS = {
         integration/test_source_rounds integration/test_values_of_java""",
     "bridge/model/state_records": """e2e/test_readiness_topic e2e/test_runbook integration/test_internal_topics
         integration/test_state_topics""",
-    "bridge/parent.py": "e2e/test_source_life integration/test_driver",
+    "bridge/child_process.py": "e2e/test_source_life integration/test_driver",
     "bridge/pipeline": """e2e/test_copy_again e2e/test_dedicated_take_over e2e/test_source_take_over
         integration/test_hand_back integration/test_reset""",
     "bridge/pipeline/driver": """e2e/test_planted_secrets e2e/test_source e2e/test_source_life integration/test_driver

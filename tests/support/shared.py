@@ -35,7 +35,7 @@ from bridge.local import (
     LocalStack,
     ManagedProcess,
 )
-from bridge.local.ports import LOOPBACK
+from bridge.local.processes import LOOPBACK
 from tests import ROOT
 from tests.support.brokers import shared_security
 

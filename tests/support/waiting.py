@@ -9,7 +9,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from bridge.local import eventually
-from bridge.local.waiting import Watched
+from bridge.local.processes import Watched
 from tests.support.waits import WAIT
 
 T = TypeVar("T")

@@ -1,28 +1,64 @@
-"""Decides for each key of a file: it reaches a connector or a client, it means nothing here, or nobody knows it."""
+"""Decides for each key of a file: it reaches a connector or a client, it means nothing here, or nobody knows it.
+
+Takes the keys of a file apart: what stands before the first key of a flow, of a cluster, or of none.
+
+Keys that stock's driver, its REST server and its Connect workers read, and that mean nothing here: each with the
+reason.
+
+Says what an unknown key of a file was probably meant to be.
+
+Names that keys had before: in KIP-382, and in MirrorMaker before 3.0. They are read under today's names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum, auto
 from functools import cached_property
+from itertools import permutations
 from typing import NamedTuple
 
-from bridge.dedicated.config import names
+from bridge.dedicated.config import stock
 from bridge.dedicated.config.plan import ROLES, KeyWarning, Unused
-from bridge.dedicated.config.scopes import CLUSTER, FLOW, TOP, Scoped, scopes
 from bridge.dedicated.config.stock import File, on_side
-from bridge.dedicated.config.suggestions import Known, suggested
-from bridge.dedicated.config.tables import MEMBERSHIP, OF_CONNECTORS, OF_DRIVER, STORAGE, meaningless
+from bridge.errors import ConfigError
 from bridge.model.key_rules import Effect, KeyRule
 from connectors.base import ConnectorKind
-from connectors.checkpoint.connector import KIND as CHECKPOINT
+from connectors.checkpoint.task import KIND as CHECKPOINT
 from connectors.config import connect_keys
+from connectors.config.configdef import invalid
 from connectors.config.key_effects import NOBODYS, NOTHING, OVERRIDE, UNPREFIXED, KeyRules
-from connectors.group_offset.connector import KIND as GROUP_OFFSET
-from connectors.heartbeat.connector import KIND as HEARTBEAT
+from connectors.group_offset.task import KIND as GROUP_OFFSET
+from connectors.heartbeat.task import KIND as HEARTBEAT
 from connectors.ports import ClientCheck
 from connectors.source.connector import KIND as SOURCE
 
+FLOW, CLUSTER, TOP = "flow", "cluster", "top level"
+_NO_WORKER = "there is no Connect worker: state is in topics of this project's own (docs/state-topics.md)"
+_NO_REST = (
+    "nodes share flows by Kafka's own consumer groups, without REST between them; the HTTP of health, metrics and "
+    "groups is set by the command's own options"
+)
+_OWN_NAMES = "each connector of a flow has its own name and class, as in MirrorMaker"
+_ONCE = "records are copied exactly once without it"
+_SHIM = "it is for the shim in a Connect worker, and there is none"
+_METRICS = "the service's metrics have names of their own, at /metrics"
+_NO_MBEANS = "there is no Connect worker with MBeans: metrics are at /metrics (docs/operations.md)"
+MEMBERSHIP = ("group.id", "session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
+"""Keys of a cluster's workers that are kept: nodes share the flows into the cluster by them."""
+STORAGE = ("config.storage.topic", "config.storage.replication.factor", "offset.storage.topic")
+"""Of the topics of stock's workers those that are kept, of a cluster or for all: the group's own topic, and where a
+mirror of stock's left off."""
+LONGEST = 120
+"""Characters of a key that can be misspelt."""
+_NEAR, _NEAR_NAME = 0.82, 0.6
+_FLOW = re.compile(r"(?P<source>.+?)->(?P<target>.+?)\.(?P<rest>.+)")
+_CLIENT = tuple(
+    f"{prefix}{role}." for prefix in ("", "source.", "target.") for role in (*ROLES, "producer.override")
+)
 KINDS: Mapping[str, ConnectorKind] = {
     "MirrorSourceConnector": SOURCE,
     "MirrorCheckpointConnector": CHECKPOINT,
@@ -31,18 +67,184 @@ KINDS: Mapping[str, ConnectorKind] = {
 }
 """By the names of the connectors of a flow. All but the last are stock's."""
 OWN_PREFIXES = ("spark.", "bridge.transforms.")
-_OF_CLUSTERS = tuple(f"{side}." for side in names.SIDES)
-_CONNECTIONS = tuple(f"{side}.cluster." for side in names.SIDES)
+_OF_CLUSTERS = tuple(f"{side}." for side in stock.SIDES)
+_CONNECTIONS = tuple(f"{side}.cluster." for side in stock.SIDES)
 _ONLY_OF_FLOWS = ("use.defaults.from",)
 """Keys that stock drops at the top level, without a word."""
 NOBODYS_KEY = "it is no key of MirrorMaker, of Connect or of Kafka's clients"
+_RENAMED: Mapping[str, str] = {
+    **dict.fromkeys(("broker.list", "brokers", "brokers.list"), "bootstrap.servers"),
+    "topics.whitelist": "topics",
+    "groups.whitelist": "groups",
+    **{f"{of}.blacklist": f"{of}.exclude" for of in ("topics", "groups", "config.properties")},
+    **{
+        old: f"{old}.enabled"
+        for old in (
+            *("emit.heartbeats", "emit.checkpoints", "refresh.topics", "refresh.groups"),
+            *("sync.topic.configs", "sync.topic.acls"),
+        )
+    },
+}
+_DRAFT = ("cluster.", "connector.")
+"""What the KIP has before the name of a cluster, and before that of a flow."""
+_RENAMING = "rename.topics"
+_IDENTITY = "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+class Scoped(NamedTuple):
+    """A key within its scope. `owner`: the flow or the cluster, empty at the top level; `rest`: what stands behind."""
+
+    scope: str
+    owner: str
+    rest: str
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.owner}." if self.owner else ""
+
+
+def scopes(key: str, clusters: Sequence[str]) -> Iterator[Scoped]:
+    """Yields how a key may be read, the longest prefix first: an alias may begin as another one, or as a key does."""
+    flows = [f"{source}->{target}" for source, target in permutations(clusters, 2)]
+    for scope, owners in ((FLOW, flows), (CLUSTER, clusters)):
+        for owner in sorted(owners, key=len, reverse=True):
+            if key.startswith(f"{owner}.") and key != f"{owner}.":
+                yield Scoped(scope, owner, key.removeprefix(f"{owner}."))
+    yield Scoped(TOP, "", key)
+
+
+class Meaningless(NamedTuple):
+    """A key, or all that begin with what stands before a final `*`."""
+
+    name: str
+    why: str
+
+    def covers(self, key: str) -> bool:
+        return key.startswith(self.name[:-1]) if self.name.endswith("*") else key == self.name
+
+
+def _all(why: str, *keys: str) -> tuple[Meaningless, ...]:
+    return tuple(Meaningless(key, why) for key in keys)
+
+
+OF_DRIVER = (
+    *_all(_NO_REST, "dedicated.mode.enable.internal.rest", "listeners", "listeners.https.*", "rest.*"),
+    *_all(
+        _NO_REST, "admin.listeners", "admin.listeners.https.*", "access.control.allow.*", "ssl.client.auth"
+    ),
+    *_all(_NO_REST, "response.http.headers.config", "inter.worker.*"),
+    *_all(_NO_WORKER, "offset.storage.*", "config.storage.*", "status.storage.*", "offset.flush.*"),
+    *_all(_NO_WORKER, "worker.*", "task.shutdown.graceful.timeout.ms", "connect.protocol"),
+    *_all(_NO_WORKER, "scheduled.rebalance.max.delay.ms", "topic.tracking.*", "topic.creation.enable"),
+    *_all(_NO_WORKER, "connector.client.config.override.policy", "header.converter.*"),
+    *_all(_NO_WORKER, "key.converter.*", "value.converter.*", "internal.key.converter*"),
+    *_all(_NO_WORKER, "internal.value.converter*"),
+    *_all("no Java plugin is loaded: there is no JVM", "plugin.path", "plugin.discovery"),
+    *_all(_ONCE, "exactly.once.source.support"),
+    *_all(
+        _METRICS, "metrics.context.*", "metrics.reporter", "metrics.num.samples", "metrics.recording.level"
+    ),
+    *_all(_METRICS, "metrics.sample.window.ms", "auto.include.jmx.reporter", "enable.metrics.push"),
+    *_all(_NO_MBEANS, "metric.reporters", "metric.names.formats", "metrics.jmx.*"),
+    *_all("topics have the retention of their cluster", "heartbeat.retention.ms", "checkpoint.retention.ms"),
+    *_all("how much is read ahead is the pipeline's own affair", "readahead.queue.capacity"),
+    *_all("it is what happens anyway", "rename.topics"),
+)
+"""In any scope: stock reads some of them of a cluster, some of the top level, and none of a flow."""
+
+
+OF_CONNECTORS = (
+    *_all(_OWN_NAMES, "name", "connector.class", "connector.plugin.version", "task.class"),
+    *_all("a flow never has more tasks than tasks.max", "tasks.max.enforce"),
+    *_all("a value that changes needs a restart, one node after the other", "config.action.reload"),
+    *_all(_NO_WORKER, "offsets.storage.topic"),
+    *_all(_SHIM, "bridge.url", "bridge.auth.token", "bridge.request.timeout.ms", "bridge.task.lease.ms"),
+    *_all(_SHIM, "bridge.ssl.*"),
+)
+"""Keys of connectors that only a Connect worker gives a meaning."""
+
+
+def meaningless(key: str, table: tuple[Meaningless, ...]) -> str | None:
+    """Returns why a key means nothing here; None where the table has nothing to say of it."""
+    return next((each.why for each in table if each.covers(key)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The names that keys may have, by what stands before them."""
+
+    top: Collection[str]
+    of_flows: Collection[str]
+    of_clusters: Collection[str]
+    of_clients: Collection[str]
+    """Behind the role of a client."""
+
+
+def suggested(key: str, clusters: Sequence[str], known: Known) -> str | None:
+    """Returns the end of a sentence, `did you mean 'B.bootstrap.servers'?`; None where nothing is near."""
+    if len(key) > LONGEST:
+        return None
+    if (stranger := _stranger(key, clusters, known)) is not None:
+        return stranger
+    scoped = next(scopes(key, clusters))
+    candidates = known.top
+    if scoped.scope == FLOW:
+        candidates = [*known.of_flows, *_of_roles(scoped.rest, known)]
+    elif scoped.scope == CLUSTER:
+        candidates = [*known.of_clusters, *known.of_clients, *_of_roles(scoped.rest, known)]
+    near = get_close_matches(scoped.rest.lower(), sorted(candidates), 1, _NEAR)
+    if not near and scoped.scope == CLUSTER:
+        near = get_close_matches(key.lower(), sorted(known.top), 1, _NEAR)
+        return f"did you mean '{near[0]}'?" if near else None
+    return f"did you mean '{scoped.prefix}{near[0]}'?" if near else None
+
+
+def _of_roles(rest: str, known: Known) -> Iterator[str]:
+    """Yields the properties of the client that a key begins with."""
+    heads = [each for each in _CLIENT if rest.startswith(each)]
+    heads += get_close_matches(rest.partition(".")[0] + ".", _CLIENT, 1, _NEAR) if not heads else []
+    for head in heads:
+        yield from (head + name for name in known.of_clients)
+
+
+def _stranger(key: str, clusters: Sequence[str], known: Known) -> str | None:
+    """Judges keys of flows and clusters that `clusters` does not name."""
+    if next(scopes(key, clusters)).scope != TOP:
+        return None
+    if (flow := _FLOW.fullmatch(key)) is not None:
+        pairs = [f"{source}->{target}" for source, target in permutations(clusters, 2)]
+        if flow["source"] == flow["target"]:
+            return f"{flow['source']} is no source of its own"
+        named = f"{flow['source']}->{flow['target']}"
+        meant = get_close_matches(named, pairs, 1, _NEAR_NAME)
+        strangers = [each for each in (flow["source"], flow["target"]) if each not in clusters]
+        return _not_named(strangers, clusters, f"{meant[0]}.{flow['rest']}" if meant else "")
+    for at in (at for at, character in enumerate(key) if character == "."):
+        owner, rest = key[:at], key[at + 1 :]
+        if owner in clusters or not _of_cluster(rest, known):
+            continue
+        meant = get_close_matches(owner, clusters, 1, _NEAR_NAME)
+        return _not_named([owner], clusters, f"{meant[0]}.{rest}" if meant else "")
+    return None
+
+
+def _of_cluster(rest: str, known: Known) -> bool:
+    role, _, name = rest.partition(".")
+    # Names without a dot are words that anything may end with.
+    return (rest in known.of_clusters and "." in rest) or (role in ROLES and name in known.of_clients)
+
+
+def _not_named(strangers: Sequence[str], clusters: Sequence[str], meant: str) -> str:
+    verb = "is" if len(strangers) == 1 else "are"
+    message = f"{' and '.join(strangers)} {verb} not among the clusters ({', '.join(clusters)})"
+    return f"{message}; did you mean '{meant}'?" if meant else message
 
 
 def _own_names() -> frozenset[str]:
     """Returns keys that stock does not have: they reach all flows from the top level."""
     defined = {key for kind in KINDS.values() for key in kind.definition.keys}
     apart = {key for key in defined if key.startswith(_CONNECTIONS)}
-    return frozenset(defined - names.CONNECTOR_NAMES - apart - {*_ONLY_OF_FLOWS})
+    return frozenset(defined - stock.CONNECTOR_NAMES - apart - {*_ONLY_OF_FLOWS})
 
 
 OWN_NAMES = _own_names()
@@ -76,10 +278,10 @@ class Keys:
 
     def passed_on(self, connector: str, key: str) -> bool:
         """Whether a connector gets a key that stock hands to it."""
-        if meaningless(key, OF_CONNECTORS) or meaningless(key, OF_DRIVER) or key.startswith(names.PROVIDERS):
+        if meaningless(key, OF_CONNECTORS) or meaningless(key, OF_DRIVER) or key.startswith(stock.PROVIDERS):
             return False
         connection = next((each for each in _CONNECTIONS if key.startswith(each)), None)
-        if connection and key not in names.ALIASES and key.removeprefix(connection) not in names.CLIENT_NAMES:
+        if connection and key not in stock.ALIASES and key.removeprefix(connection) not in stock.CLIENT_NAMES:
             return False
         rule = self._rules[connector].rule(key)
         for_own_code = self.own_code and not key.startswith(_OF_CLUSTERS)
@@ -110,7 +312,7 @@ class Keys:
 
     def _of_scope(self, scoped: Scoped, value: str) -> Meaning:
         scope, _, rest = scoped
-        if scope == TOP and (rest in (names.CLUSTERS, names.PROVIDERS) or self._of_provider(rest)):
+        if scope == TOP and (rest in (stock.CLUSTERS, stock.PROVIDERS) or self._of_provider(rest)):
             return _USED
         if (scope == CLUSTER and rest in MEMBERSHIP) or (scope != FLOW and rest in STORAGE):
             return _USED
@@ -133,7 +335,7 @@ class Keys:
 
     def _rules_of(self, key: str) -> list[KeyRule]:
         # Other connectors leave Connect's keys to Connect, and there is none: what the copies make of them counts.
-        connects = any(each.covers(key) for each in connect_keys.KEYS) and key != names.TASKS_MAX
+        connects = any(each.covers(key) for each in connect_keys.KEYS) and key != stock.TASKS_MAX
         own = ["MirrorSourceConnector"] if connects and not key.startswith(OVERRIDE) else list(KINDS)
         return [self._rules[name].rule(key) for name in own]
 
@@ -161,15 +363,15 @@ class Keys:
         return next(iter(self._clusters), "A")
 
     def _of_provider(self, key: str) -> bool:
-        return key.startswith(f"{names.PROVIDERS}.")
+        return key.startswith(f"{stock.PROVIDERS}.")
 
     @cached_property
     def _known(self) -> Known:
         flows = {key for kind in KINDS.values() for key in kind.definition.keys}
         flows |= {each.name for each in connect_keys.KEYS if not each.name.endswith("*")}
         everywhere = {each.name for each in OF_DRIVER if not each.name.endswith("*")}
-        everywhere |= {*names.CLIENT_NAMES, *STORAGE}
-        top = names.CONNECTOR_NAMES | OWN_NAMES | everywhere | {names.CLUSTERS}
+        everywhere |= {*stock.CLIENT_NAMES, *STORAGE}
+        top = stock.CONNECTOR_NAMES | OWN_NAMES | everywhere | {stock.CLUSTERS}
         return Known(
             top=top,
             of_flows=flows,
@@ -186,13 +388,60 @@ def placed(scoped: Scoped) -> list[str]:
     scope, _, rest = scoped
     if scope == FLOW:
         return [rest]
-    on_clusters = [on_side(side, rest) for side in names.SIDES]
+    on_clusters = [on_side(side, rest) for side in stock.SIDES]
     if scope == CLUSTER:
-        return on_clusters if rest in names.CLIENT_NAMES or rest.startswith(ROLES) else []
-    of_clients = on_clusters if rest in names.CLIENT_NAMES else []
-    handed_on = rest in names.CONNECTOR_NAMES or rest in OWN_NAMES
+        return on_clusters if rest in stock.CLIENT_NAMES or rest.startswith(ROLES) else []
+    of_clients = on_clusters if rest in stock.CLIENT_NAMES else []
+    handed_on = rest in stock.CONNECTOR_NAMES or rest in OWN_NAMES
     return (
         [rest, *of_clients]
-        if handed_on or rest.startswith((f"{names.POLICY}.", *OWN_PREFIXES))
+        if handed_on or rest.startswith((f"{stock.POLICY}.", *OWN_PREFIXES))
         else of_clients
     )
+
+
+class Renamed(NamedTuple):
+    file: dict[str, str]
+    warnings: list[KeyWarning]
+    errors: list[ConfigError]
+    written: dict[str, str]
+    """The file's own names, by today's."""
+
+    def as_written(self, error: ConfigError) -> ConfigError:
+        """Returns an error with the name that the file has."""
+        old = self.written.get(error.key)
+        if old is None:
+            return error
+        return ConfigError(old, error.message.replace(f"configuration {error.key}:", f"configuration {old}:"))
+
+
+def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
+    """Returns the file with today's names. A setting that is given under both is an error."""
+    result = Renamed({}, [], [], {})
+    for key, value in file.items():
+        now = _now(key, clusters)
+        if now == key:
+            result.file[key] = value
+        elif now in file:
+            why = f"{now} is given too, and both mean the same; remove {key}"
+            result.errors.append(ConfigError(key, invalid(key, value, why)))
+        else:
+            result.file[now] = value
+            result.written[now] = key
+            result.warnings.append(KeyWarning(key, f"{key} is an old name and is read as {now}: write that"))
+        if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value == "false":
+            why = f"topics are renamed by the replication policy; remove it, and use {_IDENTITY}"
+            result.errors.append(ConfigError(key, invalid(key, value, why)))
+    return result
+
+
+def _now(key: str, clusters: Sequence[str]) -> str:
+    draft = next((each for each in _DRAFT if key.startswith(each)), "")
+    if draft and draft.rstrip(".") not in clusters:
+        shorter = key.removeprefix(draft)
+        if next(scopes(shorter, clusters)).scope != TOP:
+            key = shorter
+    for each in scopes(key, clusters):
+        if each.rest in _RENAMED:
+            return each.prefix + _RENAMED[each.rest]
+    return key

@@ -1,6 +1,6 @@
 """The process that opens keys and stores with a password: `python -m bridge.kafka.config.keystore_process`.
 
-It reads one request of bridge.kafka.config.keystores from standard input, and writes the answer to standard output: PEM
+It reads one request of bridge.kafka.config.tls from standard input, and writes the answer to standard output: PEM
 texts under "key" and "chain", or "part" and "why" where it can't be opened. It ends with it. The format of a store is
 found from its bytes, as the JVM does: one of type JKS may be PKCS12, and the other way round.
 """
@@ -18,7 +18,7 @@ from cryptography.exceptions import InternalError
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from bridge.process_limits import limit
+from bridge.child_process import limit
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM = serialization.Encoding.PEM

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bridge.errors import ConfigError
-from bridge.kafka.config.client_roles import is_of
 from bridge.kafka.config.files import Files
-from bridge.kafka.config.property_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
+from bridge.kafka.config.property_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name, is_of
 from bridge.model.java_values import integer, trimmed
 from bridge.model.key_rules import Effect
 from bridge.model.values import Side

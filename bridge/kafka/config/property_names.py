@@ -1,75 +1,24 @@
 """Java's client property names, and what becomes of each: mapped, ignored without harm, or refused by name.
 
 A name that is in none of the tables is no Kafka client property, and is refused too: nothing is dropped in silence.
-What a property does depends on what its client is for: bridge.kafka.config.property_rules says it.
+What a property does depends on what its client is for.
+
+Which of Java's clients know a property: the admin client, consumers, producers.
+
+Says what becomes of a client property, by what the client is for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from bridge.model.key_rules import KeyRule, ignored, refused
+from bridge.model.key_rules import KeyRule, Use, honoured, ignored, refused
 
 INT, LONG = (1 << 31) - 1, (1 << 63) - 1
-
-
-class Number(NamedTuple):
-    """A number with its names in librdkafka, the client for groups and topics, and aiokafka, the one for records (None:
-    it has none there; `why` says what happens with records instead).
-
-    `low` and `high` are what both take; Java's own limits are wider for some.
-    """
-
-    librdkafka: str | None
-    aiokafka: str | None
-    low: int = 0
-    high: int = INT
-    kind: str = "INT"
-    why: str = ""
-
-
 _OS = "the client for records leaves the size to the operating system"
 _NO_BACKOFF = "the client for records waits retry.backoff.ms"
-
-NUMBERS: dict[str, Number] = {
-    "request.timeout.ms": Number("socket.timeout.ms", "request_timeout_ms", 10, 300_000),
-    "retry.backoff.ms": Number("retry.backoff.ms", "retry_backoff_ms", 1, 300_000, "LONG"),
-    "retry.backoff.max.ms": Number("retry.backoff.max.ms", None, 1, 300_000, "LONG", _NO_BACKOFF),
-    "reconnect.backoff.ms": Number("reconnect.backoff.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
-    "reconnect.backoff.max.ms": Number("reconnect.backoff.max.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
-    "connections.max.idle.ms": Number(
-        "connections.max.idle.ms",
-        "connections_max_idle_ms",
-        -1,
-        INT,
-        "LONG",
-        "-1, never, is 0 and None there",
-    ),
-    "metadata.max.age.ms": Number("metadata.max.age.ms", "metadata_max_age_ms", 1, 86_400_000, "LONG"),
-    "send.buffer.bytes": Number("socket.send.buffer.bytes", None, -1, 100_000_000, why=_OS),
-    "receive.buffer.bytes": Number("socket.receive.buffer.bytes", None, -1, 100_000_000, why=_OS),
-    "socket.connection.setup.timeout.ms": Number(
-        "socket.connection.setup.timeout.ms",
-        None,
-        1000,
-        INT,
-        "LONG",
-        "the client for records takes request.timeout.ms",
-    ),
-    "metadata.recovery.rebootstrap.trigger.ms": Number(
-        "metadata.recovery.rebootstrap.trigger.ms",
-        None,
-        0,
-        INT,
-        "LONG",
-        "the client for records asks its bootstrap servers as soon as no known broker answers",
-    ),
-    "default.api.timeout.ms": Number(
-        None, None, 1, why="a call that fails is tried again as long as its caller waits"
-    ),
-}
-
 _READER = "fetches choose their own sizes and waits"
 _GROUP = "the readers join no group and commit nothing for themselves"
 _BYTES = "records are copied and compared as bytes"
@@ -82,7 +31,6 @@ _LOGIN = "the token is renewed by the clients' own schedule"
 _TICKET = "tickets are renewed by librdkafka's own schedule"
 _JVM_CLASSES = "chooses between JVM classes of the same result"
 _SERIALIZER = "org.apache.kafka.common.serialization.ByteArray"
-
 OWNED: dict[str, KeyRule] = {
     "group.id": ignored(_GROUP),
     "group.instance.id": ignored(_GROUP),
@@ -160,9 +108,8 @@ OWNED: dict[str, KeyRule] = {
     "sasl.oauthbearer.expected.audience": ignored(_BROKER),
     "sasl.oauthbearer.expected.issuer": ignored(_BROKER),
 }
-"""Accepted and not used, each for a reason that makes it harmless; bridge.kafka.config.property_rules has the
+"""Accepted and not used, each for a reason that makes it harmless; bridge.kafka.config.property_names has the
 exceptions."""
-
 _JVM = "the service has no JVM to load it; remove it"
 _JWT = "org.apache.kafka.common.security.oauthbearer."
 _ASSERTION = (
@@ -174,7 +121,6 @@ LOGIN_CALLBACKS = (
     _JWT + "secured.OAuthBearerLoginCallbackHandler",
     MSK_IAM + "IAMOAuthBearerLoginCallbackHandler",
 )
-
 REFUSED: dict[str, KeyRule] = {
     **dict.fromkeys(
         ("key.deserializer", "value.deserializer"),
@@ -239,7 +185,6 @@ REFUSED: dict[str, KeyRule] = {
     ),
     "internal.throw.on.fetch.stable.offset.unsupported": refused("internal to Java's client", "false"),
 }
-
 SECURITY = frozenset(
     {
         *(
@@ -265,9 +210,6 @@ SECURITY = frozenset(
     }
 )
 """Mapped one by one, in bridge.kafka.config.settings, sasl and stores."""
-
-KNOWN = SECURITY | NUMBERS.keys() | OWNED.keys() | REFUSED.keys() | {"client.id", "isolation.level"}
-
 SECRET = frozenset(
     {
         *(
@@ -283,6 +225,125 @@ SECRET = frozenset(
         ),
     }
 )
+_CONSUMERS = frozenset(
+    {
+        *("group.id", "group.instance.id", "group.protocol", "group.remote.assignor", "session.timeout.ms"),
+        *(
+            "partition.assignment.strategy",
+            "heartbeat.interval.ms",
+            "max.poll.interval.ms",
+            "max.poll.records",
+        ),
+        *("enable.auto.commit", "auto.commit.interval.ms", "auto.offset.reset", "isolation.level"),
+        *("fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes"),
+        *("key.deserializer", "value.deserializer", "share.acknowledgement.mode", "share.acquire.mode"),
+        *("check.crcs", "client.rack", "allow.auto.create.topics", "exclude.internal.topics"),
+        "internal.throw.on.fetch.stable.offset.unsupported",
+    }
+)
+_PRODUCERS = frozenset(
+    {
+        *("acks", "batch.size", "linger.ms", "buffer.memory", "max.block.ms", "max.request.size"),
+        *("max.in.flight.requests.per.connection", "delivery.timeout.ms", "metadata.max.idle.ms"),
+        *("enable.idempotence", "transactional.id", "transaction.timeout.ms"),
+        *("transaction.two.phase.commit.enable", "key.serializer", "value.serializer"),
+        *("compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
+        *("partitioner.class", "partitioner.ignore.keys", "partitioner.availability.timeout.ms"),
+        "partitioner.adaptive.partitioning.enable",
+    }
+)
+_NOT_OF = {
+    "admin": _CONSUMERS | _PRODUCERS | {"interceptor.classes"},
+    "consumer": _PRODUCERS | {"bootstrap.controllers", "retries"},
+    "producer": _CONSUMERS | {"bootstrap.controllers", "default.api.timeout.ms"},
+}
+ROLES = {
+    Use.ADMIN: "admin",
+    Use.COPY: "consumer",
+    Use.COMPARE: "consumer",
+    Use.FOLLOW: "consumer",
+    Use.WRITE: "producer",
+    Use.SYNC: "producer",
+}
+_AS_JAVA = honoured("as in Java's clients")
+_LEVEL = honoured("the level of what is compressed anew, where compression.type names this codec")
+_ONLY_THERE: dict[tuple[Use, str], KeyRule] = {
+    (Use.COPY, "auto.offset.reset"): honoured("earliest or latest, for a partition that has no position yet"),
+    (Use.COPY, "client.rack"): honoured(
+        "records are fetched from the replica that the source's replica.selector.class chooses for this rack (KIP-392)"
+    ),
+    (Use.COPY, "isolation.level"): honoured("read_committed, other than in stock, unless given"),
+    (Use.COMPARE, "isolation.level"): honoured("says what the mirror copies"),
+    (Use.WRITE, "batch.size"): honoured("small batches of a backlog are put together, by multiples of it"),
+    (Use.WRITE, "compression.type"): honoured(
+        "every batch arrives with this codec: one that has another is compressed anew; without it batches keep theirs"
+    ),
+    (Use.WRITE, "compression.gzip.level"): _LEVEL,
+    (Use.WRITE, "compression.lz4.level"): _LEVEL,
+    (Use.WRITE, "compression.zstd.level"): _LEVEL,
+}
+_VERSIONS = ignored(
+    "the higher one of TLSv1.2 and TLSv1.3 is negotiated that both sides have",
+    *("TLSv1.2,TLSv1.3", "TLSv1.2, TLSv1.3", "TLSv1.3,TLSv1.2", "TLSv1.3, TLSv1.2"),
+)
+_ISOLATION = ignored("the target is read as readers of committed data see it", "read_committed")
+
+
+class Number(NamedTuple):
+    """A number with its names in librdkafka, the client for groups and topics, and aiokafka, the one for records (None:
+    it has none there; `why` says what happens with records instead).
+
+    `low` and `high` are what both take; Java's own limits are wider for some.
+    """
+
+    librdkafka: str | None
+    aiokafka: str | None
+    low: int = 0
+    high: int = INT
+    kind: str = "INT"
+    why: str = ""
+
+
+NUMBERS: dict[str, Number] = {
+    "request.timeout.ms": Number("socket.timeout.ms", "request_timeout_ms", 10, 300_000),
+    "retry.backoff.ms": Number("retry.backoff.ms", "retry_backoff_ms", 1, 300_000, "LONG"),
+    "retry.backoff.max.ms": Number("retry.backoff.max.ms", None, 1, 300_000, "LONG", _NO_BACKOFF),
+    "reconnect.backoff.ms": Number("reconnect.backoff.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
+    "reconnect.backoff.max.ms": Number("reconnect.backoff.max.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
+    "connections.max.idle.ms": Number(
+        "connections.max.idle.ms",
+        "connections_max_idle_ms",
+        -1,
+        INT,
+        "LONG",
+        "-1, never, is 0 and None there",
+    ),
+    "metadata.max.age.ms": Number("metadata.max.age.ms", "metadata_max_age_ms", 1, 86_400_000, "LONG"),
+    "send.buffer.bytes": Number("socket.send.buffer.bytes", None, -1, 100_000_000, why=_OS),
+    "receive.buffer.bytes": Number("socket.receive.buffer.bytes", None, -1, 100_000_000, why=_OS),
+    "socket.connection.setup.timeout.ms": Number(
+        "socket.connection.setup.timeout.ms",
+        None,
+        1000,
+        INT,
+        "LONG",
+        "the client for records takes request.timeout.ms",
+    ),
+    "metadata.recovery.rebootstrap.trigger.ms": Number(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        None,
+        0,
+        INT,
+        "LONG",
+        "the client for records asks its bootstrap servers as soon as no known broker answers",
+    ),
+    "default.api.timeout.ms": Number(
+        None, None, 1, why="a call that fails is tried again as long as its caller waits"
+    ),
+}
+
+
+KNOWN = SECURITY | NUMBERS.keys() | OWNED.keys() | REFUSED.keys() | {"client.id", "isolation.level"}
 
 
 def is_cluster_name(name: str) -> bool:
@@ -290,3 +351,44 @@ def is_cluster_name(name: str) -> bool:
     return name in KNOWN and (
         name in ("bootstrap.servers", "security.protocol") or name.startswith(("ssl.", "sasl."))
     )
+
+
+def is_of(role: str, name: str) -> bool:
+    """Whether Java's admin, consumer or producer client knows the name."""
+    return name in KNOWN and name not in _NOT_OF[role]
+
+
+def rule(use: Use, name: str) -> KeyRule | None:
+    """Returns what a client for this use makes of the property; None for a name that no Kafka client has."""
+    if name not in KNOWN:
+        return None
+    role = ROLES[use]
+    if not is_of(role, name):
+        return ignored(f"Kafka's {role} client has no such property")
+    if (use, name) in _ONLY_THERE:
+        return _ONLY_THERE[use, name]
+    if name in NUMBERS:
+        number = NUMBERS[name]
+        there = number.aiokafka or (
+            use is Use.ADMIN and (number.librdkafka or name == "default.api.timeout.ms")
+        )
+        return _AS_JAVA if there else ignored(number.why)
+    if name == "ssl.enabled.protocols":
+        return _VERSIONS
+    if name in SECURITY or name == "client.id":
+        return _AS_JAVA
+    if name == "isolation.level":
+        return _ISOLATION
+    return REFUSED.get(name) or OWNED[name]
+
+
+def rows() -> Iterator[tuple[str, KeyRule, list[Use]]]:
+    """Each property with each rule that it has, and the uses where it has that; uses whose clients have no such
+    property are left out."""
+    for name in sorted(KNOWN):
+        by_rule: dict[KeyRule, list[Use]] = {}
+        for use, role in ROLES.items():
+            of_use = rule(use, name) if is_of(role, name) else None
+            if of_use is not None:
+                by_rule.setdefault(of_use, []).append(use)
+        yield from ((name, each, uses) for each, uses in by_rule.items())

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 
-from bridge.kafka.config import msk_iam
+from bridge.kafka.config import oauth
 from bridge.kafka.config.files import UnreadableFile
-from bridge.kafka.config.oauth import Unsecured
-from bridge.kafka.config.oauth_login import Login, is_function, needs_no_module, read_msk_iam, read_oauth
+from bridge.kafka.config.oauth import Login, Unsecured, is_function, needs_no_module, read_msk_iam, read_oauth
 from bridge.kafka.config.properties import ClientProps
 from bridge.kafka.config.tokens import LibraryTokens
 from bridge.model.jaas import JaasProblem, LoginModule, parse_jaas
@@ -23,7 +22,7 @@ _MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
-    msk_iam.MECHANISM: msk_iam.LOGIN_MODULE,
+    oauth.MECHANISM: oauth.LOGIN_MODULE,
 }
 _JAAS, _MECHANISM, _SERVICE = "sasl.jaas.config", "sasl.mechanism", "sasl.kerberos.service.name"
 _CLIENT_CALLBACKS, _LOGIN_CALLBACKS = (
@@ -82,7 +81,7 @@ def read_sasl(props: ClientProps) -> Sasl | None:
     module = _module(props, mechanism)
     if module is None:
         return None
-    if mechanism in ("OAUTHBEARER", msk_iam.MECHANISM):
+    if mechanism in ("OAUTHBEARER", oauth.MECHANISM):
         login = read_oauth(props, module) if mechanism == "OAUTHBEARER" else read_msk_iam(props, module)
         return None if login is None else Sasl("OAUTHBEARER", login=login)
     if mechanism == "GSSAPI":
@@ -101,13 +100,13 @@ def _callbacks_fit(props: ClientProps, mechanism: str) -> bool:
     """Whether the handlers are of this mechanism; those that no mechanism has are refused by their rules."""
     before = len(props.errors)
     login = props.get(_LOGIN_CALLBACKS)
-    if (is_function(login) or login == msk_iam.LOGIN_CALLBACKS) and mechanism != "OAUTHBEARER":
+    if (is_function(login) or login == oauth.LOGIN_CALLBACKS) and mechanism != "OAUTHBEARER":
         props.reject(
             _LOGIN_CALLBACKS, f"it gets tokens for the mechanism OAUTHBEARER, and {_MECHANISM} is {mechanism}"
         )
-    if props.get(_CLIENT_CALLBACKS) == msk_iam.CLIENT_CALLBACKS and mechanism != msk_iam.MECHANISM:
+    if props.get(_CLIENT_CALLBACKS) == oauth.CLIENT_CALLBACKS and mechanism != oauth.MECHANISM:
         props.reject(
-            _CLIENT_CALLBACKS, f"it is for the mechanism {msk_iam.MECHANISM}, and {_MECHANISM} is {mechanism}"
+            _CLIENT_CALLBACKS, f"it is for the mechanism {oauth.MECHANISM}, and {_MECHANISM} is {mechanism}"
         )
     return len(props.errors) == before
 

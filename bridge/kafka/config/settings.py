@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge.errors import ConfigError, ConfigRejected
-from bridge.kafka.config import property_rules
+from bridge.kafka.config import property_names
 from bridge.kafka.config.files import Files
 from bridge.kafka.config.properties import ADMIN, ANYWHERE, CONSUMER, PRODUCER, ClientProps, KeyPrefixes
 from bridge.kafka.config.property_names import KNOWN, NUMBERS
 from bridge.kafka.config.sasl import Sasl, Setting, read_sasl
 from bridge.kafka.config.tls import Tls, read_tls
 from bridge.kafka.config.tokens import LibraryTokens
-from bridge.model.batch_limits import MOST_BYTES, most_bytes
+from bridge.model.copying import MOST_BYTES, most_bytes
 from bridge.model.java_values import split_list
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
@@ -215,7 +215,7 @@ class StaticClientCheck:
         return _read_producer(KeyPrefixes.of(side), props, self._files)[1]
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
-        return property_rules.rule(use, name)
+        return property_names.rule(use, name)
 
     properties = KNOWN
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from aiokafka.abc import AbstractTokenProvider
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.config.msk_iam import MskIam
-from bridge.kafka.config.oauth_login import Login
+from bridge.kafka.config.oauth import Login, MskIam
 from bridge.kafka.config.tokens import Source, TokenKeeper, keeper
 
 

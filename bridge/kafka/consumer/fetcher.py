@@ -2,6 +2,8 @@
 
 By topic id from Fetch v13 on. Older brokers know topics by name only: whoever copies from them calls `check` before it
 counts on what it has, because a topic may have been deleted and made again between two fetches.
+
+Which replica a partition is fetched from: the one that its leader names for our rack (KIP-392), else the leader.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,7 +27,6 @@ from bridge.kafka.consumer.position_validation import (
     silence,
     topic_errors,
 )
-from bridge.kafka.consumer.preferred_replica import PreferredReplicas
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
@@ -35,6 +36,10 @@ from bridge.model.values import TopicPartition
 
 __all__ = ["CompletedFetch", "FetchError", "FetchErrorKind", "FetchPosition", "Fetcher"]
 
+
+_WITHOUT_RACK_SECONDS = 10.0
+"""For which fetches from a leader carry no rack after a replica that it named has failed us. A leader that gets our
+rack sends no records, but names the replica again, for as long as it takes it to be alive."""
 UNKNOWN_TOPIC_SECONDS = 2.0
 """For which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of new topics
 one after the other."""
@@ -46,6 +51,62 @@ _SILENT_TIMES = 2
 """Times in a row that it comes empty until we believe it: a broker may give a slow disk, or tiered storage, up."""
 _ASKED_AT_ONCE = 10
 """Partitions that are asked for by themselves: what they send counts for nothing."""
+
+
+class _Preferred(NamedTuple):
+    node: int
+    until: float
+
+
+class PreferredReplicas:
+    """A preferred replica is kept for `lease` seconds, then the leader is asked again, as Java's consumer does each
+    metadata.max.age.ms. Any error of a replica sends us back to the leader, which alone decides: a follower that lags
+    knows less of the log, and may have an end below what was fetched."""
+
+    def __init__(self, rack: str, lease: float, now: Callable[[], float]) -> None:
+        self._rack, self._lease, self._now = rack, lease, now
+        self._preferred: dict[TopicPartition, _Preferred] = {}
+        self._failed: set[TopicPartition] = set()
+        self._without_rack: dict[int, float] = {}
+        """Until when, by leader."""
+
+    def forget(self) -> None:
+        self._preferred.clear()
+        self._failed.clear()
+
+    def rack(self, node: int) -> str:
+        """Returns the rack that a fetch from the node carries."""
+        return "" if self._now() < self._without_rack.get(node, 0.0) else self._rack
+
+    def follow(self, tp: TopicPartition, node: int) -> None:
+        """The leader has named the node."""
+        self._preferred[tp] = _Preferred(node, self._now() + self._lease)
+
+    def follows(self, tp: TopicPartition) -> bool:
+        """Whether it is fetched from a replica that its leader has named."""
+        return tp in self._preferred
+
+    def fail(self, tp: TopicPartition) -> None:
+        """Back to the leader, if it was fetched from another."""
+        if self._preferred.pop(tp, None) is not None:
+            self._failed.add(tp)
+
+    def to_leader(self, tp: TopicPartition, leader: int) -> None:
+        """It is fetched from its leader from now on."""
+        self._preferred.pop(tp, None)
+        if tp in self._failed:
+            self._failed.discard(tp)
+            self._without_rack[leader] = self._now() + _WITHOUT_RACK_SECONDS
+
+    def expired(self) -> list[TopicPartition]:
+        """Those whose leader is to be asked again."""
+        now = self._now()
+        return [tp for tp, preferred in self._preferred.items() if preferred.until <= now]
+
+    @property
+    def next_expiry(self) -> float:
+        """When the next of them is."""
+        return min((preferred.until for preferred in self._preferred.values()), default=float("inf"))
 
 
 class CompletedFetch(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import epoch_requests, log_requests
+from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition
@@ -115,8 +115,8 @@ async def log_errors(
 
     async def ask(node: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, FetchError]:
         doing = "check leader epochs"
-        call = epoch_requests.epoch_ends({tp: positions[tp].last_epoch for tp in tps})
-        ends = epoch_requests.read_epoch_ends(await client.send(node, call, doing))
+        call = log_requests.epoch_ends({tp: positions[tp].last_epoch for tp in tps})
+        ends = log_requests.read_epoch_ends(await client.send(node, call, doing))
         errors = {}
         for tp, end in ends.items():
             failed = of_code(end.error, f"{doing} of {tp.topic}-{tp.partition}")

@@ -3,6 +3,8 @@
 A broker answers a fetch with one stretch for each partition, and batches are indivisible: offsets that lie in one
 batch cost one fetch between them. Needs of a partition are sorted and cut into lanes; a lane reads the first offset
 that nothing read so far covers, next to those of all other partitions in one request, until nothing is left.
+
+Batch headers of a log, read for the offsets that hold no data: nothing is decompressed, and nothing kept.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure, of_code
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
+from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
 from bridge.kafka.record.decoding import opened
-from bridge.model.lookups import FindTime, Need, Read, Window
+from bridge.model.lookups import FindTime, Need, Read, Scan, Scanned, Window
 from bridge.model.values import TopicPartition
 
 Answer = Window | int | None | KafkaFailure
@@ -35,6 +38,8 @@ _KEPT_BYTES = 4 * 1024 * 1024
 """Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
 _EXPANDED = 4
 """A window may be this many times as large as it was fetched; a larger one counts for more."""
+_AT_ONCE = 4
+"""Fetches in flight at a time: each may bring `max_bytes`, or one batch that is larger."""
 
 
 class _Windows:
@@ -303,3 +308,54 @@ class Lookups:
             doing = f"find a timestamp in {partition.topic}-{partition.partition}"
             failed = of_code(code, doing, f"READ on topic {partition.topic}")
             answers[partition][need] = failed or (None if entry is None or entry.offset < 0 else entry.offset)
+
+
+async def scan(
+    client: NetworkClient, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
+) -> dict[TopicPartition, dict[Need, Scanned | None]]:
+    """Answers the Scans among `needs`. `committed_only`: offsets of aborted transactions count as without data, and a
+    scan ends at the last stable offset."""
+    answers: dict[TopicPartition, dict[Need, Scanned | None]] = {tp: {} for tp in needs}
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(node: int, tp: TopicPartition, need: Scan) -> None:
+        async with room:
+            answers[tp][need] = await _scan(client, node, tp, need, committed_only=committed_only)
+
+    scans = {tp: {need for need in some if isinstance(need, Scan)} for tp, some in needs.items()}
+    nodes, leaderless = client.by_leader(tp for tp, some in scans.items() if some)
+    for tp in leaderless:
+        answers[tp].update(dict.fromkeys(scans[tp]))
+    work = [
+        one(node, tp, need) for node, partitions in nodes.items() for tp in partitions for need in scans[tp]
+    ]
+    await asyncio.gather(*work)
+    return answers
+
+
+async def _scan(
+    client: NetworkClient, node: int, tp: TopicPartition, need: Scan, *, committed_only: bool
+) -> Scanned | None:
+    topic_id = client.topic_id(tp.topic)
+    part = FetchPartition(topic_id, need.offset, need.max_bytes)
+    call = log_requests.fetch({tp: part}, committed_only=committed_only)
+    try:
+        reader = await client.send(node, call, f"read {tp.topic}-{tp.partition}")
+        data = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: tp.topic}).get(tp)
+        return None if data is None or data.error else scanned(data, need, committed_only=committed_only)
+    except (KafkaFailure, CorruptBatch):
+        return None
+
+
+def scanned(data: PartitionData, need: Scan, *, committed_only: bool) -> Scanned | None:
+    data_filter = DataFilter(data.aborted)
+    without: list[tuple[int, int]] = []
+    end, epoch = need.offset, -1
+    for batch in parse(data.records):
+        end, epoch = max(end, batch.last_offset + 1), max(epoch, batch.leader_epoch)
+        if not data_filter.is_data(batch):
+            without.append((batch.base_offset, batch.last_offset + 1))
+    if not data.records:
+        # Nothing is there up to the end of what may be read: compaction took it.
+        end = max(end, data.last_stable if committed_only else data.high_watermark)
+    return Scanned(need.offset, end, without, len(data.records), epoch) if end > need.offset else None

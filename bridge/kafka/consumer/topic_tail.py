@@ -12,8 +12,7 @@ from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure, of_code
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
-from bridge.kafka.record.decoding import DecodedLog, decode_log
-from bridge.kafka.record.open_transactions import Decided, OpenTransactions
+from bridge.kafka.record.decoding import Decided, DecodedLog, OpenTransactions, decode_log
 from bridge.model.values import LogRecord, TailPart, TopicPartition
 
 T = TypeVar("T")
@@ -31,7 +30,7 @@ class TopicTail:
 
     Isolation is read_uncommitted, as that of stock's consumer: records of open and aborted transactions come too,
     control records never. With `committed_only` they don't: what stands behind the beginning of an open transaction is
-    read too, and comes once it is decided (see open_transactions), which of different keys may be in another order.
+    read too, and comes once it is decided (kafka.record.decoding), which of different keys may be in another order.
 
     What is read is `restarted` when a reader who begins now would not learn all that was read before, or learn other
     things; it comes from the log's start then, and what was read before no longer counts:

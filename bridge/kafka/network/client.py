@@ -13,13 +13,13 @@ from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.config.msk_iam import MskIam
+from bridge.kafka.config.oauth import MskIam
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.config.token_provider import verify
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.connection import BulkConnection, connection_to
+from bridge.kafka.network.in_flight import UNKNOWN, quickest
 from bridge.kafka.network.library_client import LibraryClient
-from bridge.kafka.network.round_trip import UNKNOWN, quickest
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure, of_code, of_exception

@@ -21,8 +21,7 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.kafka.network.library_client import LibraryConnection
-from bridge.kafka.network.login import LoggedIn
-from bridge.kafka.network.session import Held
+from bridge.kafka.network.login import Held, LoggedIn
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, size_error
 
 T = TypeVar("T")

@@ -1,5 +1,8 @@
 """How much may be in flight to a cluster: a window that grows while responses are quick and shrinks when they are slow,
-as TCP's congestion window does. Pure."""
+as TCP's congestion window does. Pure.
+
+How sizes grow with the round trip: as many bytes per second in flight over a distance as near by. Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ _GOAL = 1.0
 """Seconds, beside two round trips, within which what is in flight is to be acknowledged: enough to keep every network
 busy, and little enough that a transaction ends soon when one has become slow."""
 _THROTTLED_PATIENCE, _MOST_PATIENCE = 2, 16
+UNKNOWN = 0.0
+"""A round trip that was not measured yet."""
+NEAR = 0.005
+"""Seconds of a round trip up to which nothing has to change."""
 
 
 class InFlightWindow:
@@ -45,3 +52,14 @@ class InFlightWindow:
         if self.size <= LEAST:
             self.patience = min(_MOST_PATIENCE, 2 * self.patience)
         self.size = max(LEAST, min(self.size, FIRST) // 2)
+
+
+def quickest(so_far: float, took: float) -> float:
+    """The round trip, after another response took so many seconds: one that waits behind others takes longer."""
+    return min(so_far or took, took)
+
+
+def stretched(size: int, round_trip: float, most: int) -> int:
+    """Scales `size` bytes, right for a cluster near by, to a round trip of so many seconds: up to `most`, and never
+    less than `size`."""
+    return max(size, min(most, int(size * round_trip / NEAR)))

@@ -22,10 +22,16 @@ from aiokafka.errors import KafkaConnectionError
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.config.token_provider import SharedTokens
-from bridge.kafka.network.kerberos import KerberosAuthenticator
-from bridge.kafka.network.login import Authenticator, LoggedIn, Send, log_in
-from bridge.kafka.network.scram import LimitedScramAuthenticator
-from bridge.kafka.network.session import Held, Session
+from bridge.kafka.network.login import (
+    Authenticator,
+    Held,
+    KerberosAuthenticator,
+    LimitedScramAuthenticator,
+    LoggedIn,
+    Send,
+    Session,
+    log_in,
+)
 from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, Call, size_error
 
 _CANT_READ = "The broker's response can't be read"

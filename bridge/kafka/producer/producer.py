@@ -1,4 +1,7 @@
-"""Producers: batches and records in transactions, and offset syncs without."""
+"""Producers: batches and records in transactions, and offset syncs without.
+
+Records of state topics: in batches, and appended outside of transactions, acknowledged by all in-sync replicas.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ import math
 import time
 from collections.abc import Collection, Sequence
 
-from bridge.backoff import Backoff
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from bridge.backoff import Backoff, pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings, producer_settings
 from bridge.kafka.consumer.log_bounds import open_transactions
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.in_flight import InFlightWindow
-from bridge.kafka.network.round_trip import quickest
+from bridge.kafka.network.in_flight import InFlightWindow, quickest
 from bridge.kafka.producer.sender import BatchSender
-from bridge.kafka.producer.state_writer import KeyValue, record_batches
 from bridge.kafka.producer.transaction_coordinator import (
     TRANSACTION_TIMEOUT_MS,
     Coordinator,
@@ -24,13 +27,26 @@ from bridge.kafka.producer.transaction_coordinator import (
     fence,
     transaction_timeout_ms,
 )
-from bridge.kafka.protocol.errors import failure
+from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_code
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Writable
+from bridge.kafka.record.compression import LZ4
 from bridge.model.values import TopicPartition
 
 __all__ = ["StillEnding", "SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
 
+
+KeyValue = tuple[bytes | None, bytes | None]
+
+_RECORDS_BYTES = 512 * 1024
+"""Of records of a state topic in one batch, before compression: below every broker's default limit."""
+_PORTION = 200
+"""Records that are built, and perhaps sent again, together."""
+_RETRIABLE = {KafkaFault.LEADER_MOVED, KafkaFault.UNREACHABLE, KafkaFault.UNKNOWN_TOPIC}
+"""What another leader may heal, or a moment: not every broker knows a topic at once that was just created."""
+_PAUSES = (0.1, 0.5, 2)
+"""Seconds before a batch is sent again, with its leader looked up anew: the first pause, the longest, and how many;
+then its failure is raised."""
 _ABORT_SECONDS = 2.0
 _START_SECONDS = 30.0
 """A cluster without transactions has to create __transaction_state first."""
@@ -39,6 +55,73 @@ _FLUSHED_AFTER = 0.8
 _CLOSE_SECONDS = 2.0
 RETRY_SECONDS = (0.1, 5.0)
 """Seconds: the first pause after a failure and the longest."""
+
+
+def record_batches(records: Sequence[KeyValue], codec: int = 0) -> list[tuple[bytearray, int]]:
+    """Batches of the records, and how many are in each. A record that is too large for a batch has one of its own."""
+    now = time.time_ns() // 1_000_000
+    batches: list[tuple[bytearray, int]] = []
+    at = 0
+    while at < len(records):
+        builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, _RECORDS_BYTES)
+        count = 0
+        while at < len(records):
+            key, value = records[at]
+            if builder.append(count, now, key, value, []) is None:
+                break
+            count, at = count + 1, at + 1
+        batches.append((bytearray(builder.build()), count))
+    return batches
+
+
+class StateWriter:
+    """Appends to partition 0, one batch in flight, at least once: each record stands for its key, so twice is harmless.
+
+    No producer id is asked for, so that writing needs no right but that of the topic.
+    """
+
+    def __init__(self, client: NetworkClient, timeout: float) -> None:
+        """`timeout`: seconds that a batch may take. The caller closes the client."""
+        self._client = client
+        self._sender = BatchSender(client, None, timeout)
+        self._appending = asyncio.Lock()
+
+    async def append(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Acknowledged when this returns. Raises KafkaFailure; then some may be."""
+        async with self._appending:
+            for pieces in _portions(records):
+                await self._write(topic, pieces)
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+    async def _write(self, topic: str, records: Sequence[KeyValue]) -> None:
+        for pause in (*pauses(*_PAUSES), None):
+            try:
+                if self._sender.failed is not None:
+                    await self._sender.close()
+                    self._sender.restart(ProducerIdAndEpoch())
+                for data, count in record_batches(records, LZ4):
+                    self._sender.send(TopicPartition(topic, 0), data, count)
+                    await self._sender.flush()
+                return
+            except KafkaFailure as failed:
+                if failed.fault is KafkaFault.UNKNOWN_TOPIC:
+                    await self._refuse_unseen(topic)
+                if failed.fault not in _RETRIABLE or pause is None:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def _refuse_unseen(self, topic: str) -> None:
+        """A topic that we may not describe looks like one that is not there. Raises KafkaFailure."""
+        doing = f"write to {topic}"
+        failed = of_code((await self._client.metadata([topic]))[topic].error, doing)
+        if failed is not None and failed.fault is KafkaFault.NOT_AUTHORIZED:
+            raise not_allowed_to_write([topic], doing)
+
+
+def _portions(records: Sequence[KeyValue]) -> list[Sequence[KeyValue]]:
+    return [records[at : at + _PORTION] for at in range(0, len(records), _PORTION)]
 
 
 class TransactionalProducer:

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.in_flight import InFlightWindow
-from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
+from bridge.kafka.network.in_flight import UNKNOWN, InFlightWindow, quickest, stretched
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.errors import failure
-from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
-from bridge.kafka.protocol.produce_responses import NOT_ANSWERED, read_produced, refusal
+from bridge.kafka.protocol.produce_requests import NOT_ANSWERED, ProducerIdAndEpoch, read_produced, refusal
 from bridge.kafka.protocol.wire import Writable
 from bridge.kafka.record.batch import stamp
 from bridge.model.values import TopicPartition

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 
 

@@ -3,6 +3,8 @@ Produce, EndTxn.
 
 Transactions as brokers have them from 2.5 on: InitProducerId takes the id and epoch that we had (KIP-360), so that
 continuing after an error never fences a newer producer.
+
+Responses to Produce: the base offset of each batch, or why it was not written.
 """
 
 from __future__ import annotations
@@ -10,9 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import BytesLike, Call, Reader, Writer
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_code
+from bridge.kafka.protocol.wire import ApiKeys, BytesLike, Call, Reader, Writer
 from bridge.model.values import TopicPartition
+
+_NAMED = 3
+"""Records of a batch that an error names."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -219,3 +226,55 @@ def produce(
                 writer.blob(batches[TopicPartition(topic, partition)])
 
     return Call(ApiKeys.PRODUCE, versions=range(8, 9), flexible_from=9, write=write)
+
+
+class Produced(NamedTuple):
+    """A partition's answer to Produce. `refused`: index within the batch and the broker's words, of records that spoilt
+    it. `log_start`: where the partition's log begins, -1 for unknown."""
+
+    error: int
+    offset: int
+    refused: tuple[tuple[int, str], ...]
+    message: str
+    log_start: int = -1
+
+
+NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The response does not contain the partition")
+
+
+def read_produced(response: Reader) -> tuple[dict[TopicPartition, Produced], float]:
+    """Reads the answers by partition, and for how many seconds the broker asks to send nothing more, because of a quota
+    (KIP-219)."""
+    produced = {}
+    for _ in response.array():
+        topic = response.string()
+        for _ in response.array():
+            partition, error, offset = response.int32(), response.int16(), response.int64()
+            response.skip(8)
+            log_start = response.int64()
+            refused = tuple((response.int32(), response.string()) for _ in response.array())
+            produced[TopicPartition(topic, partition)] = Produced(
+                error, offset, refused, response.string(), log_start
+            )
+    return produced, response.int32() / 1000
+
+
+def refusal(produced: Produced, tp: TopicPartition) -> KafkaFailure | None:
+    """Why the batch of this partition was not written; None if it was."""
+    doing = f"write to {tp.topic}-{tp.partition}"
+    failed = of_code(produced.error, doing)
+    if produced.error == Errors.TOPIC_AUTHORIZATION_FAILED:
+        return not_allowed_to_write([tp.topic], doing)
+    if failed is None and produced.offset >= 0:
+        return None
+    if failed is None:
+        # Of a duplicate that the broker has forgotten.
+        return failure(KafkaFault.OTHER, doing, "The response has no base offset")
+    named = {index: why or produced.message for index, why in produced.refused}
+    text = "; ".join(f"record {index} of the batch: {why}" for index, why in list(named.items())[:_NAMED])
+    text = text or produced.message
+    if not text:
+        return failed
+    more = f"; and {len(named) - _NAMED} record(s) more" if len(named) > _NAMED else ""
+    records = {index: f"{failed}: {why}" for index, why in named.items()}
+    return KafkaFailure(failed.fault, f"{failed}: {text}{more}", retriable=failed.retriable, records=records)

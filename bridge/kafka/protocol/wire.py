@@ -3,6 +3,10 @@
 Written by hand because the library's protocol layer ends at Fetch v11 and Metadata v5 (no topic ids), and decodes a
 field at a time: an OffsetFetch response of 100,000 partitions would take seconds. Connections, versions, TLS and SASL
 stay the library's: a `Call` is what its connection wants of a request.
+
+Reads Kafka's responses field by field, whatever bytes they hold.
+
+Kafka's requests by number, as ApiKeys.java names them: those that we send.
 """
 
 from __future__ import annotations
@@ -10,11 +14,10 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.reading import BytesLike, Reader, Writable
 
 __all__ = [
     "MAX_BEFORE_LOGIN_BYTES",
@@ -27,6 +30,12 @@ __all__ = [
     "size_error",
 ]
 
+
+Writable = bytearray | memoryview
+BytesLike = bytes | Writable
+_SHIFTS = range(7, 35, 7)
+"""Of a varint's bytes, behind the first."""
+_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _LARGE = 64 * 1024
 """Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
 _CORRELATION_ID = 4
@@ -37,7 +46,163 @@ MiB, socket.request.max.bytes)."""
 MAX_BEFORE_LOGIN_BYTES = 1024 * 1024
 """Of a response before the connection has logged in, versions of APIs and what logins say, which whoever listens there
 may send; and of those that the library reads itself, such as the list of a cluster's brokers."""
-_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
+class Unreadable(KafkaFailure):
+    """A response that ends before its last field, or has a field with an impossible value: from a broker with a defect,
+    or from something that is no broker."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(KafkaFault.OTHER, f"The broker's response can't be read: {why} at byte {at}")
+
+
+class Reader:
+    """Reads fields in order from one response, as copies. All raise Unreadable for what is not there. A length is
+    believed where as many bytes are left."""
+
+    def __init__(self, data: BytesLike, *, flexible: bool) -> None:
+        self.data, self.at, self.flexible = data, 0, flexible
+
+    def int8(self) -> int:
+        self.skip(1)
+        return self.data[self.at - 1]
+
+    def int16(self) -> int:
+        try:
+            value: int = _INT16.unpack_from(self.data, self.at)[0]
+        except struct.error:
+            raise self._ended() from None
+        self.at += 2
+        return value
+
+    def int32(self) -> int:
+        try:
+            value: int = _INT32.unpack_from(self.data, self.at)[0]
+        except struct.error:
+            raise self._ended() from None
+        self.at += 4
+        return value
+
+    def int64(self) -> int:
+        try:
+            value: int = _INT64.unpack_from(self.data, self.at)[0]
+        except struct.error:
+            raise self._ended() from None
+        self.at += 8
+        return value
+
+    def varint(self) -> int:
+        try:
+            value = self.data[self.at]
+            self.at += 1
+            if value < 0x80:  # as nearly all are
+                return value
+            value &= 0x7F
+            for shift in _SHIFTS:
+                byte = self.data[self.at]
+                self.at += 1
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    return value
+        except IndexError:
+            raise self._ended() from None
+        raise Unreadable(self.at, "a number does not end")
+
+    def string(self) -> str:
+        """ "" for null."""
+        return self.nullable_string() or ""
+
+    def nullable_string(self) -> str | None:
+        length = self.varint() - 1 if self.flexible else self.int16()
+        if length <= 0:
+            return None if length < 0 else ""
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError:
+            raise Unreadable(self.at, "a text is no UTF-8") from None
+
+    def blob(self) -> bytes:
+        return self._take(self._length())
+
+    def buffer(self) -> bytearray:
+        """A blob that may be written to."""
+        length = self._length()
+        if not length:
+            return bytearray()
+        self.skip(length)
+        return bytearray(memoryview(self.data)[self.at - length : self.at])  # one copy, whatever the data are
+
+    def _length(self) -> int:
+        """Reads the length of a blob; null is as good as empty."""
+        return max(0, self.varint() - 1 if self.flexible else self.int32())
+
+    def uuid(self) -> str:
+        return str(uuid.UUID(bytes=self._take(16)))
+
+    def array(self) -> range:
+        return range(self._count(self.varint() - 1 if self.flexible else self.int32()))
+
+    def _count(self, length: int) -> int:
+        if length > len(self.data) - self.at:
+            raise Unreadable(self.at, f"there can't be {length} of a thing")
+        return max(0, length)
+
+    def skip(self, size: int) -> None:
+        self.at += size
+        if self.at > len(self.data):
+            raise self._ended()
+
+    def _ended(self) -> Unreadable:
+        return Unreadable(len(self.data), "it ends")
+
+    def tags(self) -> None:
+        """Steps over tagged fields."""
+        if self.flexible and (count := self.varint()):
+            for _ in range(self._count(count)):
+                self.varint()
+                self.skip(self.varint())
+
+    def tagged(self) -> dict[int, bytes]:
+        """Tagged fields by number."""
+        if not self.flexible:
+            return {}
+        return {self.varint(): self._take(self.varint()) for _ in range(self._count(self.varint()))}
+
+    def _take(self, length: int) -> bytes:
+        begin, self.at = self.at, self.at + length
+        if self.at > len(self.data):
+            raise self._ended()
+        return bytes(self.data[begin : self.at])
+
+
+class ApiKeys(IntEnum):
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    END_TXN = 26
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
 
 
 def size_error(size: int, most: int = MAX_RESPONSE_BYTES) -> str:

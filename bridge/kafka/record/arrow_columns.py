@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.kafka.record.columns import Records
-from bridge.kafka.record.jit import IN, Bytes, Numbers, compiled, part
-from bridge.kafka.record.loops import put_varint, varint, width
+from bridge.kafka.record.loops import IN, Bytes, Numbers, compiled, part, put_varint, varint, width
 
 Ends = NDArray[np.int32]
 _KEYS, _VALUES, _HEADERS, _HEADER_KEYS, _HEADER_VALUES = range(5)

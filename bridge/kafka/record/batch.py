@@ -2,6 +2,15 @@
 
 Format v2: https://kafka.apache.org/documentation/#recordbatch. What a broker makes of a rewritten batch was found by
 sending it: tests/integration/test_batch.py.
+
+Reads what the header of a batch tells of its records, where no more than the header may have come.
+
+Finds out how far a batch reaches that nobody can read: one that bytes were lost of where it is stored. Pure.
+
+    [ base, length ][ … checksum … last offset delta … records ] [ the next batch ]
+
+The checksum covers neither the base offset nor the length, and what it covers may be what is damaged. So what follows a
+damaged batch is known only by what stands there: the next batch, if that is whole, or the end of the log.
 """
 
 from __future__ import annotations
@@ -11,7 +20,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch
 from crc32c import crc32c
@@ -19,7 +28,8 @@ from crc32c import crc32c
 from bridge.kafka.protocol.wire import BytesLike, Writable
 
 if TYPE_CHECKING:
-    from bridge.kafka.record.jit import Numbers
+    from bridge.kafka.record.loops import Numbers
+
 
 HEADER_SIZE = 61
 """Of a v2 batch; its records follow, compressed together."""
@@ -47,6 +57,10 @@ _MOST_OFFSET, _MOST_MARKER = (1 << 63) - 2, 4096
 _FRONT, _PRODUCER, _CRC = struct.Struct(">qii"), struct.Struct(">qhi"), struct.Struct(">I")
 _ABORT = b"\0\0\0\0"
 """Key of an abort marker: version 0, type 0."""
+_INT32, _FORMAT_AT = struct.Struct(">i"), 16
+_LENGTH_AT, _DELTA_AT, _OVERHEAD = 8, 23, 12
+_LENGTH, _LAST_DELTA = struct.Struct(">qi"), struct.Struct(">i")
+_LAST_DELTA_AT = 23
 
 
 class CorruptBatch(ValueError):
@@ -218,3 +232,44 @@ def stamp(data: Writable, producer_id: int, epoch: int, sequence: int, transacti
     _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
     data[_FLAGS_AT] = data[_FLAGS_AT] & CODEC | (TRANSACTIONAL if transactional else 0)
     _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CHECKED_FROM:]))
+
+
+def bytes_an_offset(data: BytesLike) -> float | None:
+    """Bytes that an offset of the first batch takes, as it is stored; None for what is no whole header of a batch of
+    format v2."""
+    view = memoryview(data)
+    if len(view) < HEADER_SIZE or view[_FORMAT_AT] != 2:
+        return None
+    (length,), (delta,) = _INT32.unpack_from(view, _LENGTH_AT), _INT32.unpack_from(view, _DELTA_AT)
+    if length <= 0 or delta < 0:
+        return None
+    return float((length + _OVERHEAD) / (delta + 1))
+
+
+class Damage(NamedTuple):
+    """A damaged batch. `offset`: of its first record that is needed; `end`: of what follows, None for not known."""
+
+    offset: int
+    end: int | None
+    why: str
+
+
+def damage(data: BytesLike, offset: int, log_end: int) -> Damage:
+    """Describes the damaged batch with which `data` begins, of a fetch at `offset`; `log_end`: where what may be read
+    of the log ends."""
+    view = memoryview(data)
+    base, length = _LENGTH.unpack_from(view)
+    following = _LENGTH.size + length
+    if not HEADER_SIZE <= following <= len(view):
+        said = f"the batch at offset {offset} says that it has {following} bytes, and {len(view)} have come"
+        return Damage(offset, None, said)
+    why = str(CorruptBatch(offset))
+    try:
+        after = batch_at(view, following, checked=True)
+    except CorruptBatch:
+        return Damage(offset, None, why)
+    if after is not None:
+        return Damage(offset, after.base_offset if after.base_offset > offset else None, why)
+    (delta,) = _LAST_DELTA.unpack_from(view, _LAST_DELTA_AT)
+    is_last = following == len(view) and base + delta + 1 == log_end
+    return Damage(offset, log_end if is_last and log_end > offset else None, why)

@@ -17,11 +17,18 @@ from aiokafka.record.util import encode_varint
 from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record import loops
 from bridge.kafka.record.batch import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
-from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.decompression import LZ4, LZ4_FLAGS_AT, LZ4_RATIO, LZ4_SIZE, decoded, lz4_frame
-from bridge.kafka.record.jit import Bytes, Numbers, as_bytes
-from bridge.kafka.record.legacy import messages
-from bridge.model.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
+from bridge.kafka.record.compression import (
+    LZ4,
+    LZ4_FLAGS_AT,
+    LZ4_RATIO,
+    LZ4_SIZE,
+    Compression,
+    decoded,
+    lz4_frame,
+)
+from bridge.kafka.record.decoding import messages
+from bridge.kafka.record.loops import Bytes, Numbers, as_bytes
+from bridge.model.copying import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
 
 _OVERHEAD = 8
 """Bytes of a record in a batch beside key, value and headers, about."""

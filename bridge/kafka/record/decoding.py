@@ -3,11 +3,29 @@ or of a log that is read through (no control records).
 
 What is decompressed at a time has a limit. The library reads the records of what is decompressed already: its own way
 has none.
+
+Reads messages from before 0.11 (magic 0 and 1), one by itself or many in a compressed one.
+
+The library's reader of these would not do: a length of -12 inside a compressed message keeps it busy for ever (aiokafka
+0.14), and it has no limit to what it decompresses.
+
+Tells committed records from others by the markers of their transactions, behind a log's last stable offset. Pure.
+
+    T1 T1 T2 N T2 C2 N           N: outside of transactions    C2: commit marker of T2
+    ^ last stable offset: T1 is open
+          decided: T2 N T2 N     undecided: T1 T1
+
+Where a broker answers read_committed, it tells of nothing behind the beginning of the oldest open transaction, which
+somebody else may never end. What stands there is told apart here: a transaction's records count once its commit marker
+is read. All transactions that began before that place have ended, so that their markers stand behind it too, or before
+all of their records there.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -16,18 +34,26 @@ from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record.batch import (
     APPEND_TIME,
     CODEC,
+    CONTROL,
     HEADER_SIZE,
+    TRANSACTIONAL,
     CorruptBatch,
     DataFilter,
     RawBatch,
+    is_abort,
     parse,
 )
-from bridge.kafka.record.decompression import decoded
-from bridge.kafka.record.legacy import LegacyMessage, messages
-from bridge.model.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
+from bridge.kafka.record.compression import NAMES, decoded
+from bridge.model.copying import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
 from bridge.model.lookups import Window
 from bridge.model.values import LogRecord, RecordView
 
+_FRONT = struct.Struct(">qiIbb")
+"""Offset, length, checksum, magic and attributes."""
+_INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
+_LOG_OVERHEAD = 12
+_CODEC, _APPEND_TIME = 0x07, 0x08
+_LZ4, _KNOWN = NAMES.index("lz4"), NAMES.index("zstd")
 _PART = 4
 """Of the bytes that a batch may have, for one whose records are read one by one: as objects, which look-ups make of all
 at once, they take some eight times as much memory."""
@@ -39,6 +65,79 @@ bytes, and a hundred as objects."""
 _FLAGS_AT = 22
 _MORE, _BEHIND = 0x80, bytes(16)
 """The bit of a byte that says that a number goes on, and what the library may look at where it does behind the end."""
+
+
+class LegacyMessage(NamedTuple):
+    """A message of formats 0 and 1. `timestamp` in ms, -1 for none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def headers(self) -> list[object]:
+        """There were none yet."""
+        return []
+
+
+def messages(data: memoryview, most: int) -> list[LegacyMessage]:
+    """Reads what one message holds. Raises ValueError for what is none, Overlarge for more than `most` bytes, and what
+    codecs do."""
+    outer, attributes, magic, end = _message(data, 0)
+    if end != len(data):
+        raise ValueError("a message does not end where it says")
+    codec = attributes & _CODEC
+    if not codec:
+        return [outer]
+    if outer.value is None or codec >= _KNOWN or (codec == _LZ4 and not magic):
+        raise ValueError(f"there is no compression codec {codec} in messages of format {magic}")
+    inside = memoryview(decoded(codec, memoryview(outer.value), limit(len(outer.value), most)))
+    messages_read, at = list[LegacyMessage](), 0
+    while at < len(inside):
+        message, inner, _, at = _message(inside, at)
+        if inner & _CODEC:
+            raise ValueError("a message is compressed twice")
+        messages_read.append(
+            message._replace(timestamp=outer.timestamp) if attributes & _APPEND_TIME else message
+        )
+    # From 0.10 on they are numbered from 0, and the one around them has the offset of the last.
+    shift = outer.offset - messages_read[-1].offset if messages_read and magic else 0
+    if shift > 0:
+        messages_read = [each._replace(offset=each.offset + shift) for each in messages_read]
+    offsets = [-1, *(each.offset for each in messages_read)]
+    if any(one >= other for one, other in pairwise(offsets)) or (
+        messages_read and offsets[-1] != outer.offset
+    ):
+        raise ValueError("its messages have other offsets than it says")
+    return messages_read
+
+
+def _message(data: memoryview, at: int) -> tuple[LegacyMessage, int, int, int]:
+    """Reads a message, with its attributes, its magic, and where it ends."""
+    if len(data) - at < _FRONT.size:
+        raise ValueError("a message is cut short")
+    offset, length, _, magic, attributes = _FRONT.unpack_from(data, at)
+    end, begin = at + _LOG_OVERHEAD + length, at + _FRONT.size
+    if magic not in (0, 1) or not begin <= end <= len(data):
+        raise ValueError("a message does not end where it says")
+    timestamp = -1
+    if magic:
+        (timestamp,), begin = _INT64.unpack_from(data[:end], begin), begin + _INT64.size
+    key, begin = _bytes(data, begin, end)
+    value, begin = _bytes(data, begin, end)
+    if begin != end:
+        raise ValueError("a message does not end where it says")
+    return LegacyMessage(offset, timestamp, key, value), attributes, magic, end
+
+
+def _bytes(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
+    """Reads a byte string, with where it ends."""
+    (size,), begin = _INT32.unpack_from(data[:end], at), at + _INT32.size
+    if not -1 <= size <= end - begin:
+        raise ValueError("a message does not end where it says")
+    return (None, begin) if size < 0 else (bytes(data[begin : begin + size]), begin + size)
+
 
 _Decompressed = list[LegacyMessage] | bytes | bytearray | memoryview
 """Messages from before 0.11, or a whole v2 batch without its compression."""
@@ -246,3 +345,74 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value >> 1 ^ -(value & 1), at
     raise ValueError("a record does not end where it says")
+
+
+class Decided(NamedTuple):
+    """Records that are known to be committed since the last part of the log; `end`, `leader_epoch` and `unreadable` as
+    of DecodedLog."""
+
+    records: list[LogRecord]
+    end: int
+    leader_epoch: int
+    unreadable: int
+
+
+class OpenTransactions:
+    """The transactions that are open, as far as a log is read from its last stable offset on."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[LogRecord]] = {}
+        """By producer id."""
+        self._newest: dict[bytes | None, int] = {}
+        """Offsets of records that were told, by key: one that is decided later does not follow a newer one."""
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def begin(self) -> int:
+        """Where the oldest one does. Only while there is one."""
+        return min(records[0].offset for records in self._open.values())
+
+    @property
+    def undecided(self) -> list[LogRecord]:
+        return sorted(record for records in self._open.values() for record in records)
+
+    def read(self, data: BytesLike, offset: int, most: int) -> Decided | None:
+        """Reads what follows, fetched with what is not committed. None when a checksum is wrong, as of decode_log; then
+        nothing has changed."""
+        decided: list[LogRecord] = []
+        end, epoch, unreadable = offset, -1, 0
+        try:
+            batches = [(batch, _aborts(batch)) for batch in parse(data, checked=True)]
+        except CorruptBatch:
+            return None
+        for batch, aborts in batches:
+            if aborts is not None:
+                ended = self._open.pop(batch.producer_id, [])
+                decided += [] if aborts else ended
+            else:
+                log = decode_log(batch.data, offset, most=most)
+                assert log is not None, "its checksum is right"
+                unreadable += log.unreadable
+                records = list(log.records)
+                if not batch.attributes & TRANSACTIONAL:
+                    decided += records
+                elif records:
+                    self._open.setdefault(batch.producer_id, []).extend(records)
+            end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
+        return Decided(self._newer(decided), end, epoch, unreadable)
+
+    def _newer(self, decided: list[LogRecord]) -> list[LogRecord]:
+        """Leaves out records that are older than what was told of their key."""
+        told = []
+        for record in sorted(decided):
+            if self._newest.get(record.key, -1) < record.offset:
+                self._newest[record.key] = record.offset
+                told.append(record)
+        return told
+
+
+def _aborts(batch: RawBatch) -> bool | None:
+    """Whether a marker is one of an abort; None for data. Raises CorruptBatch."""
+    return is_abort(batch) if batch.attributes & CONTROL else None

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
-from bridge.model.state_records.json_records import (
+from bridge.model.state_records.fields import (
     LAST_MS,
+    LAST_OFFSET,
+    SchemaError,
+    Value,
     flag,
     number,
     number_or_none,
@@ -17,7 +19,6 @@ from bridge.model.state_records.json_records import (
     text,
     text_or_none,
 )
-from bridge.model.state_records.state_value import Value
 from bridge.model.values import LAST_PARTITION
 
 MOVED, RETURNED = "moved", "returned"

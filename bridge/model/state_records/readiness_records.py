@@ -18,18 +18,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
-from bridge.model.state_records.fields import SchemaError
-from bridge.model.state_records.furthest import FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord
-from bridge.model.state_records.json_records import (
+from bridge.model.state_records.fields import (
     LAST_MS,
+    MOST_TASKS,
+    VERSION,
+    SchemaError,
+    Value,
     number,
     numbers,
     read_object,
     text,
 )
+from bridge.model.state_records.group_record import FurthestRecord, GroupRecord
 from bridge.model.state_records.move_record import MoveRecord
-from bridge.model.state_records.state_value import MOST_TASKS, VERSION, Value
 from bridge.model.values import LAST_PARTITION
 
 _MOST_MS = 1 << 53

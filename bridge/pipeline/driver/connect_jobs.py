@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyspark
 
-from bridge.kafka.config.login_modules import login_modules
-from bridge.model.connect_address import REMOTE, endpoint, shown, with_token
+from bridge.kafka.config.oauth import login_modules
+from bridge.model.addresses import REMOTE, endpoint, shown, with_token
 from bridge.pipeline.driver import archive
 from bridge.pipeline.driver.jobs import RowJobs, in_thread
 from bridge.pipeline.driver.spark_problem import SparkProblem, error_line, missing_package

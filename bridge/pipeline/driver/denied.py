@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.cluster_description import describe_topics, read_topics
+from bridge.kafka.admin.inspection import describe_topics, read_topics
 from bridge.kafka.config.settings import producer_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Copied, PipelineSpec

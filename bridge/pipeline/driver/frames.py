@@ -24,9 +24,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
     Copied,
+    CopySample,
     Gap,
     GapKind,
     PipelineSpec,

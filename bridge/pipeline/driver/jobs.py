@@ -2,6 +2,8 @@
 
 Slices are partitions of an RDD. With Spark's UI they are rows of a DataFrame instead, and yield rows of what they have
 copied, which the UI counts: a session for that takes seconds and 130 MB more (docs/decisions/0057).
+
+How the driver's JVM logs: one JSON object a line, as the driver itself does (see bridge.logs.forward).
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from bridge.errors import ConfigError, ConfigRejected
-from bridge.kafka.config.login_modules import login_modules
-from bridge.model.connect_address import REMOTE
-from bridge.pipeline.driver import archive, jvm_logs, submitting
+from bridge.kafka.config.oauth import login_modules
+from bridge.model.addresses import REMOTE
+from bridge.pipeline.driver import archive, submitting
 from bridge.pipeline.driver.spark_problem import SparkProblem, error_line, missing_package, reach_master
 from bridge.pipeline.driver.spark_settings import (
     DAEMON_MODULE,
@@ -34,7 +36,7 @@ from bridge.pipeline.driver.spark_settings import (
     sockets,
     spark_settings,
 )
-from bridge.pipeline.driver.submitted import is_submitted
+from bridge.pipeline.driver.submitting import is_submitted
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices.early_daemon import ADDRESS, EarlyDaemon
 from bridge.pipeline.slices.workers import MODULE as WORKERS
@@ -42,6 +44,30 @@ from bridge.pipeline.slices.workers import MODULE as WORKERS
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+
+VARIABLE = "LOG4J_CONFIGURATION_FILE"
+_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_LINE = ",".join(
+    (
+        "{\"time\":\"%d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC}\"",
+        '"level":"%p"',
+        '"process":"jvm"',
+        '"logger":"%c"',
+        '"message":"%enc{%m}{JSON}"',
+        '"traceback":"%enc{%ex}{JSON}"}%n',
+    )
+)
+_CONFIGURATION = f"""\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.alwaysWriteExceptions = false
+appender.stderr.layout.pattern = {_LINE}
+"""
 T = TypeVar("T")
 R = TypeVar("R")
 _LOCAL_ADDRESS = "SPARK_LOCAL_IP"
@@ -51,6 +77,16 @@ _OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE
 _ARROW = "pyarrow"
 _EXECUTOR_ENVIRONMENT = "spark.executorEnv."
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def configuration(settings: Mapping[str, str], environment: Mapping[str, str], folder: Path) -> Path | None:
+    """The file, written to `folder`; None where an operator has chosen another configuration of log4j."""
+    chosen = VARIABLE in environment or any("log4j" in settings.get(option, "") for option in _OPTIONS)
+    if chosen:
+        return None
+    file = folder / "log4j2.properties"
+    file.write_text(_CONFIGURATION, "utf-8")
+    return file
 
 
 class RowJobs(Protocol):
@@ -86,8 +122,8 @@ class SparkStart:
             arrow = [_ARROW] if shows_ui(settings) else []
             archive.build(packed, functions, [*login_modules(props), *arrow])
             settings |= archive.settings(packed)
-        if (file := jvm_logs.configuration(settings, os.environ, Path(self._temporary.name))) is not None:
-            os.environ[jvm_logs.VARIABLE] = str(file)
+        if (file := configuration(settings, os.environ, Path(self._temporary.name))) is not None:
+            os.environ[VARIABLE] = str(file)
         os.environ["PYSPARK_PYTHON"] = settings.get(
             "spark.pyspark.python", sys.executable if local else archive.python()
         )

@@ -16,9 +16,8 @@ from dataclasses import replace
 from bridge.backoff import Backoff
 from bridge.child_process import ChildProcess, python_command
 from bridge.logs.setup import DRIVER
-from bridge.model.connect_address import REMOTE
-from bridge.model.copy_samples import CopySample, join
-from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.addresses import REMOTE
+from bridge.model.copying import Copied, CopySample, PipelineSpec, PipelineState, PipelineStatus, join
 from bridge.model.partition_states import Skip
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver.frames import (
@@ -34,10 +33,10 @@ from bridge.pipeline.driver.frames import (
     unpack_samples,
     unpack_status,
 )
-from bridge.pipeline.driver.java import java_problem
 from bridge.pipeline.driver.shared_spark import SharedSpark, SharedSparks
+from bridge.pipeline.driver.spark_problem import java_problem
 from bridge.pipeline.driver.spark_settings import is_shared
-from bridge.pipeline.driver.submitted import is_submitted
+from bridge.pipeline.driver.submitting import is_submitted
 
 log = logging.getLogger(__name__)
 

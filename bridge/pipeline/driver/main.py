@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.backoff import Backoff
 from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
-from bridge.model.connect_address import REMOTE
+from bridge.model.addresses import REMOTE
 from bridge.model.copying import PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.partition_states import Skip
 from bridge.pipeline.driver import submitting
@@ -35,7 +35,7 @@ from bridge.pipeline.driver.frames import (
 )
 from bridge.pipeline.driver.jobs import SparkJobs
 from bridge.pipeline.driver.spark_problem import SparkProblem
-from bridge.pipeline.driver.submitted import use
+from bridge.pipeline.driver.submitting import use
 from bridge.pipeline.driver.supervisor import Supervisor
 
 if TYPE_CHECKING:

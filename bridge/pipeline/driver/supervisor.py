@@ -20,34 +20,38 @@ from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.protocol.errors import failure
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copy_owners import OtherCopy, TopicPair, unread_claims
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.copying import Copied, CopySample, PipelineSpec, PipelineState, PipelineStatus
 from bridge.model.partition_states import PartitionState, PartitionStatus, Skip, reasons, with_since
 from bridge.model.values import Side
 from bridge.pipeline.driver.progress_watcher import Watcher
-from bridge.pipeline.driver.sharing import REDISTRIBUTE_SECONDS, Sharing
 from bridge.pipeline.driver.spark_problem import SparkProblem, error_line
-from bridge.pipeline.layouts.additions import (
+from bridge.pipeline.layouts.fencing import (
+    driver,
+    end_in_state_topics,
+    end_of_slots,
+    fence_slots,
+    forget_unversioned,
+    take_over,
+)
+from bridge.pipeline.layouts.left_ids import describe_passed_over, free_numbers
+from bridge.pipeline.layouts.ownership import CopyTaken, Dropper, claim, lost_runs, wait_readable, withdrawn
+from bridge.pipeline.layouts.records import (
     MOST_BYTES,
+    MOST_SLOTS,
     Addition,
     Additions,
+    LayoutRecord,
+    LayoutTopic,
     additions_key,
     encode,
     joining,
+    layout_key,
     spread,
 )
-from bridge.pipeline.layouts.claiming import claim
-from bridge.pipeline.layouts.claims import CopyTaken, lost_runs, withdrawn
-from bridge.pipeline.layouts.dropping import Dropper
-from bridge.pipeline.layouts.elsewhere import wait_readable
-from bridge.pipeline.layouts.fencing import driver, fence_slots, forget_unversioned
-from bridge.pipeline.layouts.hanging import end_in_state_topics, end_of_slots, take_over
-from bridge.pipeline.layouts.left_ids import describe_passed_over, free_numbers
-from bridge.pipeline.layouts.records import MOST_SLOTS, LayoutRecord, LayoutTopic, layout_key
 from bridge.pipeline.layouts.slots import CAUGHT_UP, LEFT_ID, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.slices.permanent_errors import permanent
-from bridge.pipeline.slices.rate_limit import equal_shares
+from bridge.pipeline.slices.throttle import REDISTRIBUTE_SECONDS, Sharing, equal_shares
 from bridge.translation.runs.runs import runs_of
 
 log = logging.getLogger(__name__)

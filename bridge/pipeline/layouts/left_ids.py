@@ -102,7 +102,7 @@ class PartitionsEnding:
     @property
     def ended_ids(self) -> list[str]:
         """The ids whose last transactions have ended by now, as far as their coordinators know. A coordinator that has
-        found no leader for a partition has written no marker there, and asks no more (see hanging)."""
+        found no leader for a partition has written no marker there, and asks no more (see fencing)."""
         return [
             transactional_id(self._spec, number) for number in sorted(self._all.difference(self._numbers))
         ]

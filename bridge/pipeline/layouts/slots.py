@@ -27,7 +27,7 @@ class Slice:
     """The work of one Spark task. `seconds`: for how long it copies at most from its start on, by its machine's clock;
     `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for the
     task's first attempt. `rate`: bytes per second that it begins with; 0 for no limit. `secret`: signs what is added to
-    the layout (see additions). `number`: of its transactional id, where it is not that of the slot; `left`: numbers of
+    the layout (see records). `number`: of its transactional id, where it is not that of the slot; `left`: numbers of
     ids that were passed over (see left_ids)."""
 
     spec: PipelineSpec

@@ -27,7 +27,7 @@ def arrow_function(name: str, key: bytes, archive: str = "") -> Function:
         for own in (os.path.join(root, archive), os.path.join(root, "archives", archive)):
             if archive and os.path.isdir(own) and own not in sys.path:
                 sys.path.insert(0, own)
-        from bridge.pipeline.queries.sealed_tasks import run_sealed
+        from bridge.pipeline.queries.sealing import run_sealed
 
         yield from run_sealed(key, batches)
 

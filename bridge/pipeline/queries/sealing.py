@@ -2,19 +2,26 @@
 
 As rows of a DataFrame slices come to places that a job's partitions do not: a query's plan, and with Spark Connect a
 message and perhaps a file of the server. The key is in the task's function; neither is of use without the other.
+
+Runs the sealed slices of a query's task, which come, and report what they copy, in batches of Arrow.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pyspark.serializers import CPickleSerializer
 
+from bridge.kafka.gc_tuning import collect_seldom
 from bridge.pipeline.layouts.slots import Slice
+from bridge.pipeline.slices.progress_row import ProgressRow
+from bridge.pipeline.slices.tasks import is_retry, progress
 
 _PICKLES: Any = CPickleSerializer()
 _NONCE = 12
@@ -22,6 +29,8 @@ _NONCE = 12
 _PURPOSE = b"mirror-bridge slice"
 _FAST = 1
 """Level of zlib: the runs of many partitions compress well."""
+_TYPES = {"at": pa.timestamp("us", "UTC"), "connector": pa.string(), "ended": pa.string()}
+_SCHEMA = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in ProgressRow._fields])
 
 
 def new_key() -> bytes:
@@ -44,3 +53,11 @@ def unseal(sealed: bytes, key: bytes) -> Slice:
     work: Any = _PICKLES.loads(zlib.decompress(packed))
     assert isinstance(work, Slice)
     return work
+
+
+def run_sealed(key: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs batches of sealed slices for DataFrame.mapInArrow; yields batches of one row each."""
+    collect_seldom()
+    sealed = [each for batch in batches for each in batch.column(0).to_pylist()]
+    for row in progress([unseal(each, key) for each in sealed], retried=is_retry()):
+        yield pa.RecordBatch.from_pylist([row._asdict()], _SCHEMA)

@@ -18,40 +18,46 @@ from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchPosition
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
-from bridge.kafka.record.batch import Chunk
-from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
-from bridge.kafka.record.damage import Damage
+from bridge.kafka.record.batch import Chunk, Damage
+from bridge.kafka.record.rebuilding import BatchPolicy, TopicLimits
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied
 from bridge.model.partition_states import reasons
 from bridge.model.values import CopyId, TopicPartition
-from bridge.pipeline.layouts.additions import Addition
-from bridge.pipeline.layouts.hanging import end_in_copies, end_of_left_ids
+from bridge.pipeline.layouts.fencing import end_in_copies, end_of_left_ids
 from bridge.pipeline.layouts.left_ids import PartitionsEnding
+from bridge.pipeline.layouts.records import Addition
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices import throttle
-from bridge.pipeline.slices.clock import TransactionClock
 from bridge.pipeline.slices.cycles import CycleDetector
 from bridge.pipeline.slices.gaps import ledger_entry, refusal, skipped
 from bridge.pipeline.slices.lease import Lease, SliceMemory
-from bridge.pipeline.slices.opening import Joined, open_joining
-from bridge.pipeline.slices.rate_limit import TokenBucket
 from bridge.pipeline.slices.refusals import LeftOut, going_round, refused_gap
 from bridge.pipeline.slices.resume import (
     CopiesLost,
     DamagedBatch,
     Disconnected,
+    Joined,
     Opened,
     PolicySaysFail,
     batches_of,
     fetch_failure,
     fetch_from,
+    open_joining,
     open_partitions,
     topic_limits,
     unreadable_from,
 )
-from bridge.pipeline.slices.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
+from bridge.pipeline.slices.throttle import TokenBucket
+from bridge.pipeline.slices.transaction import (
+    Part,
+    TransactionClock,
+    WrittenPart,
+    overwritten,
+    queue_syncs,
+    written_parts,
+)
 from bridge.pipeline.slices.transformed import Step
 from bridge.translation.runs.partition_runs import PartitionRuns
 

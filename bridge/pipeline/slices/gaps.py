@@ -2,25 +2,100 @@
 
 Everything here is decided before the first record is copied, so that a gap is in the ledger in the same transaction as
 the first record behind it, or, where the policy says `fail`, nothing is committed at all.
+
+Decides whether the newest run of a partition can be true, given the logs as they are. Pure.
+
+Copying goes on where the newest run ends. One that goes beyond the logs (a bug, or somebody who may write to the runs
+topic) would have all skipped that is not copied yet. It may be true all the same, where a log was cut back: then the
+other cluster still has the record that it ends with.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.model.copying import Copied, Gap, GapKind
-from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
-from bridge.model.state_records.json_records import LAST_MS, number, read_object, text
-from bridge.model.values import LAST_PARTITION, Bounds, CopyId, TopicPartition
-from bridge.pipeline.slices.doubts import reach
+from bridge.model.lookups import Window
+from bridge.model.state_records.fields import LAST_MS, LAST_OFFSET, SchemaError, number, read_object, text
+from bridge.model.values import LAST_PARTITION, Bounds, CopyId, Side, TopicPartition
+from bridge.translation.runs.markers import holes_of
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
 
 _VERSION = 1
 """Of ledger entries; those of version 0 do not name the target topic."""
 _KINDS = frozenset(GapKind)
+_REMEDIES = {
+    GapKind.TARGET_NOT_EMPTY: (
+        "Set source.gap.policy=report to copy nevertheless, or delete topic {target} on the target to copy all records "
+        "again"
+    ),
+    GapKind.TARGET_RECREATED: (
+        "Set source.gap.policy=report to copy nevertheless: with bridge.target.recreated=recopy again, as far as the "
+        "new topic is empty, with continue behind what was copied before"
+    ),
+    GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without these offset runs; they are deleted then",
+}
+
+
+class RunCheck(NamedTuple):
+    """The record that has to be there if the run is true. `timestamp`: -1 for not known."""
+
+    side: Side
+    offset: int
+    timestamp: int
+
+    def confirms(self, window: Window) -> bool:
+        return any(
+            record.offset == self.offset and self.timestamp in (-1, record.timestamp)
+            for record in window.records
+        )
+
+
+def doubted(
+    run: OffsetRun, copied: Copied, source: Bounds, target: Bounds, others: Iterable[OffsetRun]
+) -> RunCheck | str | None:
+    """Compares a run with the logs: None where nothing contradicts it; why it can't be true; or the record that would
+    prove it. `others`: the runs of the partition that it contradicts.
+
+    A position beyond the source's end is not checked here: nothing was copied between the run's records and it
+    (see gaps.resume).
+    """
+    rivals = any(_of_these(other, copied) for other in others)
+    if not _of_these(run, copied):
+        return "its topics were deleted, and other runs are of the topics that exist" if rivals else None
+    beyond_source = run.upstream_end > source.end
+    beyond_target = run.upstream_count > 0 and run.downstream_end > target.end
+    if rivals and (beyond_source or beyond_target):
+        return "a log ends before it, and other runs contradict it"
+    if beyond_source and (beyond_target or not run.upstream_count):
+        return "both logs end before it"
+    if beyond_source:
+        return RunCheck(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
+    if beyond_target:
+        # What a transform made of the timestamp is the copy's, and not the record's.
+        return RunCheck(Side.SOURCE, run.upstream_end - 1, -1 if run.transformed else run.last_timestamp)
+    return None
+
+
+def reach(runs: Sequence[OffsetRun], end: int) -> int | None:
+    """The offset up to which a log that ends at `end`, below what was copied, was copied for sure; None where no run
+    tells of it. `runs`: in the order of both logs. A run that lists its holes accounts for each offset; of another one
+    as many offsets are copied for sure as it has copies, and what lies between is copied again."""
+    for run in reversed(runs):
+        if run.upstream_start < end or not run.upstream_start:
+            holes, sound = holes_of(run)
+            listed = holes is not None and sound
+            return min(end, run.upstream_end if listed else run.upstream_start + run.copies)
+    return None
+
+
+def _of_these(run: OffsetRun, copied: Copied) -> bool:
+    """Whether the run is of the topics that are there now; of unknown ids it is."""
+    pairs = (run.source_topic_id, copied.source_topic_id), (run.target_topic_id, copied.target_topic_id)
+    return all(one == other or not (one and other) for one, other in pairs)
 
 
 class Resume(NamedTuple):
@@ -177,26 +252,13 @@ def not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now
 
 
 def contradicted(copied: Copied, passed_over: Sequence[OffsetRun], why: str, offset: int, now_ms: int) -> Gap:
-    """The gap of runs that can't be true (see doubts), the furthest first; copying goes on at `offset` without them."""
+    """The gap of runs that can't be true, the furthest first; copying goes on at `offset` without them."""
     furthest = passed_over[0]
     detail = (
         f"{len(passed_over)} offset run(s) up to source offset {furthest.position} and target offset "
         f"{furthest.downstream_end} were ignored: {why}; records from source offset {offset} on may be duplicated"
     )
     return _gap(copied, GapKind.RUN_CONTRADICTED, offset, -1, now_ms, detail)
-
-
-_REMEDIES = {
-    GapKind.TARGET_NOT_EMPTY: (
-        "Set source.gap.policy=report to copy nevertheless, or delete topic {target} on the target to copy all records "
-        "again"
-    ),
-    GapKind.TARGET_RECREATED: (
-        "Set source.gap.policy=report to copy nevertheless: with bridge.target.recreated=recopy again, as far as the "
-        "new topic is empty, with continue behind what was copied before"
-    ),
-    GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without these offset runs; they are deleted then",
-}
 
 
 def refusal(gaps: Sequence[Gap]) -> str:

@@ -16,10 +16,8 @@ from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.record.batch import Chunk, RawBatch
-from bridge.kafka.record.batch_plan import BatchPolicy
-from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
-from bridge.model.batch_limits import MOST_BYTES
-from bridge.model.copying import Copied, Gap, GapKind
+from bridge.kafka.record.rebuilding import BatchPolicy, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.model.copying import MOST_BYTES, Copied, Gap, GapKind
 from bridge.model.values import TopicPartition
 
 REFUSALS = {

@@ -1,4 +1,7 @@
-"""Finds where each partition of a slice goes on, by its committed runs and both clusters as they are now."""
+"""Finds where each partition of a slice goes on, by its committed runs and both clusters as they are now.
+
+Finds where partitions begin that join a slice, while the others are copied.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.topic_configs import describe_configs
+from bridge.kafka.admin.topic_admin import describe_configs
 from bridge.kafka.consumer.fetcher import CompletedFetch
-from bridge.kafka.consumer.header_scan import scan
 from bridge.kafka.consumer.log_bounds import bounds, open_transactions
 from bridge.kafka.consumer.position_validation import (
     FetchError,
@@ -18,17 +21,18 @@ from bridge.kafka.consumer.position_validation import (
     FetchPosition,
     log_errors,
 )
+from bridge.kafka.consumer.record_lookups import scan
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.errors import failure, of_code
-from bridge.kafka.record.batch import CorruptBatch
-from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
+from bridge.kafka.record.batch import CorruptBatch, Damage, damage
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.compression import stored_codec
-from bridge.kafka.record.damage import Damage, damage
+from bridge.kafka.record.rebuilding import BatchPolicy, TopicLimits
+from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
-from bridge.pipeline.slices.after_stock import copied_on
+from bridge.pipeline.layouts.records import Addition
 from bridge.pipeline.slices.gaps import (
     Resume,
     agreement,
@@ -39,9 +43,10 @@ from bridge.pipeline.slices.gaps import (
     resume,
     why_not_again,
 )
-from bridge.pipeline.slices.verifying import ClusterLogs, ignore_untrue
+from bridge.pipeline.slices.verifying import ClusterLogs, copied_on, ignore_untrue
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.runs import OffsetRun
+from bridge.translation.runs.run_evidence import read_runs
+from bridge.translation.runs.runs import OffsetRun, runs_of
 
 _LARGEST = 1_048_588
 """max.message.bytes where we may not describe the topic: Kafka's default."""
@@ -386,3 +391,43 @@ async def _same_topics(
             }
     if moved:
         raise Moved(moved)
+
+
+class Joined(NamedTuple):
+    """Partitions that join, and where they begin. `limits`: by target topic."""
+
+    additions: Sequence[Addition]
+    runs: Mapping[CopyId, PartitionRuns]
+    opened: Opened
+    limits: Mapping[str, TopicLimits]
+
+    @property
+    def partitions(self) -> list[Copied]:
+        return [each.copied for each in self.additions]
+
+
+async def open_joining(
+    source: NetworkClient,
+    target: NetworkClient,
+    spec: PipelineSpec,
+    additions: Sequence[Addition],
+    *,
+    retried: bool,
+    ended: Set[TopicPartition],
+    ending: Set[TopicPartition],
+) -> Joined:
+    """Finds where partitions begin that join. `retried`: the slice may have copied some of them before, so that only
+    the runs topic tells how far. `ended` and `ending`: as of open_partitions.
+
+    Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    partitions = [each.copied for each in additions]
+    if retried:
+        ours = runs_of([each.source for each in partitions])
+        records = await read_committed(target, spec.runs_topic, counts=ours)
+    else:
+        records = [run for each in additions for run in each.runs]
+    known = read_runs(records)
+    runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
+    opened = await open_partitions(source, target, spec, partitions, runs, Seen(), ended=ended, ending=ending)
+    topics = sorted({each.target_topic for each in partitions})
+    return Joined(additions, runs, opened, await topic_limits(target, topics))

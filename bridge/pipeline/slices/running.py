@@ -24,7 +24,7 @@ from bridge.kafka.state_topics import read_committed, read_uncommitted
 from bridge.model.copying import Copied
 from bridge.model.partition_states import with_fewer_causes
 from bridge.model.values import Side, TopicPartition
-from bridge.pipeline.layouts.hanging import take_over
+from bridge.pipeline.layouts.fencing import take_over
 from bridge.pipeline.layouts.left_ids import encode_left, left_key
 from bridge.pipeline.layouts.records import (
     SliceReport,
@@ -47,7 +47,7 @@ from bridge.pipeline.slices.resume import (
     PolicySaysFail,
 )
 from bridge.pipeline.slices.transformed import Transforms
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import read_runs
 from bridge.translation.runs.runs import runs_of
 
 _REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10

@@ -1,23 +1,85 @@
-"""Collects what one transaction of a slice copies, and what it writes about it: runs, ledger entries, offset syncs."""
+"""Collects what one transaction of a slice copies, and what it writes about it: runs, ledger entries, offset syncs.
+
+Collects how long the records of one copy took until a transaction commits them.
+
+Only headers of batches are read, as for copying: of a batch that is sent as it is nothing else is decoded. Its records
+count as spread evenly between its first and its greatest timestamp.
+
+Decides when the open transaction of a slice is committed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.record.batch import Chunk
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
-from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.copying import Copied, Gap, GapKind, Latencies
 from bridge.model.values import TopicPartition
-from bridge.pipeline.slices.record_times import RecordTimes
 from bridge.pipeline.slices.refusals import REFUSALS, Refused
-from bridge.translation.runs.runs import OffsetRun, Segment
+from bridge.pipeline.slices.throttle import backlog_seconds, longest_transaction
+from bridge.translation.runs.runs import OffsetRun, Segment, encode_times
 
 _OF_RECORDS = (GapKind.TRANSFORM_FAILED, GapKind.RECORD_REFUSED)
+_IDLE = 0.25
+"""Seconds that a slice without an open transaction waits for records before it looks around."""
+_SHORTEST = 0.005
+"""Seconds from a transaction's first batch to its commit at least."""
+_COMMITS = 2
+"""Times as long as the quicker of the last two commits took a transaction lasts at least, where
+`transaction.interval.ms` allows it: a commit costs round trips, markers and runs, and nothing is sent meanwhile. One
+commit that a busy broker delays makes no long transaction after it."""
+_POSITIONS_AFTER = 10.0
+"""Seconds after which positions are committed that moved over nothing but control records and aborted ones."""
+
+
+@dataclass(slots=True)
+class RecordTimes:
+    """The timestamps of the records that were added: their sum, the oldest, the newest; and their ages."""
+
+    count: int = 0
+    sum: int = 0
+    oldest: int = 0
+    newest: int = 0
+    age: int = 0
+    least_age: int = 0
+    greatest_age: int = 0
+
+    def add(self, chunk: Chunk, fetched_ms: int) -> None:
+        first, newest = chunk.timestamps
+        if newest < 0:
+            return
+        oldest = first if 0 <= first <= newest else newest
+        mean = (oldest + newest) // 2
+        least, greatest = max(0, fetched_ms - newest), max(0, fetched_ms - oldest)
+        if self.count:
+            self.oldest, self.newest = min(self.oldest, oldest), max(self.newest, newest)
+            least, greatest = min(self.least_age, least), max(self.greatest_age, greatest)
+        else:
+            self.oldest, self.newest = oldest, newest
+        self.least_age, self.greatest_age = least, greatest
+        self.count += chunk.count
+        self.sum += chunk.count * mean
+        self.age += chunk.count * max(0, fetched_ms - mean)
+
+    def encoded(self, now_ms: int) -> bytes:
+        """The times of a commit at `now_ms`."""
+        if not self.count:
+            return b""
+        least, greatest = max(0, now_ms - self.newest), max(0, now_ms - self.oldest)
+        # A clock that is behind those of producers makes latencies of 0, as stock shows negative ones.
+        total = min(max(self.count * now_ms - self.sum, self.count * least), self.count * greatest)
+        age = min(max(self.age, self.count * self.least_age), self.count * self.greatest_age)
+        return encode_times(
+            Latencies(self.count, age, self.least_age, self.greatest_age),
+            Latencies(self.count, total, least, greatest),
+        )
 
 
 class Sent(NamedTuple):
@@ -153,3 +215,72 @@ def queue_syncs(done: WrittenPart, writer: OffsetSyncWriter) -> list[OffsetSync]
     for segment in done.segments:
         syncs += writer.queue_range(tp, segment.upstream_start, segment.downstream_start, segment.count)
     return syncs
+
+
+class Target(Protocol):
+    """The target as the producer knows it; in seconds."""
+
+    @property
+    def round_trip(self) -> float: ...
+
+    @property
+    def timeout(self) -> float:
+        """After which the broker aborts a transaction."""
+
+
+class TransactionClock:
+    def __init__(self, interval: float, target: Target) -> None:
+        """`interval`: transaction.interval.ms, in seconds."""
+        self._interval, self._target = interval, target
+        self._began: float | None = None
+        self._moved: float | None = None
+        self._took = (0.0, 0.0)
+        """Seconds of the last commit, and of the one before."""
+        self.backlog = False
+        """Whether there is more than the open transaction holds."""
+
+    @property
+    def began(self) -> bool:
+        """Whether the transaction holds a batch."""
+        return self._began is not None
+
+    def begin(self) -> None:
+        """Starts the transaction's time, with its first batch."""
+        self._began = time.monotonic()
+
+    def move(self) -> None:
+        """Notes that a position has moved."""
+        self._moved = self._moved or time.monotonic()
+
+    def end(self, took: float) -> None:
+        """Notes that all is committed; `took`: seconds of the commit."""
+        self._took = (took, self._took[0])
+        self._began, self._moved, self.backlog = None, None, False
+
+    def patience(self) -> float:
+        """Seconds to wait for records."""
+        if self._began is None:
+            return _IDLE
+        return max(0.0, self._began + self._length() - time.monotonic())
+
+    def due(self) -> bool:
+        """Whether to commit before more records are waited for."""
+        if self._began is not None:
+            return time.monotonic() >= self._began + self._length()
+        return self._positions_due()
+
+    def overdue(self) -> bool:
+        """Whether to commit although there is more that belongs into the transaction."""
+        if self._began is not None:
+            return time.monotonic() >= self._began + longest_transaction(self._target.timeout)
+        return self._positions_due()
+
+    def _positions_due(self) -> bool:
+        return self._moved is not None and time.monotonic() >= self._moved + _POSITIONS_AFTER
+
+    def _length(self) -> float:
+        target = self._target
+        if not self.backlog:
+            least = max(_SHORTEST, _COMMITS * min(self._took))
+            return min(self._interval, least, longest_transaction(target.timeout))
+        return backlog_seconds(self._interval, target.round_trip, target.timeout)

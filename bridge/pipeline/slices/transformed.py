@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from typing import NamedTuple, Protocol
 
 from bridge.kafka.record.batch import Chunk, RawBatch
-from bridge.kafka.record.batch_plan import BatchPolicy, TopicLimits
+from bridge.kafka.record.rebuilding import BatchPolicy, TopicLimits
 from bridge.model.copying import Copied
 from bridge.pipeline.slices.refusals import LeftOut
 

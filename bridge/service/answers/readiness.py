@@ -26,8 +26,7 @@ from bridge.service.answers.reasons import reason as _reason
 from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.not_running import lapsed, why_not_running
 from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, others
-from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import AnswerKey, ConnectorSnapshot, Snapshots, answer_key
+from bridge.service.state.snapshots import AnswerKey, ConnectorSnapshot, RoundsState, Snapshots, answer_key
 from bridge.service.state.task_table import Connector, TaskTable
 from connectors.base import COPYING_KINDS, GROUP_KINDS, Summary
 

@@ -1,19 +1,27 @@
-"""Answers of checks: as Connect has them, as JSON, and without the configuration's secrets."""
+"""Answers of checks: as Connect has them, as JSON, and without the configuration's secrets.
+
+Answers to altered offsets: what is logged, and the message as JSON.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.policy import fits
-from bridge.protocol.messages import ValidateResponse
+from bridge.protocol.messages import AlteredOffset, ValidateResponse
 from bridge.protocol.operators import ConfigWarning
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.messages import Config
+from bridge.translation.runs.reset_positions import PartitionReset
 from connectors.base import Kind
+from connectors.config.client_keys import looks_secret
 from connectors.config.configdef import Type, ValidatedConfig, given
-from connectors.config.secret_names import looks_secret
 from connectors.config.spark_keys import HARMLESS
+
+log = logging.getLogger(__name__)
+
 
 LEAST_SECRET = 4
 """Shorter values are not hidden in error texts: `a` would hide every a."""
@@ -88,3 +96,27 @@ def without(secrets: list[str], text: str) -> str:
     for secret in secrets:
         text = text.replace(secret, "[hidden]")
     return text
+
+
+def log_and_pack(name: str, rows: Iterable[PartitionReset]) -> bytes:
+    """AlteredOffsets as JSON, packed row by row: there may be thousands, and a thread that packs all of them in one go
+    holds up the others."""
+    packed: list[bytes] = []
+    for row in rows:
+        fields = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
+        if row.changes:
+            log.info(
+                "partition %s-%d: position altered from offset %d to %d: %s",
+                *fields,
+                extra={"connector": name},
+            )
+        altered = AlteredOffset(
+            topic=row.source.topic,
+            partition=row.source.partition,
+            target_topic=row.target_topic,
+            position=row.position,
+            to=row.to,
+            outcome=row.outcome.value,
+        )
+        packed.append(altered.model_dump_json().encode())
+    return b'{"offsets":[' + b",".join(packed) + b"]}"

@@ -10,14 +10,14 @@ from typing import NamedTuple, Protocol
 
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
-from bridge.protocol.doctor import DoctorReport
+from bridge.protocol.operators import DoctorReport
 from bridge.service.checks.large_configs import LargeConfigs
 from bridge.service.checks.plugin_process import PluginProcess
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.messages import Config
 from bridge.translation.runs.reset_positions import PartitionReset
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Clusters, Pipelines
-from connectors.source.altering import Offsets
+from connectors.source.take_over import Offsets
 
 Props = Mapping[str, str]
 

@@ -18,7 +18,7 @@ from bridge.child_process import how_ended, with_socket
 from bridge.errors import ConfigError, NotAnswered, Overloaded
 from bridge.policy import Policy
 from bridge.protocol.operators import IgnoredSetting
-from bridge.service.ipc.desired_state import Config, characters
+from bridge.service.ipc.messages import Config, characters
 from connectors.base import CopiedTopics, Kind
 from connectors.config.configdef import ValidatedConfig
 

@@ -17,11 +17,10 @@ from typing import Any
 
 from msgspec import msgpack
 
+from bridge.child_process import end_with, limit
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.java_regex import PatternTooSlow
-from bridge.parent import end_with
 from bridge.policy import Policy
-from bridge.process_limits import limit
 from bridge.service.checks.answer import answer_of, as_json
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.plugin_process import conflicts, validated

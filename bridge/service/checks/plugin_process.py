@@ -20,10 +20,7 @@ from bridge.policy import IMPORT_SECONDS, Policy
 from bridge.protocol.operators import IgnoredSetting
 from connectors.base import CopiedTopics, Kind
 from connectors.config.allowed_names import Refusing, code
-from connectors.config.configdef import ValidatedConfig, given
-from connectors.config.keys import undefined
-from connectors.config.validated import KeyValue, parse_value
-from connectors.config.validators import invalid
+from connectors.config.configdef import KeyValue, ValidatedConfig, given, invalid, parse_value, undefined
 from connectors.ports import ClientCheck
 
 Props = Mapping[str, str | None]

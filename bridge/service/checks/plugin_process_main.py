@@ -14,19 +14,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bridge.child_process import end_with, limit
 from bridge.errors import BridgeError, ConfigRejected
 from bridge.mm2.java_regex import compile_java, exactly
 from bridge.model.values import Side
-from bridge.parent import end_with
 from bridge.policy import Policy
-from bridge.process_limits import limit
 from bridge.service.checks.context import CheckContext, Naming, Props
 from bridge.service.checks.plugin_questions import packed
 from bridge.service.wiring import alter_here, check_context, doctor_here, probe, queries_here
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
 from connectors.registry import KINDS
-from connectors.source.altering import Offsets
+from connectors.source.take_over import Offsets
 
 _CPU_SECONDS = 300
 

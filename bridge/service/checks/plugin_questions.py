@@ -18,14 +18,14 @@ from bridge.errors import (
 )
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
-from bridge.protocol.doctor import DoctorReport
+from bridge.protocol.operators import DoctorReport
 from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Probe, Probed, Props
 from bridge.service.checks.plugin_process import CHILD, PluginFailed, ask
 from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.base import Kind
 from connectors.config.allowed_names import code
-from connectors.config.token_functions import token_functions
-from connectors.source.altering import Offsets
+from connectors.config.plugins import token_functions
+from connectors.source.take_over import Offsets
 
 _SLACK = 2.0
 """Additional seconds for a probe, which has its own limit."""

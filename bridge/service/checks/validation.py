@@ -1,4 +1,10 @@
-"""Checks connector configurations, in bounded pools, and keeps their secrets out of every answer."""
+"""Checks connector configurations, in bounded pools, and keeps their secrets out of every answer.
+
+Limits the size of configurations: all of them go to the rounds process in one frame, and a frame over its limit
+would end that process again and again.
+
+Tries to reach the clusters of a configuration, in threads of their own and for a bounded time.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +14,206 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bridge import PROTOCOL, VERSION
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotAnswered, NotFound, Overloaded
 from bridge.mm2.java_regex import PatternTooSlow
+from bridge.model.java_values import trimmed
 from bridge.model.values import Side
 from bridge.protocol.messages import PluginInfo, Plugins
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.checks.answer import answer_of, as_json, rejected, scrubbed
-from bridge.service.checks.config_sizes import too_large
-from bridge.service.checks.context import CheckContext
+from bridge.service.checks.context import CheckContext, Probe
 from bridge.service.checks.large_configs import LargeConfigs, is_large
 from bridge.service.checks.plugin_process import conflicts, validated
-from bridge.service.checks.reachability import ERROR, Reachability, mode_of, servers_key
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.messages import Config, characters
 from bridge.service.pool import CHECKING, BoundedPool, Pools
+from bridge.service.state.task_table import Connector, TaskTable
 from connectors.base import COPYING_KINDS, CopiedTopics, Kind
-from connectors.config.cluster_options import REACHABILITY
-from connectors.config.configdef import ValidatedConfig
-from connectors.config.validated import describe
-from connectors.config.validators import invalid
+from connectors.config.cluster_options import REACHABILITY, allows_same_cluster, same_cluster
+from connectors.config.configdef import ValidatedConfig, describe, given, invalid
+from connectors.config.plugins import token_functions
 
 log = logging.getLogger(__name__)
 
+
+MOST_CHARACTERS = 8 << 20
+"""Limit for all names and configurations; see ipc.desired_state."""
+MOST_OF_ONE = 1 << 20
+MOST_SETTINGS = 2_000
+MOST_TASKS = 20_000
+_SHOWN = 80
+"""Characters of a name that an error shows."""
 T = TypeVar("T")
+SECONDS = 5.0
+"""For both clusters at once."""
+_SLACK = 0.5
+"""Additional seconds for DNS lookups of the operating system, which have no limit of their own."""
+_PROCESS_SLACK = 10.0
+"""Additional seconds where a process has to be started for users' code that gets tokens."""
+_AT_ONCE = 4
+"""Threads. No request waits for one: when all are busy it is refused."""
+_LOST_AFTER = 5.0
+"""Additional seconds until a thread that still waits for DNS counts as hanging."""
+_DOCTORS, _DOCTOR_SECONDS = 2, 120.0
+"""Apart from the threads above: doctor takes as long as the slower cluster."""
+WARN, ERROR, OFF = "warn", "error", "off"
 _Checked = tuple[str, str, frozenset[tuple[str, str | None]]]
 """What was asked of a kind and a configuration: to judge it, or for the whole answer."""
 LATE_SECONDS = 60.0
 """How long the result of a check that took too long waits for the next attempt."""
 MOST_LATE = 32
+
+
+def too_large(config: Config) -> ConfigError | None:
+    """The error of a configuration that is too large by itself, of its largest key."""
+    if len(config) > MOST_SETTINGS:
+        why = (
+            f"the configuration has {len(config)} settings; the limit of one configuration is {MOST_SETTINGS}"
+        )
+        return ConfigError(_largest(config)[0], why)
+    size = characters(config)
+    if size <= MOST_OF_ONE:
+        return None
+    key, length = _largest(config)
+    why = (
+        f"the configuration has {size} characters, {length} of them in {key[:_SHOWN]}; the limit of one configuration "
+        f"is {MOST_OF_ONE}: name topics and groups by patterns, or spread them over several connectors"
+    )
+    return ConfigError(key, why)
+
+
+def no_room(table: TaskTable, name: str, config: Config) -> str | None:
+    """Why the service has no room for the configuration of a connector beside those of all others."""
+    others = sum(len(each.name) + each.size for each in table if each.name != name)
+    size = len(name) + characters(config)
+    total = size + others
+    if total <= MOST_CHARACTERS:
+        return None
+    return (
+        f"the configuration of {name[:_SHOWN]} has {size} characters, and those of all connectors would have {total}; "
+        f"the limit of one service is {MOST_CHARACTERS}: delete connectors, or run another service"
+    )
+
+
+def size_errors(table: TaskTable, config: Config) -> list[ConfigError]:
+    """The errors of a configuration that would be refused for its size; its connector is the one that it names."""
+    if (error := too_large(config)) is not None:
+        return [error]
+    why = no_room(table, config.get("name") or "", config)
+    return [] if why is None else [ConfigError(_largest(config)[0], why)]
+
+
+def check_room(table: TaskTable, name: str, config: Config) -> None:
+    """Raises ConfigRejected for a configuration that is too large, and Overloaded when all together would be."""
+    if (error := too_large(config)) is not None:
+        raise ConfigRejected([error])
+    if (why := no_room(table, name, config)) is not None:
+        raise Overloaded(why, retry_after=60)
+
+
+def check_tasks(table: TaskTable, name: str, index: int) -> None:
+    """Raises Overloaded for a task that is new where the service has its most tasks."""
+    connector = table.get(name)
+    if connector is not None and index in connector.tasks:
+        return
+    tasks = sum(len(each.tasks) for each in table)
+    if tasks >= MOST_TASKS:
+        raise Overloaded(f"this service has {tasks} tasks, and its limit is {MOST_TASKS}", retry_after=60)
+
+
+def _largest(config: Config) -> tuple[str, int]:
+    """The largest key, and how many characters its value has."""
+    key = max(config, key=lambda each: len(config[each] or ""), default="name")
+    return key, len(config.get(key) or "")
+
+
+def mode_of(config: Config) -> str:
+    return trimmed(config.get(REACHABILITY) or "") or WARN
+
+
+def servers_key(side: Side) -> str:
+    return f"{side}.cluster.bootstrap.servers"
+
+
+class Found(NamedTuple):
+    """`away`: by side why the cluster can't be reached; `same_id`: the id of the cluster that is source and target,
+    None where there are two, or the configuration allows one."""
+
+    away: Mapping[Side, str]
+    same_id: str | None
+
+    @property
+    def same(self) -> str | None:
+        """Why the target can't be that cluster."""
+        return same_cluster(self.same_id) if self.same_id else None
+
+
+class Reachability:
+    """Runs `probe` in a few threads of its own, so that no other check waits for a cluster. For one event loop."""
+
+    def __init__(self, probe: Probe | None, seconds: float = SECONDS) -> None:
+        self._probe = probe
+        self._seconds = seconds
+        self._pool = BoundedPool(_AT_ONCE, 0, seconds + _LOST_AFTER, "connecting to the clusters")
+        self._doctors = BoundedPool(_DOCTORS, 0, _DOCTOR_SECONDS, "examining the connector")
+        self._looking = set[asyncio.Task[None]]()
+
+    async def find(self, kind: Kind, config: Config) -> Found:
+        """Looks at the clusters of a configuration without errors. Raises Overloaded when all threads are busy."""
+        probe = self._probe
+        if probe is None or mode_of(config) == OFF:
+            return Found({}, None)
+        sides = [side for side in Side if servers_key(side) in kind.definition.keys]
+        props = given(config)
+        try:
+            async with asyncio.timeout(
+                self._seconds + (_PROCESS_SLACK if token_functions(props) else _SLACK)
+            ):
+                failures, ids = await self._pool.run(lambda: probe(props, sides, self._seconds))
+        except TimeoutError:
+            why = f"no broker has answered within {self._seconds:g} s, nor has DNS"
+            failures, ids = dict.fromkeys(sides, why), {}
+        away = {side: f"the {side} cluster can't be reached: {why}" for side, why in failures.items()}
+        one, other = ids.get(Side.SOURCE), ids.get(Side.TARGET)
+        return Found(away, None if one != other or allows_same_cluster(config) else one)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Runs doctor, as `call`, in one of its threads. Raises Overloaded and NotAnswered."""
+        return await self._doctors.run(call)
+
+    def started(self, connector: Connector, kind: Kind) -> None:
+        """Checks the clusters of a new configuration in the background, for the log and the status. Never refuses the
+        connector: a worker that restarts while a cluster is away must be able to go on."""
+        task = asyncio.create_task(self._look(connector, kind, connector.generation), name="reachability")
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    async def _look(self, connector: Connector, kind: Kind, generation: int) -> None:
+        try:
+            found = await self.find(kind, connector.config)
+        except Overloaded:
+            return  # the connector's next round reports the same
+        except Exception as error:
+            log.warning(
+                "could not check whether the clusters can be reached: %s",
+                error,
+                extra={"connector": connector.name},
+            )
+            return
+        if connector.generation != generation:
+            return
+        connector.unreachable = {str(side): text for side, text in found.away.items()}
+        connector.same_cluster = found.same or ""
+        for text in (*found.away.values(), *([found.same] if found.same else [])):
+            log.warning("%s", text, extra={"connector": connector.name})
+
+    def close(self) -> None:
+        for task in self._looking:
+            task.cancel()
+        self._pool.close()
+        self._doctors.close()
 
 
 class Checker:

@@ -12,18 +12,19 @@ from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import reason
 from bridge.service.failover.failover import (
     GroupOfConnector,
+    Refused,
     answered,
     connectors_of,
     end_moves,
     flow_name,
     moved_of,
+    operate,
+    refusal,
     reported,
     rolled_back,
     select,
 )
 from bridge.service.failover.next_steps import after_return
-from bridge.service.failover.operating import operate
-from bridge.service.failover.refusal import Refused, refusal
 from bridge.service.service import Service
 from bridge.service.state.task_table import Connector
 from connectors.base import GROUP_KINDS, Operation

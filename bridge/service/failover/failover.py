@@ -2,6 +2,10 @@
 
 Decides by the same answers as every other view (readiness.py); the instances carry it out and check the groups once
 more on the target. A request moves all of its groups, or moves none and says why.
+
+Sends operations to running connectors, and refuses those that nobody could carry out.
+
+Says why groups can't be moved, or planned: each reason once, with all groups that have it. Pure.
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bridge.errors import BridgeError, ErrorCode, GroupsRefused, NotFound
+from bridge.errors import BridgeError, ErrorCode, GroupsRefused, NotAnswered, NotFound, OperationRefused
+from bridge.model.values import iso_time
 from bridge.protocol.messages import (
+    CountedReason,
     Failover,
     GroupReport,
     LeftOffset,
@@ -21,6 +27,8 @@ from bridge.protocol.messages import (
     NotBegunPartition,
     NotCopiedTopic,
     PlannedOffset,
+    ReadinessReason,
+    Refusal,
     RolledBack,
 )
 from bridge.protocol.readiness import Readiness
@@ -31,16 +39,115 @@ from bridge.service.answers.missing_records import (
     not_begun_of,
     summed,
 )
-from bridge.service.answers.readiness import Answers, GroupAnswer
-from bridge.service.answers.reasons import reason
+from bridge.service.answers.readiness import Answers, GroupAnswer, counted
+from bridge.service.answers.reasons import REASONS, reason, under_causes
 from bridge.service.failover.next_steps import after_move, after_roll_back
-from bridge.service.failover.operating import operate
-from bridge.service.failover.refusal import AsOf, Refused, answer_of, refusal
 from bridge.service.service import Service
+from bridge.service.state.not_running import why_not_running
+from bridge.service.state.snapshots import RoundsState
 from bridge.service.state.task_table import Connector
 from connectors.base import COPYING_KINDS, GROUP_KINDS, Arguments, Operation
 
+ACCEPT_AS_OF = "--accept-as-of"
 UNKNOWN_GROUP = "unknown_group"
+
+
+async def operate(
+    service: Service, name: str, operation: Operation, arguments: Arguments, seconds: float
+) -> Arguments:
+    """Returns the answer of the running instance. Raises NotFound, OperationRefused where the connector does not run,
+    NotAnswered, and the errors of the instance."""
+    connector = service.table.connector(name)
+    if not connector.active():
+        # Of groups of a connector that does not run readiness says cannot_tell too.
+        moves = operation not in (Operation.REFRESH, Operation.SKIP)
+        code = ErrorCode.CANNOT_TELL if moves else ErrorCode.REFUSED
+        raise OperationRefused(why_not_running(connector).detail, code=code)
+    state = service.rounds.state
+    if state is not RoundsState.RUNNING:
+        raise NotAnswered(f"the rounds process is {state.value}; send the request again")
+    return await service.rounds.operate(name, connector.generation, operation, arguments, seconds)
+
+
+class Refused(NamedTuple):
+    """A group, "" for a flow without any, that can't be moved now, or only as of a time."""
+
+    group: str
+    readiness: Readiness
+    reasons: Sequence[ReadinessReason]
+    text: str = ""
+    """What is said of this group, where it is more than the reasons."""
+
+    @property
+    def line(self) -> str:
+        return self.text or "; ".join(f"{each.reason}: {each.detail}" for each in self.reasons)
+
+
+class AsOf(NamedTuple):
+    """Groups that were ready when the source answered last, which an option takes as they were then."""
+
+    groups: int
+    as_of_ms: int | None
+    missing_records: int | None
+
+    def __str__(self) -> str:
+        as_of = "" if self.as_of_ms is None else f" as of {iso_time(self.as_of_ms)}"
+        then = {
+            None: "how many records were missing then is not known",
+            0: "no record was missing then",
+        }.get(self.missing_records, f"at most {self.missing_records} record(s) were missing then")
+        return (
+            f"; {self.groups} of them were ready{as_of}, and {then}: {ACCEPT_AS_OF} (accept_as_of) takes these as they "
+            "were"
+        )
+
+
+def answer_of(code: str) -> Readiness:
+    """The answer that a reason makes; a code of a newer rounds process makes a no."""
+    known = REASONS.get(code)
+    return Readiness.NOT_READY if known is None else Readiness(known.answer)
+
+
+def refusal(text: str, refused: Sequence[Refused], groups: int, as_of: AsOf | None = None) -> GroupsRefused:
+    """Builds the error of refused groups, of so many `groups` that were asked for. Its code is NOT_READY where one is
+    known not to be ready, else CANNOT_TELL."""
+    answers: dict[str, Readiness] = {}
+    for each in refused:
+        if answers.get(each.group) is not Readiness.NOT_READY:
+            answers[each.group] = each.readiness
+    given = list(answers.values())
+    certain = Readiness.NOT_READY in given
+    facts = Refusal(
+        groups=groups,
+        refused=len(answers.keys() - {""}),
+        not_ready=given.count(Readiness.NOT_READY),
+        cannot_tell=given.count(Readiness.CANNOT_TELL),
+        ready_as_of=given.count(Readiness.READY_AS_OF),
+        as_of_ms=None if as_of is None else as_of.as_of_ms,
+        missing_records=None if as_of is None else as_of.missing_records,
+        option="" if as_of is None else ACCEPT_AS_OF,
+        reasons=under_causes(_by_sentence(refused)),
+    )
+    return GroupsRefused(
+        f"{text}{'' if as_of is None else as_of}",
+        [(f"group {each.group}" if each.group else "groups", each.line) for each in refused],
+        code=ErrorCode.NOT_READY if certain else ErrorCode.CANNOT_TELL,
+        facts=facts.model_dump(),
+    )
+
+
+def _by_sentence(refused: Iterable[Refused]) -> list[CountedReason]:
+    groups: dict[str, dict[str, None]] = {}
+    reasons: dict[str, ReadinessReason] = {}
+    for each in refused:
+        for found in each.reasons:
+            groups.setdefault(found.detail, {})[each.group] = None
+            reasons.setdefault(found.detail, found)
+    shared = [
+        counted(reason, len(names), sorted(name for name in names if name))
+        for reason, names in ((reasons[detail], names) for detail, names in groups.items())
+    ]
+    return sorted(shared, key=lambda each: (-each.groups, each.names))
 
 
 class GroupOfConnector(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bridge.model.times import iso_time
+from bridge.model.values import iso_time
 from bridge.protocol.messages import Failover, LeftOut, MovedGroup, RolledBack
-from bridge.service.answers.explain import left_out_by
+from bridge.service.answers.groups import left_out_by
 
 _SHOWN = 5
 """Names that a sentence lists."""

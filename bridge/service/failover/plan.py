@@ -10,14 +10,15 @@ from bridge.service.answers.missing_records import MissingRows, not_begun_of
 from bridge.service.answers.reasons import reason
 from bridge.service.failover.failover import (
     GroupOfConnector,
+    Refused,
     as_of_answers,
     connectors_of,
     groups_at_home,
+    refusal,
     refused_groups,
     select_present,
     topics_not_copied,
 )
-from bridge.service.failover.refusal import Refused, refusal
 from bridge.service.service import Service
 
 _SKIPPING = {"records_not_on_target", "copies_unknown"}

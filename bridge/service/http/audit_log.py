@@ -22,11 +22,11 @@ from typing import Any
 from starlette.types import Scope
 
 from bridge.logs.lines import iso
-from bridge.service.http.access import Caller
-from bridge.service.http.roles import ROLES, Role
+from bridge.service.http.access import ROLES, Caller, Role
 
 log = logging.getLogger("bridge.audit_log")
 service_log = logging.getLogger(__name__)
+
 REFUSED = frozenset({401, 403, 421, 429})
 """Statuses of requests that are not allowed."""
 MOST_REFUSED = 20

@@ -7,7 +7,7 @@ the HTTP process needs beside it.
 
 `key` stands for topic and record key: of one key only the newest record matters, as in a compacted topic. `partition`
 stands for the source partition, which an acknowledgement names. Both are digests: 16 bytes are less than a key.
-`affinity` decides which task gets the record (bridge.model.assignment).
+`affinity` decides which task gets the record (bridge.model.values).
 """
 
 from __future__ import annotations

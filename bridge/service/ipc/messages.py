@@ -2,32 +2,57 @@
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field names: a
 report of one partition takes about 150 bytes instead of 330. It stays compressed until a request needs it.
+
+The desired state of the rounds process, connector by connector.
+
+The frames between the HTTP process and the rounds process, length-prefixed, over a pipe.
+
+    frame  := length u32 | kind u8 | payload
+    DESIRED (down)          JSON: all connectors, their configurations and assignments; replaces the one before
+    STOP (down)             empty: close everything and exit
+    HEARTBEAT (up)          empty, once a second: the event loop runs
+    SUMMARY (up)            JSON
+    INSTANCE (up)           JSON: an instance started, or failed and waits
+    GROUPS (up)             header length u32 | JSON header | the reports, compressed, one after the other
+    RECORDS (up)            records for Connect to write (checkpoint_records.py)
+    PROGRESS (up)           JSON: sums of a pipeline, partitions that changed, gaps, what was copied meanwhile
+    BACKLOG (up)            JSON: records missing on the target, of partitions where their number changed
+    OFFSET_REQUEST (up)     JSON: source partitions whose offsets Connect is asked for (state/source_offsets.py)
+    STORED_OFFSETS (down)   JSON: Connect's answer
+    OPERATION (down)        JSON: an operation for an instance (state/operations.py)
+    OPERATION_RESULT (up)   JSON: its answer or error
+
+A frame over the limit is never written: whoever reads one takes the stream for broken, and the rounds process would be
+restarted, and write it again. What does not fit is divided, or is an error of its request or connector.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic.main import IncEx
 
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import Progress
+from bridge.errors import TooLarge
+from bridge.model.copying import CopySample, Progress
 from bridge.model.partition_states import PartitionState, PartitionStates, pack, unpack
 from bridge.model.values import Judgement, Reason, TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport, PartitionReport
-from bridge.service.ipc.desired_state import Desired
 from connectors.base import Assignment, CopyReport, Missing, Summary
 
+Config = Mapping[str, str | None]
+_PUNCTUATION = 2
+"""Characters that a setting counts beside its key and value: JSON has ten bytes of punctuation for it."""
 LONG = struct.Struct(">I")
 BATCH = 100
 """Groups in one frame: the HTTP process handles a frame in well under a millisecond."""
-
 _DICTIONARY = (
     b'"target_state":"NOT_FOUND","STABLE","UNKNOWN","EMPTY","synced_at_ms":17"reason":"group_active_on_target"'
     b'"record_gone""not_mirrored_yet""copy_not_found""target_ahead""truncated"{"group":"","connector":"","source":"",'
@@ -38,10 +63,49 @@ _DICTIONARY = (
     b'{"topic":"","partition":1,"target_topic":"","committed":1,"target_offset":1,"written":1,"verdict":"exact",'
     b'"evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}}],"checkpoint_latency_ms":null}'
 )
-
-
 Lacking = tuple[tuple[str, int, int | None], ...]
 """Topics and partitions of the source, with how many records; None for not known."""
+MOST_OF_A_TEXT = 100_000
+"""Characters of an error: one may repeat what a cluster, or users' code, has sent."""
+Backlog = Mapping[TopicPartition, Missing | None]
+# -- group reports ---------------------------------------------------------------------------------
+
+
+_OF_PARTITIONS: IncEx = {"__all__": {"missing_records"}}
+_ADDED: Mapping[str, IncEx | bool] = {
+    "readiness": True,
+    "as_of_ms": True,
+    "reasons": True,
+    "missing_records": True,
+    "missing_since_ms": True,
+    "partitions": _OF_PARTITIONS,
+    "not_begun": _OF_PARTITIONS,
+}
+"""Fields of a report that the HTTP process fills in for each request."""
+MOST_OF_A_REPORT = 16 << 20
+"""Bytes of one group in a frame: with topic names as long as Kafka allows some hundred thousand partitions."""
+Changed = Mapping[str, GroupReport | None]
+T = TypeVar("T")
+HEAD = struct.Struct(">IB")
+MOST_BYTES = 64 << 20
+PORTION_BYTES = 8 << 20
+"""A frame of several items has no more, unless it has one item."""
+
+
+def characters(config: Config) -> int:
+    """The size of a configuration; JSON takes at most six bytes for each of these characters."""
+    return sum(len(key) + len(value or "") + _PUNCTUATION for key, value in config.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The desired state of one connector: its configuration, and which tasks are active."""
+
+    name: str
+    kind: str
+    config: Config
+    generation: int
+    assignment: Assignment
 
 
 class PackedGroup(NamedTuple):
@@ -64,10 +128,6 @@ class PackedGroup(NamedTuple):
     not_copied: tuple[str, ...]
     """Topics that it reads and the flow does not copy."""
     blob: bytes | None
-
-
-MOST_OF_A_TEXT = 100_000
-"""Characters of an error: one may repeat what a cluster, or users' code, has sent."""
 
 
 def shortened(text: str) -> str:
@@ -214,9 +274,6 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
     )
 
 
-Backlog = Mapping[TopicPartition, Missing | None]
-
-
 def pack_backlog(name: str, generation: int, changed: Backlog) -> bytes:
     rows = [[*tp, *(missing or ())] for tp, missing in changed.items()]
     return json.dumps([name, generation, rows]).encode()
@@ -229,22 +286,6 @@ def unpack_backlog(payload: bytes) -> tuple[str, int, Backlog]:
         for topic, partition, *missing in rows
     }
     return name, generation, changed
-
-
-# -- group reports ---------------------------------------------------------------------------------
-
-
-_OF_PARTITIONS: IncEx = {"__all__": {"missing_records"}}
-_ADDED: Mapping[str, IncEx | bool] = {
-    "readiness": True,
-    "as_of_ms": True,
-    "reasons": True,
-    "missing_records": True,
-    "missing_since_ms": True,
-    "partitions": _OF_PARTITIONS,
-    "not_begun": _OF_PARTITIONS,
-}
-"""Fields of a report that the HTTP process fills in for each request."""
 
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
@@ -285,10 +326,6 @@ def _lacks(part: PartitionReport) -> int | None:
     count, *counted = map(part.detail.get, ("not_on_target", "to_come", "beyond_position"))
     absent = count if isinstance(count, int) else 0
     return absent - sum(each for each in counted if isinstance(each, int))
-
-
-MOST_OF_A_REPORT = 16 << 20
-"""Bytes of one group in a frame: with topic names as long as Kafka allows some hundred thousand partitions."""
 
 
 def packed_size(group: PackedGroup) -> int:
@@ -348,4 +385,57 @@ def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
     return name, generation, groups
 
 
-Changed = Mapping[str, GroupReport | None]
+class Frame(IntEnum):
+    DESIRED = 1
+    STOP = 2
+    HEARTBEAT = 3
+    SUMMARY = 4
+    INSTANCE = 5
+    GROUPS = 6
+    RECORDS = 7
+    PROGRESS = 8
+    OFFSET_REQUEST = 9
+    STORED_OFFSETS = 10
+    BACKLOG = 11
+    OPERATION = 12
+    OPERATION_RESULT = 13
+
+
+class FrameTooLarge(TooLarge):
+    """A message that does not fit into a frame."""
+
+
+def frame(kind: Frame, payload: bytes = b"") -> bytes:
+    """Raises FrameTooLarge."""
+    if len(payload) > MOST_BYTES:
+        what = kind.name.lower().replace("_", " ")
+        raise FrameTooLarge(
+            f"{what}: it has {len(payload)} bytes, and the limit of a message is {MOST_BYTES}"
+        )
+    return HEAD.pack(len(payload), kind) + payload
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[Frame, bytes] | None:
+    """Reads the next frame; None at the end of the stream (a frame that is cut short counts as the end)."""
+    try:
+        length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
+        if length > MOST_BYTES:
+            raise ValueError(f"a frame of {length} bytes")
+        return Frame(kind), await reader.readexactly(length)
+    except asyncio.IncompleteReadError:
+        return None
+
+
+def in_portions(items: Iterable[T], most: int, size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Divides items into portions of `most` at most, and of PORTION_BYTES where that is more than one."""
+    portion: list[T] = []
+    filled = 0
+    for item in items:
+        added = size(item)
+        if portion and (len(portion) == most or filled + added > PORTION_BYTES):
+            yield portion
+            portion, filled = [], 0
+        portion.append(item)
+        filled += added
+    if portion:
+        yield portion

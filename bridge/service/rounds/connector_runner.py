@@ -11,8 +11,7 @@ from bridge.backoff import Backoff
 from bridge.errors import BridgeError, ConfigRejected, NotAnswered
 from bridge.mm2.java_regex import PatternTooSlow
 from bridge.service.checks.context import RoundsContext
-from bridge.service.ipc.desired_state import Desired
-from bridge.service.ipc.messages import InstanceStatus
+from bridge.service.ipc.messages import Desired, InstanceStatus
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state.operations import OperationRequest
 from connectors.base import Arguments, Instance, Summary

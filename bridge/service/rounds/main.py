@@ -18,8 +18,7 @@ from asyncio.streams import FlowControlMixin
 
 from bridge.logs.setup import ROUNDS, set_up_logs
 from bridge.service.checks.context import RoundsContext, load_factory
-from bridge.service.ipc.frames import Frame, read_frame
-from bridge.service.ipc.messages import unpack_desired
+from bridge.service.ipc.messages import Frame, read_frame, unpack_desired
 from bridge.service.rounds.connector_runner import ConnectorRunner, not_running
 from bridge.service.rounds.publisher import PipeWriter
 from bridge.service.state.operations import unpack_operation

@@ -2,11 +2,14 @@
 
 A slow reader neither blocks instances nor makes memory grow: per group, per record key and per connector only the
 newest value waits.
+
+Remembers what the rounds process could not send of an instance, so that its summaries have it as an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,12 +24,15 @@ from bridge.service.ipc.checkpoint_records import (
     pack_records,
     record_size,
 )
-from bridge.service.ipc.frames import Frame, FrameTooLarge, frame, in_portions
 from bridge.service.ipc.messages import (
     BATCH,
     Backlog,
+    Frame,
+    FrameTooLarge,
     InstanceStatus,
     PackedGroup,
+    frame,
+    in_portions,
     pack_backlog,
     pack_fitting_report,
     pack_groups,
@@ -35,7 +41,6 @@ from bridge.service.ipc.messages import (
     pack_summary,
     packed_size,
 )
-from bridge.service.rounds.send_errors import Of, SendErrors
 from bridge.service.state.copy_progress import joined, portions
 from bridge.service.state.operations import pack_operation_result
 from bridge.service.state.source_offsets import OffsetRequests, pack_offset_request
@@ -49,9 +54,42 @@ from connectors.base import (
     Summary,
 )
 
+log = logging.getLogger(__name__)
+
+
+Of = tuple[str, int]
+"""Name and generation of an instance."""
 HEARTBEAT_SECONDS = 1.0
 ROWS = 1_000
 """Partitions in one frame: the HTTP process handles it in about a millisecond."""
+
+
+class SendErrors:
+    """The errors of all instances, each until the next one of its name."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, tuple[int, dict[str, str]]] = {}
+        """By name: generation, and the newest error of each kind of message."""
+
+    def started(self, name: str, generation: int) -> None:
+        """Forgets the errors of earlier instances."""
+        if name in self._errors and self._errors[name][0] < generation:
+            del self._errors[name]
+
+    def add(self, of: Of, kind: str, error: str) -> None:
+        name, generation = of
+        self.started(name, generation)
+        errors = self._errors.setdefault(name, (generation, {}))[1]
+        if kind not in errors:
+            log.error("%s", error, extra={"connector": name})
+        errors[kind] = error
+
+    def named(self, of: Of, summary: Summary) -> Summary:
+        """The summary with these errors."""
+        generation, errors = self._errors.get(of[0], (0, {}))
+        if generation != of[1]:
+            return summary
+        return replace(summary, errors=(*errors.values(), *summary.errors))
 
 
 class PipeWriter:

@@ -12,10 +12,13 @@ from bridge.child_process import ChildProcess, python_command
 from bridge.errors import TooLarge
 from bridge.logs.setup import ROUNDS
 from bridge.service.ipc.checkpoint_records import PackedRecord, unpack_records
-from bridge.service.ipc.desired_state import Desired
-from bridge.service.ipc.frames import Frame, FrameTooLarge, frame, read_frame
 from bridge.service.ipc.messages import (
+    Desired,
     DesiredPacker,
+    Frame,
+    FrameTooLarge,
+    frame,
+    read_frame,
     unpack_backlog,
     unpack_groups,
     unpack_instance_status,
@@ -23,8 +26,7 @@ from bridge.service.ipc.messages import (
     unpack_summary,
 )
 from bridge.service.state.operations import OpenOperations, OperationRequest, pack_operation
-from bridge.service.state.rounds_state import SILENT_SECONDS, RoundsState
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import SILENT_SECONDS, RoundsState, Snapshots
 from bridge.service.state.source_offsets import (
     SourcePartitionOffset,
     pack_stored_offsets,

@@ -1,4 +1,12 @@
-"""The entries of the task table: connectors and their tasks."""
+"""The entries of the task table: connectors and their tasks.
+
+Sets how long a task may go without a poll before it counts as lapsed, or as paused.
+
+Tells which Connect cluster a connector's name belongs to, where several share a service. Pure.
+
+A name belongs to the Connect cluster that runs the connector, until nothing has been heard of it for HELD_MS: what is
+stopped may be deleted, or move to another worker, and Connect tells nobody which (decision 0068).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +14,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bridge.errors import ErrorCode, NameTaken
 from bridge.model.copying import MERGE_WITH
-from bridge.model.java_values import given, split_list
+from bridge.model.java_values import given, integer, split_list
 from bridge.protocol.operators import IgnoredSetting
-from bridge.service.ipc.desired_state import Config, characters
-from bridge.service.state.leases import lease_of
+from bridge.service.ipc.messages import Config, characters
+
+LEASE_KEY = "bridge.task.lease.ms"
+LEASE_MS = 30_000
+LEAST_LEASE_MS = 2_000  # twice the longest hold of a poll
+MOST_LEASE_MS = 3_600_000
+PAUSED_MS = 1_500
+"""A task that is not polled for so long after Connect has stopped its connector is paused: a poll is held for a second
+at most. When a connector moves to another worker its tasks continue to poll."""
+
+IDLE_SLACK_MS = 500
+"""Between a task's clock and ours, and for the way, when it says for how long it was not polled."""
+HELD_MS = 600_000
+"""Twice as long as Connect may wait, by default, for a worker that has left (scheduled.rebalance.max.delay.ms)."""
+_RUNS_MS = 5_000
+"""A task that runs is polled once a second."""
+
+
+def lease_of(config: Config) -> int:
+    """The lease of a configuration; a value that `validate` would reject counts as the default."""
+    lease = integer(config.get(LEASE_KEY) or "") or LEASE_MS
+    return min(max(lease, LEAST_LEASE_MS), MOST_LEASE_MS)
 
 
 class ConnectCluster(NamedTuple):
@@ -128,3 +157,23 @@ class Lapsed:
 
     name: str
     task: int | None
+
+
+def taken(connector: Connector, by: ConnectCluster, now: float) -> NameTaken | None:
+    """Why a Connect cluster may not use the name of a connector. None where it may."""
+    if not connector.runs_in.differs(by) or now - connector.heard >= HELD_MS:
+        return None
+    which = f"a connector of this name at this service: its group.id is {connector.runs_in}"
+    invalid = f"Invalid value {connector.name} for configuration name:"
+    if any(not task.stopped and now - task.last_arrival < _RUNS_MS for task in connector.current_tasks):
+        return NameTaken(
+            f"{invalid} Another Connect cluster runs {which}. It goes on undisturbed. Connect clusters that share a "
+            "service need connectors of different names: choose another one, or another bridge.url"
+        )
+    return NameTaken(
+        f"{invalid} Another Connect cluster ran {which}, and it was last heard of "
+        f"{int(now - connector.heard) // 1000} s ago. If the connector was deleted there, or that Connect cluster is "
+        f"gone for good: mirror-bridge forget {connector.name}. Else the name is free "
+        f"{HELD_MS // 60_000} minutes after it was last heard of",
+        code=ErrorCode.NAME_HELD,
+    )

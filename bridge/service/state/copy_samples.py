@@ -3,25 +3,105 @@
 Only what a session has polled for waits: a shim that shows no MBeans costs nothing. An answer holds MOST partitions,
 and is repeated until the next poll names it; meanwhile samples of one partition are joined, so that what waits never
 has more rows than there are partitions.
+
+Hands a session of the shim what it has not read yet.
+
+Answers are numbered, and each is repeated until a poll names it.
+
+Measures how old records are when Connect has written them: a histogram per connector, four numbers per group; and
+how long copied records take. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
 
-from bridge.model.copy_samples import CopySample, Latencies, join
+from bridge.model.copying import CopySample, Latencies, join
 from bridge.model.values import TopicPartition
-from bridge.service.state.latency import Histogram
-from bridge.service.state.numbered_answers import NumberedAnswers, take
+from bridge.protocol.messages import CheckpointLatency
 
+K = TypeVar("K")
+V = TypeVar("V")
+BOUNDS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+"""Upper bounds of the histogram's buckets, in ms."""
+GroupLatency = tuple[int, int, int, int]
+"""last, max, sum, count; a plain tuple, for the reason that snapshots.GroupTuple is one."""
 MOST = 500
 """Partitions in one answer."""
 MOST_TOPICS = 100
 """Target topics of a connector that have histograms."""
 HEARTBEATS = "heartbeats"
 """The source's own topic, in which its heartbeats tell when they were made."""
+
+
+@dataclass(slots=True)
+class NumberedAnswers:
+    """Those of one session. `sent`: the answer that it has not named yet."""
+
+    session: str
+    number: int = 0
+    sent: bytes | None = None
+
+    def next(self, seen: int, content: Callable[[], Mapping[str, object] | None]) -> bytes | None:
+        """Returns the next answer as JSON, None for nothing. `seen`: the number of the last answer that was read,
+        0 before the first; `content`: takes what a new answer holds, and returns None for nothing."""
+        if self.sent is not None and seen == self.number:
+            self.sent = None
+        if self.sent is None and (taken := content()) is not None:
+            self.number += 1
+            answer = {"number": self.number, **taken}
+            self.sent = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
+        return self.sent
+
+
+def take(waiting: dict[K, V], most: int) -> list[tuple[K, V]]:
+    """Takes out the entries that wait longest."""
+    taken = list(waiting.items())[:most]
+    for key, _ in taken:
+        del waiting[key]
+    return taken
+
+
+def observed(before: GroupLatency | None, latency_ms: int) -> GroupLatency:
+    _, greatest, total, count = before or (0, 0, 0, 0)
+    return latency_ms, max(greatest, latency_ms), total + latency_ms, count + 1
+
+
+def as_message(latency: GroupLatency) -> CheckpointLatency:
+    last, greatest, total, count = latency
+    return CheckpointLatency(last=last, max=greatest, mean=round(total / count, 1), count=count)
+
+
+class Histogram:
+    """A histogram as Prometheus has it: buckets are cumulative, the last one counts everything."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self.sum = 0
+
+    def observe(self, latency_ms: int) -> None:
+        self._counts[bisect_left(BOUNDS, latency_ms)] += 1
+        self.sum += latency_ms
+
+    def observe_all(self, latencies: Latencies) -> None:
+        """Counts records of which only these numbers are known as spread evenly between the least and the greatest."""
+        least, span = latencies.least, latencies.greatest - latencies.least
+        first, last = bisect_left(BOUNDS, least), bisect_left(BOUNDS, latencies.greatest)
+        counted = 0
+        for bucket in range(first, last):
+            below = latencies.records * (BOUNDS[bucket] - least) // span
+            self._counts[bucket] += below - counted
+            counted = below
+        self._counts[last] += latencies.records - counted
+        self.sum += latencies.total
+
+    def buckets(self) -> list[tuple[str, int]]:
+        return list(zip((*map(str, BOUNDS), "+Inf"), accumulate(self._counts), strict=True))
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bridge.model.assignment import task_of
+from bridge.model.values import task_of
 from bridge.service.ipc.checkpoint_records import (
     AFFINITY,
     KEY,

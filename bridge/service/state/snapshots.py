@@ -2,6 +2,10 @@
 
 Group ids are kept in order, so that a page starts with one bisection. Reports of an earlier instance of a connector
 stay until the new one has ended a round: after a restart there are old verdicts rather than none.
+
+The state of the rounds process, as health shows it.
+
+Lists what the connectors of the service copy now, to find conflicts with a new one.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from bridge.protocol.messages import GroupReport
 from bridge.service.ipc.messages import Backlog, InstanceStatus, Lacking, PackedGroup, unpack_report
 from bridge.service.state.copy_progress import CopySnapshot
-from bridge.service.state.latency import GroupLatency, as_message, observed
-from connectors.base import CopyReport, Summary
+from bridge.service.state.copy_samples import GroupLatency, as_message, observed
+from bridge.service.state.task_table import TaskTable
+from connectors.base import COPYING_KINDS, CopiedTopics, CopyReport, Summary
 
 MOST_FORGOTTEN = 1_000
 GroupTuple = tuple[
@@ -40,6 +46,8 @@ GroupTuple = tuple[
 AnswerKey = tuple[int, bool, str | None, bool]
 """What a group's readiness depends on: its task, whether it is translated and committed, why not, whether it was failed
 over."""
+SILENT_SECONDS = 10.0
+"""Without a heartbeat for this long the state is `stalled`."""
 
 
 def answer_key(group: GroupTuple) -> AnswerKey:
@@ -260,3 +268,24 @@ class Snapshots:
         else:
             for group in present:
                 del snapshot.order[bisect_left(snapshot.order, group)]
+
+
+class RoundsState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    STALLED = "stalled"
+    RESTARTING = "restarting"
+    STOPPED = "stopped"
+
+
+def copied_topics(table: TaskTable, snapshots: Snapshots) -> list[CopiedTopics]:
+    """Returns the topics of connectors that have a running task: others may have handed their copies back."""
+    return [
+        CopiedTopics(each.name, each.config, _topics(snapshots, each.name))
+        for each in table
+        if each.kind in COPYING_KINDS and each.active()
+    ]
+
+
+def _topics(snapshots: Snapshots, name: str) -> set[tuple[str, str]]:
+    return {(row.topic, row.target_topic) for row in snapshots.connector(name).copying.partitions()}

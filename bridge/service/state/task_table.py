@@ -20,10 +20,17 @@ from collections.abc import Callable, Iterator
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NameTaken, NotFound, OperationRefused, Overloaded
 from bridge.model.java_values import given
-from bridge.service.ipc.desired_state import Config, Desired
-from bridge.service.state.connector_entry import NOT_KNOWN, ConnectCluster, Connector, Lapsed, Task
-from bridge.service.state.connector_names import taken
-from bridge.service.state.leases import IDLE_SLACK_MS, PAUSED_MS
+from bridge.service.ipc.messages import Config, Desired
+from bridge.service.state.connector_entry import (
+    IDLE_SLACK_MS,
+    NOT_KNOWN,
+    PAUSED_MS,
+    ConnectCluster,
+    Connector,
+    Lapsed,
+    Task,
+    taken,
+)
 from connectors.base import GROUP_KINDS, Assignment
 
 __all__ = [

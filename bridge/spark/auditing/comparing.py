@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bridge.audit.comparison import compared
-from bridge.audit.sequences import DIGEST, OFFSET, Numbers, joined
-from bridge.audit.stretches import Rules, Stretch, claimed
-from bridge.audit.wire import packed
+from bridge.audit.report import packed
+from bridge.audit.stretches import DIGEST, OFFSET, Numbers, Rules, Stretch, claimed, joined
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.record.digests import digested
+from bridge.kafka.record.hashes import digested
 from bridge.kafka.record.rebuilding import decoded_each
 from bridge.model.values import Side
 from bridge.spark.offsets import OffsetRange

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.audit.report import AuditReport, AuditVerdict
-from bridge.audit.rows import DIFFERENCES, SUMMARY, difference_rows, schema, summary_rows
+from bridge.audit.report import (
+    DIFFERENCES,
+    SUMMARY,
+    AuditReport,
+    AuditVerdict,
+    difference_rows,
+    schema,
+    summary_rows,
+)
 from bridge.spark.auditing.options import AuditOptions
 from bridge.spark.auditing.running import audited
 from bridge.spark.rejected import SourceRejected

@@ -1,15 +1,19 @@
-"""Runs an audit as a Spark job: a task has stretches of about the same size in bytes."""
+"""Runs an audit as a Spark job: a task has stretches of about the same size in bytes.
+
+The Spark session that `mirror-bridge audit` runs in, by the `spark.*` keys of the connector's configuration.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bridge.audit.report import AuditReport, Outcome, extra_digests, name_copies, put_together
-from bridge.audit.wire import unpacked
+from bridge.audit.report import AuditReport, Outcome, extra_digests, name_copies, put_together, unpacked
 from bridge.errors import BridgeError, ErrorCode
 from bridge.model.values import TopicPartition
+from bridge.pipeline.driver.jobs import SparkStart
 from bridge.pipeline.driver.spark_problem import error_line
 from bridge.spark.auditing.collecting import PATIENCE, Work, collect
 from bridge.spark.auditing.options import AuditOptions
@@ -19,10 +23,15 @@ if TYPE_CHECKING:
 
     from bridge.spark.auditing.comparing import Done
 
+
 TASK_BYTES = 64 * 1024 * 1024
 """Of both sides together, as they are stored; a stretch that is larger has a task of its own."""
 _SOUGHT = 100_000
 """Records that a partition has too many of at most, for which the source is read again: whether they are copies."""
+_DEFAULTS = {
+    "spark.python.daemon.module": "bridge.spark.auditing.workers",
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 def audited(
@@ -132,3 +141,15 @@ def _comparing(
             yield from compare_all(part, access) if digests is None else find_all(part, access, digests)
 
     return compare
+
+
+@contextmanager
+def session(props: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session for the time of the block."""
+    from pyspark.sql import SparkSession
+
+    started = SparkStart("audit", props, defaults=_DEFAULTS)
+    try:
+        yield SparkSession(started.context)
+    finally:
+        started.close()

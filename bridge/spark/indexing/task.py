@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaCluster, KafkaClusters
 from bridge.model.copying import Copied
 from bridge.model.lookups import LookupResult
 from bridge.model.values import Bounds, Side, TopicPartition

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from bridge.connector_files import load_connector, unresolved
 from bridge.errors import ConfigRejected
 from bridge.java_properties import PropertiesProblem
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Judgement
 from bridge.positions.flow import Flow

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.cluster import KafkaClusters
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.positions.checkpoints import (
     CheckpointRejected,
@@ -33,8 +33,7 @@ from bridge.positions.checkpoints import (
     read_checkpoint,
     starting_offsets,
 )
-from bridge.positions.flow import Flow
-from bridge.positions.knowledge import Knowledge
+from bridge.positions.flow import Flow, Knowledge
 from bridge.positions.tables import (
     INPUT,
     OUTPUT,

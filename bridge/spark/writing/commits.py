@@ -3,13 +3,18 @@
 A stream has a record for each query: the decision that its last epoch is written, with the transactions of it (see
 epochs). A task of a batch job has a commit record of its own, written in the transaction of the rows that it stands
 for. One without a value says that its job is over, so that nobody may write for it any more.
+
+Messages of tasks to the driver when they have written.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from pyspark.sql.datasource import WriterCommitMessage
 
 from bridge.kafka.record.batch import CONTROL, TRANSACTIONAL, CorruptBatch, RawBatch, is_abort
 from bridge.kafka.record.decoding import decode_log
@@ -196,3 +201,14 @@ def _amount(written: WrittenTotals) -> str:
 
 def _packed(fields: dict[str, object]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True)
+class Wrote(WriterCommitMessage):
+    """The message of one task. `again`: it was written before, and is not written again. `prepared`: the transaction
+    that a task of an epoch has left open; None where it had no rows, and of a batch job, which has committed."""
+
+    task: SinkTask
+    written: WrittenTotals
+    again: bool = False
+    prepared: Prepared | None = None

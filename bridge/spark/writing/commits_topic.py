@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of
-from bridge.kafka.admin.topic_creation import create
+from bridge.kafka.admin.topic_admin import create
 from bridge.kafka.consumer.log_bounds import all_bounds
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from bridge.kafka.record.arrow_columns import Fields, Texts, joined
 from bridge.kafka.record.batch import Chunk
 from bridge.kafka.record.columns import Records
-from bridge.kafka.record.jit import Numbers
-from bridge.kafka.record.partitioner import NO_KEY, keyed_partitions
+from bridge.kafka.record.hashes import NO_KEY, keyed_partitions
+from bridge.kafka.record.loops import Numbers
 from bridge.model.values import TopicPartition
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import WrittenTotals

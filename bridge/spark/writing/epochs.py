@@ -15,6 +15,8 @@ An epoch is a micro-batch of a stream, or a batch that is saved with txnAppId an
 What can go wrong is a transaction that its coordinator aborts after the decision, because its time was up
 (kafka.transaction.timeout.ms) before the driver, or the next one, has come to commit it. Then a part of the epoch is
 missing for good, and the query says which; `partialEpoch` leads out.
+
+Connects to the cluster that is written to, and asks for its topics. Loads nothing that only tasks need.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.network.client import NetworkClient
@@ -34,14 +37,35 @@ from bridge.spark.planning import patiently
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.writing.commits import Decision, Prepared
 from bridge.spark.writing.commits_topic import ensure, find_decision
-from bridge.spark.writing.connecting import network_client
 from bridge.spark.writing.options import HEAL, TRANSACTION_MS, PartialEpoch, SinkOptions
 
 log = logging.getLogger(__name__)
+
 _AT_A_TIME = 50
 """Transactions that are asked for, or ended, together."""
 _LOST = frozenset({KafkaFault.FENCED})
 _ONGOING = "Ongoing"
+
+
+def network_client(options: SinkOptions) -> NetworkClient:
+    """A client of the cluster that the options name."""
+    # The library logs each failed attempt as an error; who writes gets one line.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return NetworkClient(options.settings())
+
+
+async def partitions_of(client: NetworkClient, topic: str) -> int:
+    """Raises SourceRejected for a topic that does not exist, and KafkaFailure."""
+    described = (await client.metadata([topic]))[topic]
+    failed = of_code(described.error, f"describe topic {topic}", f"DESCRIBE on topic {topic}")
+    if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
+        where = ",".join(client.settings.bootstrap_servers)
+        near = get_close_matches(topic, await client.topic_names(), 1, 0.75)
+        text = f"there is no topic {topic} on {where}, and the sink makes none"
+        raise SourceRejected(text + (f"; did you mean {near[0]}?" if near else ""))
+    if failed is not None:
+        raise failed
+    return len(described.partitions)
 
 
 async def commit_epoch(options: SinkOptions, query: str, epoch: int, prepared: Sequence[Prepared]) -> None:

@@ -12,12 +12,11 @@ from typing import NamedTuple, TypeVar
 
 from bridge.errors import ConfigRejected, KafkaFault
 from bridge.java_properties import PropertiesProblem, load_properties
-from bridge.kafka.config.client_roles import is_of
 from bridge.kafka.config.properties import KeyPrefixes
-from bridge.kafka.config.property_names import KNOWN
+from bridge.kafka.config.property_names import KNOWN, is_of
 from bridge.kafka.config.settings import ClientSettings, RawSettings, producer_settings_at, settings_at
+from bridge.kafka.record.compression import NAMES as CODECS
 from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.decompression import NAMES as CODECS
 from bridge.model import java_values
 from bridge.model.java_values import integer, trimmed
 from bridge.spark.options import verify_no_table

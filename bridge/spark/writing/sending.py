@@ -24,9 +24,8 @@ from bridge.spark.writing.commits import (
     unknown_query,
 )
 from bridge.spark.writing.commits_topic import ensure, find_epoch_of_tasks, look_up
-from bridge.spark.writing.connecting import network_client, partitions_of
 from bridge.spark.writing.encoding import EncodedBatch
-from bridge.spark.writing.epochs import last_decision
+from bridge.spark.writing.epochs import last_decision, network_client, partitions_of
 from bridge.spark.writing.options import HEAL, SinkOptions
 
 _PAUSES = (0.1, 2.0)

@@ -12,10 +12,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.spark.reading import event_loop
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.writing.commits import SinkTask, WrittenTotals, verify
+from bridge.spark.writing.commits import SinkTask, WrittenTotals, Wrote, verify
 from bridge.spark.writing.encoding import Encoder
 from bridge.spark.writing.epochs import verify_newest
-from bridge.spark.writing.messages import Wrote
 from bridge.spark.writing.options import SinkOptions
 from bridge.spark.writing.sending import TaskTransaction
 

@@ -1,7 +1,7 @@
-"""Translates by bracketing: finds where on the target the first record at or after a committed offset stands.
+r"""Translates by bracketing: finds where on the target the first record at or after a committed offset stands.
 
     source   ... p ........ o ..... v ...      p  a data record before o whose content does not recur at or after o
-                  \\                 \\          v  a data record at or after o
+                  \                 \          v  a data record at or after o
     target   ...... copy(p) | L ..... copy(v)  L = copy(p) + 1
 
 A mirror copies a partition in order, so nothing at or after `o` stands only below L, whatever was compacted, expired
@@ -11,19 +11,29 @@ first copy of such a v (R2). `alike` in the detail of a bounded answer names a r
 of such a v, or of an identical record before `o`: nothing in the logs tells which.
 
 Plain logs are compared side by side (`aligned`); elsewhere copies are found as `copies` says, and identical records
-are told apart by `originals` and `rank`. docs/decisions/0002 has the assumptions.
+are told apart by their originals (`copies`) and their rank. docs/decisions/0002 has the assumptions.
 
 Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its return value.
+
+Translates an offset of a plain log for the cost of one fetch on each side: compares both logs at a known delta.
+
+Where neither log was ever seen to have a gap, and the records around the offset equal those around the guessed target
+offset one by one, the guess is right, or too low: what the mirror has copied twice before moves all others up. That
+shows, unless the records from the guess on are identical to those before them, so that they can be second copies. Eight
+different records in a row that stand twice, sent again by their producer with the same timestamps, are assumed not to
+occur.
+
+Tells identical records on either side of the offset apart by their rank.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from bridge.model.values import Evidence, Flag, Judgement, Reason, Side, Verdict
-from bridge.translation.records import aligned, duplicates, originals, rank
-from bridge.translation.records.copies import Copies
-from bridge.translation.records.extent import extent_of
+from bridge.model.values import Evidence, Flag, Judgement, Reason, RecordView, Side, Verdict
+from bridge.translation.records.copies import BLOCK, Copies, at_or_after, first_at_or_after
 from bridge.translation.records.log_window import (
     Budget,
     CapReached,
@@ -32,11 +42,137 @@ from bridge.translation.records.log_window import (
     LogReader,
     LogSection,
     Steps,
+    same,
 )
+from bridge.translation.records.other_mirror import extent_of
 from bridge.translation.records.partition_cache import Anchor, PartitionMemory
 
+AROUND = 2 * BLOCK
+"""Records compared on either side of the offset, as far as the logs go; at least a BLOCK of different ones in all."""
+
+_BACK = 4 * AROUND
+"""Records below the guess in which those from it on are searched for, near the end of a log; else AROUND."""
 _CHECKED = 256
 """Target records in which the first unprocessed one is looked for; past them the bound is what the target holds."""
+
+
+class AlignedOffset(NamedTuple):
+    """The offset on the target of the first record at or after the source offset, or the lowest offset where it can;
+    the target's end when the mirror has not come further than the record before the offset."""
+
+    offset: int
+    target_log: LogSection
+    repeats: int
+    """Records before the offset that may stand there a second time, at most: 0 when it is certain that none do."""
+
+
+def aligned_offset(
+    offset: int, source_log: LogSection, copies: Copies, memory: PartitionMemory
+) -> Steps[AlignedOffset | None]:
+    """Compares both logs around the offset; None when they are no plain logs. `source_log`: the source around the
+    offset."""
+    if not memory.gapless or not source_log.start <= offset <= source_log.end:
+        return None
+    anchors = (memory.low, memory.below(offset))
+    # Between a record that the source still holds and the offset the mirror has lost none: nothing makes up for what it
+    # copied twice.
+    for delta in dict.fromkeys(
+        each.delta for each in anchors if each and each.upstream >= source_log.bounds.start
+    ):
+        downstream = offset + delta
+        if not copies.target.start <= downstream <= copies.target.end:
+            continue
+        target_log = yield from copies.open_target(max(copies.target.start, downstream - AROUND))
+        while target_log.end < downstream:
+            yield from target_log.forward()
+        if not memory.gapless:
+            return None
+        end = _equal_until(offset, delta, source_log, target_log)
+        if end is None:
+            continue
+        farthest = _farthest_twin(target_log.records[: end - target_log.start], downstream - target_log.start)
+        if not farthest:
+            memory.reach(offset)
+            if offset > source_log.bounds.start:
+                memory.add(Anchor(offset - 1, downstream - 1))
+        return AlignedOffset(
+            downstream, target_log, farthest and farthest + target_log.bounds.end - downstream
+        )
+    return None
+
+
+def _equal_until(offset: int, delta: int, source_log: LogSection, target_log: LogSection) -> int | None:
+    """Returns the target offset up to which the records around the offset equal their copies, None when they don't."""
+    first = max(offset - AROUND, source_log.start, target_log.start - delta)
+    end = min(offset + AROUND, source_log.end, target_log.end - delta)
+    if first >= offset > source_log.bounds.start:
+        return None  # the record before the offset is out of sight
+    if end <= offset and offset + delta < target_log.bounds.end:
+        return None  # the record at the offset is, though the target holds something in its place
+    originals = source_log.records[first - source_log.start : end - source_log.start]
+    copies = target_log.records[first + delta - target_log.start : end + delta - target_log.start]
+    if not all(map(same, originals, copies)):
+        return None
+    different = len({(record.timestamp, record.key, record.value) for record in originals})
+    return end + delta if different >= BLOCK else None
+
+
+def _farthest_twin(records: Sequence[RecordView], at: int) -> int:
+    """Returns 0 when the records from `at` on (where there are none, the last one) can't all be second copies of
+    records before them; else how far back the farthest record stands that the first of them may be a second copy of."""
+    first = min(at, len(records) - 1)
+    low = max(0, first - (AROUND if len(records) - at == AROUND else _BACK))
+    back = 1
+    for number in range(first, len(records)):
+        while number - back >= low and not same(records[number], records[number - back]):
+            back += 1
+        if number - back < low:
+            return 0
+    return max(back for back in range(1, first - low + 1) if same(records[first], records[first - back]))
+
+
+def copy_of_first(
+    offset: int,
+    predecessor: Anchor | None,
+    source_log: LogSection,
+    target_log: LogSection,
+    copies: Copies,
+) -> Steps[int | None]:
+    """Finds the copy of the first record at or after `offset`, None where rank proves nothing: it does only between two
+    verified neighbours with the very same records between them on both sides, and no gap between those on the target.
+    Then nothing was lost there, so what stands there is what was copied the first time; anything copied twice or sent
+    by others would make it longer.
+
+    `predecessor`: a record before the offset and its copy; `source_log`, `target_log`: source and target around them.
+    """
+    if predecessor is None or not source_log.start <= predecessor.upstream + 1 <= source_log.end:
+        return None
+    first_copy: int | None = None
+    upstream, downstream = predecessor.upstream + 1, predecessor.downstream + 1
+    while True:
+        original = yield from source_log.first_from(upstream)
+        copy = yield from target_log.first_from(downstream)
+        if original is None or copy is None or not same(original, copy) or copy.offset != downstream:
+            return None
+        if original.offset >= offset:
+            first_copy = copy.offset if first_copy is None else first_copy
+            if (yield from _closes(original, copy, source_log, target_log, copies)):
+                return first_copy
+        upstream, downstream = original.offset + 1, copy.offset + 1
+
+
+def _closes(
+    original: RecordView,
+    copy: RecordView,
+    source_log: LogSection,
+    target_log: LogSection,
+    copies: Copies,
+) -> Steps[bool]:
+    """Whether the one is the copy of the other for certain, so that the comparison ends there."""
+    after = yield from first_at_or_after(source_log, original.offset + 1, original, copies.memory)
+    if after is not None:
+        return False
+    return (yield from at_or_after(original.offset, copy, source_log, target_log, copies)) is not None
 
 
 def bracket(
@@ -122,7 +258,7 @@ class _Bracket:
 
     def run(self) -> Steps[Verdict]:
         source_log: LogSection | None = None
-        plain: aligned.AlignedOffset | None = None
+        plain: AlignedOffset | None = None
         try:
             if not self.memory.low_sought or self.copies.low_gone:
                 self._source.learns = True
@@ -130,7 +266,7 @@ class _Bracket:
                     yield from self.copies.seek_low()
                 self.memory.low_sought = True
             source_log = yield from self._near()
-            plain = yield from aligned.aligned_offset(self.offset, source_log, self.copies, self.memory)
+            plain = yield from aligned_offset(self.offset, source_log, self.copies, self.memory)
             if plain is not None and not plain.repeats:
                 return self._of_plain(plain)
             self._source.learns = True
@@ -157,13 +293,13 @@ class _Bracket:
     def _near(self) -> Steps[LogSection]:
         """Reads the source around the offset: what is needed to compare, and the record right before the offset if
         there is one."""
-        at = max(self.source.start, min(self.offset, self.source.end) - aligned.AROUND)
+        at = max(self.source.start, min(self.offset, self.source.end) - AROUND)
         source_log = yield from self._source.open(at)
         while source_log.end < self.offset and not source_log.at_end:
             yield from source_log.forward()
         return source_log
 
-    def _of_plain(self, plain: aligned.AlignedOffset) -> Verdict:
+    def _of_plain(self, plain: AlignedOffset) -> Verdict:
         downstream, target_log, repeats = plain
         detail: dict[str, str | int | None] = {"pred_offset": self.offset - 1, "pred_copy": downstream - 1}
         if repeats:
@@ -197,21 +333,15 @@ class _Bracket:
                 to_come = self._to_come(source_log)
                 flags = _flags(self.offset, self.source, ahead=to_come > 0)
                 return _verdict(answer, to_come, flags, detail=detail, not_on_target=self._passed)
-            original = yield from originals.at_or_after(
-                self.offset, first, source_log, target_log, self.copies
-            )
+            original = yield from at_or_after(self.offset, first, source_log, target_log, self.copies)
             if original is not None:
                 detail |= {"next_offset": original.offset, "next_copy": first.offset}
                 absent = yield from self._absent_before(original.offset, source_log)
                 return _verdict(answer, 0, flags, epoch, detail, not_on_target=absent)
-            ranked = yield from rank.copy_of_first(
-                self.offset, predecessor, source_log, target_log, self.copies
-            )
+            ranked = yield from copy_of_first(self.offset, predecessor, source_log, target_log, self.copies)
             if ranked is not None:
                 return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"}, not_on_target=0)
-            if (
-                yield from duplicates.first_at_or_after(source_log, self.offset, first, self.memory)
-            ) is not None:
+            if (yield from first_at_or_after(source_log, self.offset, first, self.memory)) is not None:
                 detail["alike"] = first.offset
             upper = yield from self._first_unprocessed(answer, source_log, target_log)
             if upper is None:
@@ -289,9 +419,7 @@ class _Bracket:
             record = yield from target_log.first_from(checked)
             if record is None:
                 return None
-            original = yield from originals.at_or_after(
-                self.offset, record, source_log, target_log, self.copies
-            )
+            original = yield from at_or_after(self.offset, record, source_log, target_log, self.copies)
             if original is not None:
                 return Anchor(original.offset, record.offset)
             checked = record.offset + 1

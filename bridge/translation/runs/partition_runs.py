@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bridge.model.copying import Copied
 from bridge.model.values import CopyId
-from bridge.translation.runs.merging import cut_off, new_run, new_runs, one_of
+from bridge.translation.runs.markers import cut_off, new_run, new_runs, one_of
 from bridge.translation.runs.runs import OffsetRun, RunKey, Segment
 
 KEPT = 64

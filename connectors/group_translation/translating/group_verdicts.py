@@ -31,33 +31,41 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.records.copied_twice import AnotherMirror, find_another_mirror
-from bridge.translation.records.extent import Extent, extent_of, reach_of_target
 from bridge.translation.records.log_window import LogBounds, holds_nothing
+from bridge.translation.records.other_mirror import (
+    AnotherMirror,
+    Extent,
+    extent_of,
+    find_another_mirror,
+    reach_of_target,
+)
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from connectors.cluster_away import ask
-from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.translating.backlog import Behind
-from connectors.group_translation.translating.beside_ours import places_of_others, settled_to
+from connectors.group_translation.options import GroupOptions
 from connectors.group_translation.translating.driver import Job, translate_all
-from connectors.group_translation.translating.not_begun import yet_to_begin
-from connectors.group_translation.translating.pair_memory import (
+from connectors.group_translation.translating.pairs import (
+    BothSides,
+    GroupOffsets,
     Lacked,
     PairMemories,
     PairMemory,
-)
-from connectors.group_translation.translating.pair_state import (
-    BothSides,
     PairState,
+    PartitionPair,
     TargetOnly,
     both_sides,
     missing_partition,
     pending_verdict,
     target_only,
     topics_of,
+    yet_to_begin,
 )
-from connectors.group_translation.translating.partition_pairs import GroupOffsets, PartitionPair
-from connectors.group_translation.translating.proof import KnownPair, uncovered
+from connectors.group_translation.translating.proof import (
+    Behind,
+    KnownPair,
+    places_of_others,
+    settled_to,
+    uncovered,
+)
 from connectors.group_translation.translating.strategies import ByRuns, Question, Strategy
 from connectors.ports import Cluster
 

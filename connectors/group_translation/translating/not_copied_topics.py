@@ -18,8 +18,8 @@ from bridge.mm2.filters import key_against
 from bridge.mm2.replication_policy import is_cycle
 from bridge.model.values import CopyId, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.plan import NotCopied, Translated
-from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.translating.backlog import Behind
+from connectors.group_translation.options import GroupOptions
+from connectors.group_translation.translating.proof import Behind
 
 _COPY_GONE = (Reason.TARGET_TOPIC_MISSING, Reason.TARGET_PARTITION_MISSING, Reason.SOURCE_TOPIC_MISSING)
 

@@ -16,22 +16,52 @@ A verdict knows where the group goes on. It is a yes only where each record mark
 
 `not_on_target` of a verdict: 0 is proof, a count is at most so many, None is not known, which is no yes
 (`deny_unproved`).
+
+Finds where on the target others may have copied beside us: between our runs, and behind the newest one. Pure.
+
+    target   ... [ run ) x x [ run ) * [ newest run ) x x x ~ ~ ~ )    x: not ours; *: our marker; ~: not settled
+                                                          seen    end
+
+What stands behind the newest run may be copies of ours that came after the runs were read. What stood there before they
+were read again, and the same one was the newest still, is none.
+
+Counts the records of the source that are not on the target yet, and since when. Pure.
+
+Those records would be lost if the source were gone now. Their age is bounded by observations of the source's end:
+whatever lies beyond an end that was seen at a time was appended after it.
+
+The same observations show whether copying goes on, whoever copies: it does not, while records are missing and none of
+them was copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bridge.model.values import Flag, Judgement, Reason, Verdict
-from bridge.translation.records.copied_twice import AnotherMirror
+from bridge.model.values import Bounds, Flag, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
+from bridge.translation.records.other_mirror import AnotherMirror, turns_of
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating.pair_memory import Lacked, PairMemory
-from connectors.group_translation.translating.pair_state import BothSides, TargetOnly
+from connectors.base import Missing
+from connectors.group_translation.translating.pairs import (
+    BehindRuns,
+    BothSides,
+    Lacked,
+    PairMemory,
+    TargetOnly,
+)
+
+_MOST_OBSERVATIONS = 64
+"""Observations kept of a partition; of more every second one goes, which makes an age longer, never shorter."""
+_CLOCK_STEP_MS = 1_000
+"""The wall clock was set where it differs by more from the monotonic one."""
+Behind = tuple[int, int | None]
+"""The end of a source partition, and up to where it is copied: None for not known."""
 
 
 class ProvedFrom(NamedTuple):
@@ -252,3 +282,146 @@ def uncovered(ledger: ConsistentRuns, begin: int, state: BothSides) -> Iterator[
         if max(start, begin) < end:
             low = min(max(stretch.downstream_begin, target.start), target.end)
             yield LogBounds(start, end), LogBounds(low, max(low, min(stretch.downstream_end, target.end)))
+
+
+def places_of_others(
+    memory: PairMemory,
+    ledger: ConsistentRuns,
+    state: BothSides,
+    begin: int,
+    reads: int,
+    *,
+    settled_only: bool,
+) -> Sequence[LogBounds]:
+    """Returns these places, the newest first; nothing where they were looked at often enough. Before our first run that
+    concerns groups alone that stand before it (`begin`). `reads`: how often the runs were read; `settled_only`: copies
+    of ours can't be recognised."""
+    last = ledger.last
+    if last is None:
+        return ()
+    behind = _behind_runs(memory, last, state.target, reads)
+    place, settled = behind.others, behind.others is not None
+    if place is None and reads == 1 and not settled_only:
+        place = behind.place  # a service that begins does not wait for another round
+    is_room = place is not None and place.end - place.start > 1 and not last.handed_back
+    places = [*([place] if place is not None and is_room else []), *ledger.others]
+    first = ledger.runs[0]
+    if begin < first.upstream_start and state.target.start < first.downstream_start:
+        places.append(LogBounds(state.target.start, first.downstream_start))
+    if not places:
+        return ()
+    if memory.not_ours != (places[0], settled):
+        memory.not_ours, memory.looks = (places[0], settled), 0
+    if memory.looks >= turns_of(places):
+        return ()
+    memory.looks += 1
+    # What is known already says nothing new.
+    twice = memory.another.twice
+    known = 0 if twice is None else twice.downstream + 1
+    return [LogBounds(max(place.start, known), place.end) for place in places if place.end > known]
+
+
+def settled_to(memory: PairMemory, ledger: ConsistentRuns) -> int:
+    """Returns up to where on the target no copy of ours can stand that no run tells of."""
+    behind = memory.behind_runs
+    if behind is not None and behind.others is not None:
+        return behind.others.end
+    return 0 if ledger.last is None else ledger.last.downstream_end
+
+
+def _behind_runs(memory: PairMemory, last: OffsetRun, target: Bounds, reads: int) -> BehindRuns:
+    known, place = memory.behind_runs, LogBounds(last.downstream_end, target.end)
+    if known is None or known.place.start != place.start:
+        known = BehindRuns(reads, place)
+    elif reads > known.reads:
+        known = BehindRuns(reads, place, known.place)
+    memory.behind_runs = known
+    return known
+
+
+class _Stuck(NamedTuple):
+    """Up to where a partition was copied, and when records beyond that were seen first (ms), by the wall clock and by
+    the monotonic one: only that says for how long."""
+
+    copied_to: int
+    at_ms: int
+    monotonic_ms: int
+
+
+class Backlog:
+    """The missing records of the partitions that a connector's groups read."""
+
+    def __init__(self) -> None:
+        self._observed: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        """Times (ms) with the source's end then, oldest first; the first one is the newest end that is copied whole."""
+        self._last_missing: dict[TopicPartition, Missing] = {}
+        self._stuck: dict[TopicPartition, _Stuck] = {}
+
+    @property
+    def missing(self) -> Mapping[TopicPartition, Missing]:
+        """The missing records of each partition, as of the last round."""
+        return self._last_missing
+
+    def observations(self, tp: TopicPartition) -> int:
+        """How many ends of the source's partition are remembered."""
+        return len(self._observed.get(tp, ()))
+
+    def after(
+        self, at_ms: int, behind: Mapping[TopicPartition, Behind], monotonic_ms: int | None = None
+    ) -> dict[TopicPartition, Missing | None]:
+        """Returns what a round changed that began at `at_ms` and has seen `behind`; None for partitions it did not
+        see. `monotonic_ms`: the beginning by the monotonic clock; None where the wall clock is never set."""
+        monotonic_ms = at_ms if monotonic_ms is None else monotonic_ms
+        now = {tp: self._missing(tp, at_ms, monotonic_ms, *behind[tp]) for tp in behind}
+        changed: dict[TopicPartition, Missing | None] = {
+            tp: missing for tp, missing in now.items() if self._last_missing.get(tp) != missing
+        }
+        for tp in self._last_missing.keys() - now.keys():
+            changed[tp] = None
+            self._forget(tp)
+        self._last_missing = now
+        return changed
+
+    def _missing(
+        self, tp: TopicPartition, at_ms: int, monotonic_ms: int, end: int, copied_to: int | None
+    ) -> Missing:
+        if copied_to is None:
+            self._forget(tp)
+            return Missing()
+        observed = self._observed.setdefault(tp, deque())
+        at, seen_end = observed[-1] if observed else (at_ms, end)
+        if end < seen_end or at_ms < at:
+            # The log was truncated or the topic created again, so offsets are other records now; or the clock was set
+            # back.
+            self._observed[tp] = observed = deque()
+            if end < seen_end:
+                self._stuck.pop(tp, None)
+        observed.append((at_ms, end))
+        while len(observed) > 1 and observed[1][1] <= copied_to:
+            observed.popleft()
+        if len(observed) > _MOST_OBSERVATIONS:
+            self._observed[tp] = observed = deque([observed[0], *list(observed)[1::2]])
+        records = max(0, end - copied_to)
+        if not records:
+            self._stuck.pop(tp, None)
+            return Missing(0)
+        since_ms, covered = observed[0]
+        return Missing(
+            records,
+            since_ms if covered <= copied_to else -1,
+            self._stuck_since_ms(tp, at_ms, monotonic_ms, copied_to),
+        )
+
+    def _stuck_since_ms(self, tp: TopicPartition, at_ms: int, monotonic_ms: int, copied_to: int) -> int:
+        stuck = self._stuck.get(tp)
+        if stuck is None or stuck.copied_to != copied_to:
+            self._stuck[tp] = _Stuck(copied_to, at_ms, monotonic_ms)
+            return -1
+        by_monotonic_ms = at_ms - (monotonic_ms - stuck.monotonic_ms)
+        if abs(by_monotonic_ms - stuck.at_ms) > _CLOCK_STEP_MS:
+            self._stuck[tp] = stuck = stuck._replace(at_ms=by_monotonic_ms)
+        return stuck.at_ms
+
+    def _forget(self, tp: TopicPartition) -> None:
+        self._observed.pop(tp, None)
+        self._stuck.pop(tp, None)

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.audit.comparison import compared
-from bridge.audit.differences import DifferenceKind, Findings, NotCompared
-from bridge.audit.sequences import Numbers
-from bridge.audit.stretches import NO_SPANS, Free, LogPair, Offsets, Rules, Stretch
+from bridge.audit.report import DifferenceKind, Findings, NotCompared
+from bridge.audit.stretches import NO_SPANS, Free, LogPair, Numbers, Offsets, Rules, Stretch
 from bridge.model.values import TopicPartition
 
 SIDES = LogPair(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")

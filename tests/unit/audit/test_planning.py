@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.audit.comparison import compared
-from bridge.audit.differences import DifferenceKind, NotCompared
 from bridge.audit.planning import AuditPlan, Logs, planned
-from bridge.audit.report import AuditVerdict, PartitionResult, put_together
-from bridge.audit.sequences import Numbers, between
-from bridge.audit.stretches import LogPair, Offsets, Rules
+from bridge.audit.report import AuditVerdict, DifferenceKind, NotCompared, PartitionResult, put_together
+from bridge.audit.stretches import LogPair, Numbers, Offsets, Rules, between
 from bridge.model.values import Bounds, TopicPartition
 from bridge.translation.runs.holes import CopySpan, listed, whole
 from bridge.translation.runs.runs import OffsetRun

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bridge.audit.differences import NO_WINDOW, AuditWindow, Difference, DifferenceKind, Findings, NotCompared
 from bridge.audit.report import (
+    NO_WINDOW,
     AuditReport,
     AuditVerdict,
+    AuditWindow,
+    Difference,
+    DifferenceKind,
+    Findings,
+    NotCompared,
     PartitionResult,
+    difference_rows,
     extra_digests,
     name_copies,
+    not_compared,
+    packed,
     put_together,
+    summary_rows,
+    totals,
+    unpacked,
 )
-from bridge.audit.rows import difference_rows, not_compared, summary_rows, totals
 from bridge.audit.stretches import LogPair
-from bridge.audit.wire import packed, unpacked
 from bridge.model.values import TopicPartition
 
 SIDES = LogPair(TopicPartition("orders", 0), "a", TopicPartition("A.orders", 0), "b")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.client import MirrorClient
-from bridge.client.checkpoints import Offsets, read_offsets
-from bridge.client.config import read_config
+from bridge.client.consumers import Offsets, read_offsets
+from bridge.client.mirror_client import read_config
 from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
 from bridge.mm2.records import Checkpoint
 from bridge.mm2.replication_policy import IdentityReplicationPolicy

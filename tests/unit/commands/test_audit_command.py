@@ -17,16 +17,24 @@ from pyspark.sql.connect import session as connect
 from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
-from bridge.audit.differences import AuditWindow, Difference, DifferenceKind, Findings, NotCompared
-from bridge.audit.report import AuditReport, PartitionResult
-from bridge.audit.rows import DIFFERENCES, SUMMARY
+from bridge.audit.report import (
+    DIFFERENCES,
+    SUMMARY,
+    AuditReport,
+    AuditWindow,
+    Difference,
+    DifferenceKind,
+    Findings,
+    NotCompared,
+    PartitionResult,
+)
 from bridge.cli import app
 from bridge.commands import audit
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.local import eventually
 from bridge.model.values import TopicPartition
 from bridge.pipeline.driver import submitting
-from bridge.spark.auditing import frames, running, session
+from bridge.spark.auditing import frames, running
 from bridge.spark.auditing.options import AuditOptions
 from bridge.spark.rejected import SourceRejected
 from tests.support.messages import message
@@ -71,7 +79,7 @@ def finding(monkeypatch: pytest.MonkeyPatch) -> Callable[[AuditReport | KafkaFai
 
         monkeypatch.setattr(running, "audited", audited)
 
-    monkeypatch.setattr(session, "session", nothing)
+    monkeypatch.setattr(running, "session", nothing)
     return find
 
 
@@ -237,7 +245,7 @@ def test_a_folder_of_parquet_takes_the_place_of_an_older_one(
 
 
 def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.commands.audit_files.find_spec", lambda name: None)
+    monkeypatch.setattr("bridge.commands.audit.find_spec", lambda name: None)
     done = run(tmp_path, "--output", str(tmp_path / "found.parquet"))
     assert (done.exit_code, message("commands.no_pyarrow") in done.stderr) == (2, True)
 

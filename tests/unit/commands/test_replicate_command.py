@@ -15,12 +15,12 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from bridge.cli import app
-from bridge.commands import replicate, tables, views
+from bridge.commands import replicate, views
 from bridge.commands.views import LineView, LiveTable, LocalPublisher, rendered
-from bridge.kafka import clusters
-from bridge.model.copy_samples import CopySample
+from bridge.kafka import cluster as clusters
 from bridge.model.copying import (
     Copied,
+    CopySample,
     PipelineSpec,
     PipelineState,
     PipelineStatus,
@@ -310,9 +310,9 @@ def test_rows_that_come_change_and_go() -> None:
 
 def test_topics_are_summed_up_and_those_with_most_lag_come_first() -> None:
     rows = [row("a", 0), row("a", 1, lag=7, latency=90), row("b", 0, lag=8), row("c", 0, lag=-1, latency=-1)]
-    first, second, third = tables.by_topic(rows)
+    first, second, third = views.by_topic(rows)
     assert first.topic == "b"
-    assert second == tables.TopicFigures("a", "A.a", 2, 7, 2000, 20.0, 5000.0, 90)
+    assert second == views.TopicFigures("a", "A.a", 2, 7, 2000, 20.0, 5000.0, 90)
     assert (third.lag, third.latency) == (None, None)
 
 
@@ -321,7 +321,7 @@ def test_topics_are_summed_up_and_those_with_most_lag_come_first() -> None:
     [(0, "0 B"), (999, "999 B"), (999.99, "1.0 kB"), (75_750_060, "75.8 MB"), (5e15, "5000.0 TB")],
 )
 def test_sizes(value: float, message: str) -> None:
-    assert tables.size(value) == message
+    assert views.size(value) == message
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_sizes(value: float, message: str) -> None:
     [(None, "-"), (48, "48 ms"), (3_250, "3.2 s"), (90_000, "1.5 min"), (86_400_000, "24.0 h")],
 )
 def test_durations(ms: int | None, message: str) -> None:
-    assert tables.duration(ms) == message
+    assert views.duration(ms) == message
 
 
 def test_sums_in_a_line() -> None:
@@ -358,7 +358,7 @@ def test_sums_in_a_line() -> None:
         records="4,000,000",
         bytes="480.0 MB",
     )
-    assert tables.sums(totals) == f"{said}, age at commit 48 ms, 2 gap(s)"
+    assert views.sums(totals) == f"{said}, age at commit 48 ms, 2 gap(s)"
 
 
 def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(

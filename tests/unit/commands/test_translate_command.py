@@ -12,9 +12,8 @@ import typer
 
 from bridge.commands.translate import conclude
 from bridge.model.values import Evidence, Judgement, Reason, Verdict
-from bridge.positions.answers import AnswerArrays
 from bridge.positions.files import write_table
-from bridge.positions.translator import TranslatedPositions
+from bridge.positions.translator import AnswerArrays, TranslatedPositions
 from tests.support.messages import message
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.kafka.config.property_rules import rows
+from bridge.kafka.config.property_names import rows
 from connectors.export import (
     MARKDOWN,
     SHIM_RESOURCES,

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.backoff import JITTER
 from bridge.errors import KafkaFailure, KafkaFault
-from connectors.failures import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, Failures
+from connectors.cluster_away import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, Failures
 
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "connection refused")
 REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "bad password")

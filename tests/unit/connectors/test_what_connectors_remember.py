@@ -8,7 +8,7 @@ import os
 from bridge.model.copying import Copied
 from bridge.model.values import CopyId, TopicPartition
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns
 from connectors.source.discovery import DiscoveredTopics
 from connectors.source.take_over import TakeOver
 from tests.unit.connectors.checkpoint.checkpoint_harness import put

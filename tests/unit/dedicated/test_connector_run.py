@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from bridge.dedicated import connector_run
-from bridge.dedicated.connector_run import ConnectorRun
+from bridge.dedicated import flow_run
+from bridge.dedicated.flow_run import ConnectorRun
 from bridge.errors import KafkaFailure, KafkaFault, NotFound
 from bridge.protocol.messages import IgnoredSetting, Record, StoredOffset
 from bridge.service.ipc.checkpoint_records import pack
@@ -81,7 +81,7 @@ async def until(holds: Callable[[], object]) -> None:
 @asynccontextmanager
 async def running(config: Mapping[str, str]) -> AsyncIterator[Scene]:
     scene = Scene(config)
-    with mock.patch.multiple(connector_run, _FIRST_PAUSE=0.001, _MOST_PAUSE=0.01, _EMPTY_SECONDS=0.001):
+    with mock.patch.multiple(flow_run, _FIRST_PAUSE=0.001, _MOST_PAUSE=0.01, _EMPTY_SECONDS=0.001):
         task = asyncio.create_task(scene.run.run())
         try:
             yield scene

@@ -8,11 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.dedicated.config.plan import ConnectorPlan, FlowPlan
-from bridge.dedicated.config.worker_settings import worker_settings
+from bridge.dedicated.config.plan import ConnectorPlan, FlowPlan, worker_settings
 from bridge.dedicated.flow_run import FlowRun
-from bridge.dedicated.groups import TargetGroups
-from bridge.dedicated.sharing import Members
+from bridge.dedicated.membership import Members, TargetGroups
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.model.values import Side

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.dedicated.offset_writer import key
-from bridge.dedicated.stored_offsets import Offsets, put
+from bridge.dedicated.stock_offsets import Offsets, key, put
 from bridge.model.values import TopicPartition
 from connectors.source.take_over import stocks_partition
 

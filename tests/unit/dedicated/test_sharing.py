@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.dedicated.sharing import Members, given_up
+from bridge.dedicated.membership import Members, given_up
 
 BOTH = frozenset({"n1", "n2"})
 

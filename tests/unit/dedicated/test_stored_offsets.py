@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.dedicated.stored_offsets import Offsets, put
+from bridge.dedicated.stock_offsets import Offsets, put
 from bridge.service.state.source_offsets import pack_stored_offsets
 
 NAME = "MirrorSourceConnector"

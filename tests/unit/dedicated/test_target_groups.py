@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.dedicated import groups
-from bridge.dedicated.groups import TargetGroups
-from bridge.dedicated.sharing import Members
+from bridge.dedicated import membership
+from bridge.dedicated.membership import Members, TargetGroups
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
@@ -56,7 +55,7 @@ class Coordinators:
 def members(monkeypatch: pytest.MonkeyPatch, coordinators: Coordinators) -> Members:
     for name in ("coordinators", "forget_coordinators", "send"):
         monkeypatch.setattr(NetworkClient, name, staticmethod(getattr(coordinators, name)))
-    monkeypatch.setattr(groups, "read_described_groups", coordinators.read)
+    monkeypatch.setattr(membership, "read_described_groups", coordinators.read)
 
     async def go() -> Members:
         target = TargetGroups(SETTINGS)
@@ -112,6 +111,6 @@ def test_a_missing_right_is_named(monkeypatch: pytest.MonkeyPatch, where: str) -
 
 
 def test_a_broker_that_does_not_answer_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(membership, "TIMEOUT_SECONDS", 0.05)
     with pytest.raises(KafkaFailure, match=r"no answer within 0\.05 s"):
         members(monkeypatch, Coordinators([]))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bridge.demo.expected import align, exact_offset, reread
+from bridge.demo.answers import align, exact_offset, reread
 from bridge.demo.logs import Content, Entry, PartitionLog, digest
 
 

@@ -11,15 +11,12 @@ import pytest
 from rich.console import Console
 
 from bridge.demo import run
-from bridge.demo.data import PARTITIONS, Amounts, ticks
-from bridge.demo.errors import DemoFailed
-from bridge.demo.expected import align
+from bridge.demo.answers import align
+from bridge.demo.data import PARTITIONS, Amounts, Groups, Shape, choose, ticks
 from bridge.demo.failover import Resumed
-from bridge.demo.groups import Groups, Shape, choose
-from bridge.demo.logs import Entry, PartitionLog, Tp
-from bridge.demo.report import Judged, Report, make_rows
-from bridge.demo.show import closing, table
-from bridge.local import shim
+from bridge.demo.logs import DemoFailed, Entry, PartitionLog, Tp
+from bridge.demo.report import Judged, Report, closing, make_rows, table
+from bridge.local import service
 from bridge.protocol.messages import PartitionReport
 from tests.support.messages import message, message_pattern
 
@@ -173,7 +170,7 @@ def test_without_a_checkout_nothing_is_started(
     def started(*_: object) -> None:
         raise AssertionError("a broker was started")
 
-    monkeypatch.setattr(shim, "SHIM", tmp_path / "none")
+    monkeypatch.setattr(service, "SHIM", tmp_path / "none")
     monkeypatch.setattr(run, "play", started)
     assert run.run_demo(tmp_path, records=2_000, keep=False) == run.FAILED
     assert "run from a checkout" in capsys.readouterr().out

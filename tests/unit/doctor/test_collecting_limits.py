@@ -12,9 +12,8 @@ import pytest
 from bridge.doctor import collecting
 from bridge.doctor.checks import examine
 from bridge.doctor.collecting import MOST_DATED, MOST_GROUPS, MOST_PAIRS, collect
-from bridge.doctor.facts import ClusterFacts, Facts
-from bridge.doctor.findings import Severity
-from bridge.kafka.admin.cluster_description import DescribedTopic
+from bridge.doctor.facts import ClusterFacts, Facts, Severity
+from bridge.kafka.admin.inspection import DescribedTopic
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side, TopicInfo, TopicPartition
 from connectors.registry import KINDS

@@ -16,28 +16,29 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.commands.doctor import together
 from bridge.doctor.checks import CHECKS, examine
-from bridge.doctor.collecting import collect
+from bridge.doctor.collecting import collect, machine
 from bridge.doctor.facts import (
     ClusterFacts,
     CopiesBeside,
     Facts,
+    Finding,
     MachineFacts,
     Need,
     Other,
     Pair,
     Replication,
+    Severity,
     TopicFacts,
     Unknown,
+    exit_status,
+    unknown,
 )
-from bridge.doctor.findings import Finding, Severity, exit_status, unknown
-from bridge.doctor.machine import machine
-from bridge.doctor.needs import RIGHTS
+from bridge.doctor.needs import MARKS, PAGES, RIGHTS, with_tables
 from bridge.doctor.plan import Plan
-from bridge.doctor.rights_pages import MARKS, PAGES, with_tables
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model.values import Side
-from bridge.protocol.doctor import DoctorFinding, DoctorReport
 from bridge.protocol.messages import ErrorBody
+from bridge.protocol.operators import DoctorFinding, DoctorReport
 from bridge.service.checks.context import CheckContext, Naming
 from bridge.service.checks.validation import Checker
 from bridge.service.http.app import create_app

@@ -15,13 +15,12 @@ from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import NO_OPERATIONS
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 from bridge.model.copying import Copied
 from bridge.model.values import CopyId, Side
 from bridge.pipeline.driver import denied
-from bridge.pipeline.layouts.dropping import Dropper
+from bridge.pipeline.layouts.ownership import Dropper
 from bridge.pipeline.layouts.records import read_layouts
 from tests.unit.pipeline.values import copied, spec
 

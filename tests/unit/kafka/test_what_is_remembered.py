@@ -14,9 +14,8 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import group_requests, log_requests
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import PartitionMetadata, TopicMetadata
-from bridge.kafka.protocol.wire import Call, Reader
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader
 from bridge.model.topics import ConfigEntry, ConfigSource
 from bridge.model.values import Side, TopicPartition
 

@@ -17,10 +17,10 @@ from bridge.logs.changes import FORGET_SECONDS, Changes
 from bridge.logs.forward import Forward, of_line
 from bridge.logs.lines import JsonLines
 from bridge.logs.repeats import AGAIN_SECONDS, Repeats
-from bridge.model.cluster_names import cluster_name
+from bridge.model.addresses import cluster_name
 from bridge.model.values import Side
-from bridge.pipeline.driver import jvm_logs
-from connectors.outages import Outages
+from bridge.pipeline.driver import jobs
+from connectors.cluster_away import Outages
 from tests.support.messages import message
 from tests.support.processes import descriptors
 
@@ -338,9 +338,9 @@ def test_a_text_line_has_date_level_and_process() -> None:
 
 
 def test_the_jvm_logs_json_unless_an_operator_chose_otherwise(tmp_path: Path) -> None:
-    file = jvm_logs.configuration({}, {}, tmp_path)
+    file = jobs.configuration({}, {}, tmp_path)
     assert file is not None
     assert '"process":"jvm"' in file.read_text()
     own = {"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=/etc/log4j2.xml"}
-    assert jvm_logs.configuration(own, {}, tmp_path) is None
-    assert jvm_logs.configuration({}, {jvm_logs.VARIABLE: "/etc/log4j2.xml"}, tmp_path) is None
+    assert jobs.configuration(own, {}, tmp_path) is None
+    assert jobs.configuration({}, {jobs.VARIABLE: "/etc/log4j2.xml"}, tmp_path) is None

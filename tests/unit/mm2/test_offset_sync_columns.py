@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bridge.mm2 import offset_sync_columns, offset_sync_store
 from bridge.mm2.offset_sync_columns import apply_columns
-from bridge.mm2.offset_sync_slots import Slots, updated
-from bridge.mm2.offset_sync_store import OffsetSyncStore
+from bridge.mm2.offset_sync_store import OffsetSyncStore, Slots, updated
 from bridge.mm2.records import OffsetSync, SyncColumns
 from bridge.model.values import TopicPartition
 

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.mm2.offset_sync_slots import SLOTS
-from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
+from bridge.mm2.offset_sync_store import SLOTS, OffsetSyncStore, SyncBounds
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import TopicPartition
 from tests.support.forms import examples

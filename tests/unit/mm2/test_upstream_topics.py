@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.mm2 import upstream_topics
+from bridge.mm2 import replication_policy
 from bridge.mm2.replication_policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -38,7 +38,7 @@ def identity(source: str) -> IdentityReplicationPolicy:
 )
 def test_is_heartbeat_topic(topic: str, is_one: bool) -> None:
     """MirrorClientTest.testIsHeartbeatTopic"""
-    assert upstream_topics.heartbeat_topics(default(), [topic]) == ({topic} if is_one else set())
+    assert replication_policy.heartbeat_topics(default(), [topic]) == ({topic} if is_one else set())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_is_heartbeat_topic(topic: str, is_one: bool) -> None:
 )
 def test_is_checkpoint_topic(topic: str, is_one: bool) -> None:
     """MirrorClientTest.testIsCheckpointTopic"""
-    assert upstream_topics.checkpoint_topics(default(), [topic]) == ({topic} if is_one else set())
+    assert replication_policy.checkpoint_topics(default(), [topic]) == ({topic} if is_one else set())
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,21 @@ def test_is_checkpoint_topic(topic: str, is_one: bool) -> None:
 )
 def test_count_hops_for_topic(topic: str, source: str, hops: int) -> None:
     """MirrorClientTest.countHopsForTopicTest"""
-    assert upstream_topics.count_hops(default(), topic, source) == hops
+    assert replication_policy.count_hops(default(), topic, source) == hops
 
 
 def test_heartbeat_topics() -> None:
     """MirrorClientTest.heartbeatTopicsTest"""
     result = {"heartbeats", "source1.heartbeats", "source2.source1.heartbeats", "source3.heartbeats"}
-    assert upstream_topics.heartbeat_topics(default(), {"topic1", "topic2", *result}) == result
+    assert replication_policy.heartbeat_topics(default(), {"topic1", "topic2", *result}) == result
 
 
 def test_checkpoint_topics() -> None:
     """MirrorClientTest.checkpointsTopicsTest"""
     result = {f"{name}.checkpoints.internal" for name in ("source1", "source2.source1", "source3")}
-    assert upstream_topics.checkpoint_topics(default(), {"topic1", "checkpoints.internal", *result}) == result
+    assert (
+        replication_policy.checkpoint_topics(default(), {"topic1", "checkpoints.internal", *result}) == result
+    )
 
 
 def test_replication_hops() -> None:
@@ -97,13 +99,13 @@ def test_replication_hops() -> None:
         "source1.source2.heartbeats",
         "source3.heartbeats",
     ]
-    hops = {at: upstream_topics.replication_hops(default(), topics, f"source{at}") for at in (1, 2, 3, 4)}
+    hops = {at: replication_policy.replication_hops(default(), topics, f"source{at}") for at in (1, 2, 3, 4)}
     assert hops == {1: 1, 2: 2, 3: 1, 4: -1}
 
 
 def test_the_fewest_hops_count() -> None:
     topics = ["B.C.A.heartbeats", "B.A.heartbeats", "C.B.D.A.heartbeats"]
-    assert upstream_topics.replication_hops(default(), topics, "A") == 2
+    assert replication_policy.replication_hops(default(), topics, "A") == 2
 
 
 UPSTREAM = [
@@ -118,7 +120,7 @@ UPSTREAM = [
     ids=["MirrorClientTest.upstreamClustersTest", "MirrorClientTest.testIdentityReplicationUpstreamClusters"],
 )
 def test_upstream_clusters(policy: ReplicationPolicy) -> None:
-    assert upstream_topics.upstream_clusters(policy, UPSTREAM) == {f"source{at}" for at in (1, 2, 3, 4, 5)}
+    assert replication_policy.upstream_clusters(policy, UPSTREAM) == {f"source{at}" for at in (1, 2, 3, 4, 5)}
 
 
 @pytest.mark.parametrize(
@@ -135,17 +137,19 @@ def test_remote_topics(separator: str) -> None:
     result = {separator.join(each) for each in parts}
     policy = default(separator=separator)
     internal = {policy.checkpoints_topic("A"), policy.offset_syncs_topic("A"), "__x", ".x"}
-    assert upstream_topics.remote_topics(policy, {"topic1", "topic2", "topic3", *internal, *result}) == result
-    one = upstream_topics.remote_topics(policy, result, "source1")
+    assert (
+        replication_policy.remote_topics(policy, {"topic1", "topic2", "topic3", *internal, *result}) == result
+    )
+    one = replication_policy.remote_topics(policy, result, "source1")
     assert one == {name for name in result if name.startswith("source1")}
-    assert upstream_topics.remote_topics(policy, result, "source2") == set()
+    assert replication_policy.remote_topics(policy, result, "source2") == set()
 
 
 def test_identity_remote_topics() -> None:
     """MirrorClientTest.testIdentityReplicationRemoteTopics"""
     topics = {"topic1", "topic2", "topic3", "heartbeats", "backup.heartbeats"}
-    assert upstream_topics.remote_topics(identity("source"), topics) == topics - {"heartbeats"}
-    assert upstream_topics.remote_topics(identity("source"), topics, "backup") == {"backup.heartbeats"}
+    assert replication_policy.remote_topics(identity("source"), topics) == topics - {"heartbeats"}
+    assert replication_policy.remote_topics(identity("source"), topics, "backup") == {"backup.heartbeats"}
 
 
 def test_identity_topic_source() -> None:
@@ -160,10 +164,10 @@ def test_identity_topic_source() -> None:
 def test_names_that_never_change_end() -> None:
     """As under Identity, where every topic comes from the one source again and again."""
     policy = identity("source")
-    assert list(upstream_topics.sources(policy, "topic")) == ["source"]
+    assert list(replication_policy.sources(policy, "topic")) == ["source"]
     assert (
-        upstream_topics.count_hops(policy, "topic", "source"),
-        upstream_topics.count_hops(policy, "topic", "x"),
+        replication_policy.count_hops(policy, "topic", "source"),
+        replication_policy.count_hops(policy, "topic", "x"),
     ) == (
         1,
         -1,

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.model.assignment import task_of
+from bridge.model.values import task_of
 
 GROUPS = [f"group-{number}" for number in range(10_000)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bridge.model.copy_samples import NO_LATENCIES, CopySample, Latencies, join
+from bridge.model.copying import NO_LATENCIES, CopySample, Latencies, join
 from bridge.model.values import TopicPartition
 
 TP = TopicPartition("orders", 3)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.client.config import read_config
-from bridge.commands.connection import properties
+from bridge.client.mirror_client import read_config
 from bridge.commands.legacy_config import Clients, LegacyOptions, connector_config
+from bridge.commands.options import properties
 from bridge.connector_files import load_connector
+from bridge.dedicated.config.plan import all_worker_settings
 from bridge.dedicated.config.reading import plan_of_properties
-from bridge.dedicated.config.worker_settings import all_worker_settings
 from bridge.kafka.config.properties import ClientProps, KeyPrefixes
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.model import java_values
@@ -27,8 +27,8 @@ from bridge.spark.options import for_batch
 from bridge.spark.writing.options import read_sink_options
 from connectors.base import CopiedTopics
 from connectors.registry import KINDS
+from connectors.source.connector import taken
 from connectors.source.options import SourceOptions
-from connectors.source.owners import taken
 
 Props = Mapping[str, str]
 

@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from bridge.policies.languages import Languages, TooComplex
-from bridge.policies.patterns import Unprovable, read_pattern
+from bridge.policies.languages import Languages, TooComplex, Unprovable, read_pattern
 
 LETTERS = "ab."
 WORDS = ["".join(each) for count in range(5) for each in itertools.product(LETTERS, repeat=count)]

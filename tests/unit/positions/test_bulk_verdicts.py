@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import TopicPartition, Verdict
-from bridge.positions.answers import EVIDENCES, FLAGS, REASONS, VERDICTS, AnswerArrays
-from bridge.positions.bulk_verdicts import BulkVerdicts, PairOffsets
-from bridge.positions.flow import Flow
-from bridge.positions.knowledge import LoadedRuns
+from bridge.positions.flow import Flow, LoadedRuns
+from bridge.positions.translator import (
+    EVIDENCES,
+    FLAGS,
+    REASONS,
+    VERDICTS,
+    AnswerArrays,
+    BulkVerdicts,
+    PairOffsets,
+)
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts
 from connectors.group_translation.translating.proof import deny_unproved
 from connectors.group_translation.translating.strategies import ByRuns

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from bridge.model.values import Evidence, Judgement, Reason, TopicPartition, Verdict
-from bridge.positions.answers import AnswerArrays
 from bridge.positions.checkpoints import (
     CheckpointRejected,
     checkpoint_table,
     read_checkpoint,
     starting_offsets,
 )
-from bridge.positions.translator import TranslatedPositions
+from bridge.positions.translator import AnswerArrays, TranslatedPositions
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 QUERY = '{"batchWatermarkMs":0,"batchTimestampMs":1764000000000,"conf":{}}'

@@ -12,10 +12,9 @@ from pyarrow import csv, parquet
 
 from bridge.model.values import Evidence, Flag, Judgement, Reason, Verdict
 from bridge.positions import files
-from bridge.positions.answers import AnswerArrays
 from bridge.positions.files import read_table, write_table
 from bridge.positions.tables import PositionsRejected
-from bridge.positions.translator import TranslatedPositions
+from bridge.positions.translator import AnswerArrays, TranslatedPositions
 from tests.support.messages import message
 
 

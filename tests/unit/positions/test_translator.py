@@ -8,8 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.positions.answers import REASONS, VERDICTS
-from bridge.positions.translator import PositionColumns, PositionTranslator, TranslatedPositions
+from bridge.positions.translator import (
+    REASONS,
+    VERDICTS,
+    PositionColumns,
+    PositionTranslator,
+    TranslatedPositions,
+)
 from tests.support.forms import examples
 from tests.unit.connectors.fake_clusters import JUNK, FakeClusters, mirrored
 from tests.unit.positions.worlds import flow

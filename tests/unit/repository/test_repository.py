@@ -21,7 +21,6 @@ from tests.support.messages import message
 from tests.unit.repository.parsing import nodes, parsed
 
 ROOT = Path(__file__).parents[3]
-MOST_LINES = 600
 REGISTRIES = re.compile(
     r"pypi\.(?:org|io)|pythonhosted\.org|repo\d?\.maven|maven\.org/|maven2/|registry\.npmjs|registry-1\.docker|"
     r"(?:extra-)?index-url\s*[=h]|find-links\s*[=/h]",
@@ -35,12 +34,6 @@ def committed() -> list[Path]:
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
-
-
-@pytest.mark.parametrize("package", ["bridge", "connectors"])
-def test_a_module_has_one_subject(package: str) -> None:
-    lines = {path: len(path.read_text("utf-8").splitlines()) for path in (ROOT / package).rglob("*.py")}
-    assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_tests_reach_no_private_name() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import DataType
 
-from bridge.audit.rows import DIFFERENCES, SUMMARY
+from bridge.audit.report import DIFFERENCES, SUMMARY
 from bridge.spark.schema import COLUMNS
 from bridge.spark.tables import TABLES, Table
 

@@ -12,8 +12,7 @@ import pytest
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from bridge.model.copying import Gap, GapKind
 from bridge.model.state_records.claims import Claim
-from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.state_records.group_record import Alone, Furthest, FurthestRecord, GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import VALUES, MissingRecord, RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.records import LayoutRecord, SliceReport, layout_key, report_key

@@ -14,13 +14,12 @@ from random import Random
 
 from bridge.errors import Fenced, NotFound
 from bridge.model.copying import Progress
-from bridge.protocol.copying import CopyTotals
 from bridge.protocol.messages import GroupReport
+from bridge.protocol.operators import CopyTotals
 from bridge.service.answers.missing_records import with_answer
 from bridge.service.answers.readiness import Answers, connector_views
 from bridge.service.ipc.messages import Backlog, pack_report
-from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import RoundsState, Snapshots
 from bridge.service.state.task_table import TaskTable
 from connectors.base import (
     CopyReport,

@@ -12,17 +12,14 @@ from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault,
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.patterns import JavaPattern
 from bridge.protocol.messages import GroupReport, PartitionReport
-from bridge.service.checks.config_sizes import size_errors
 from bridge.service.checks.context import AlterOffsets, CheckContext, Props, RoundsContext
-from bridge.service.checks.validation import Checker
-from bridge.service.ipc.desired_state import Desired
+from bridge.service.checks.validation import Checker, size_errors
+from bridge.service.ipc.messages import Desired
 from bridge.service.pool import CHECK_SECONDS, pools
 from bridge.service.service import Service
-from bridge.service.state.delivery import Deliveries
-from bridge.service.state.long_polls import LongPolls
-from bridge.service.state.rounds_state import RoundsState
+from bridge.service.state.delivery import Deliveries, LongPolls
 from bridge.service.state.sessions import Sessions, running_clock
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import RoundsState, Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests, SourcePartitionOffset
 from bridge.service.state.task_table import TaskTable
 from bridge.translation.runs.reset_positions import PartitionReset as AlteredRow
@@ -37,7 +34,7 @@ from connectors.base import (
 )
 from connectors.config.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters, Pipeline, Pipelines
-from connectors.source.altering import Offsets
+from connectors.source.take_over import Offsets
 
 ROOT = Path(__file__).parents[3]
 FACTORY = "tests.unit.service.service_fakes:rounds"

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bridge.errors import Overloaded
-from bridge.service.ipc.desired_state import Config, Desired
-from bridge.service.ipc.messages import InstanceStatus
+from bridge.service.ipc.messages import Config, Desired, InstanceStatus
 from bridge.service.rounds.connector_runner import ConnectorRunner
 from bridge.service.rounds.publisher import PipeWriter
 from connectors.base import Assignment

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.service import garbage
-from bridge.service.garbage import LOOK_SECONDS, MOST_SECONDS, collect, due, keep_what_exists
+from bridge.service import serve
+from bridge.service.serve import LOOK_SECONDS, MOST_SECONDS, collect, due, keep_what_exists
 
 
 class Cycle:
@@ -46,7 +46,7 @@ def test_objects_that_become_many_are_not_looked_at_again_and_again(passes: list
 
 
 def test_garbage_goes_once_no_call_is_under_way(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(serve, "LOOK_SECONDS", 0.01)
     in_use = 1
 
     async def run() -> None:

@@ -14,8 +14,8 @@ import pytest
 from bridge.model.values import GroupListing, GroupState
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.answers.readiness import COPY_SILENT_MS
-from bridge.service.state.leases import LEASE_MS
-from bridge.service.state.rounds_state import RoundsState
+from bridge.service.state.connector_entry import LEASE_MS
+from bridge.service.state.snapshots import RoundsState
 from tests.support.forms import mostly_long
 from tests.unit.service.drill_clusters import PARTITIONS, between
 from tests.unit.service.drill_world import GROUPS, INTERVAL, World

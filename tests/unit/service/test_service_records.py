@@ -13,7 +13,7 @@ import pytest
 
 from bridge.protocol.messages import PollResponse
 from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpack_records
-from bridge.service.ipc.frames import Frame
+from bridge.service.ipc.messages import Frame
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from connectors.base import EmittedRecord, Summary
 from tests.support.messages import message

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.model.values import TopicPartition
 from bridge.spark.offsets import OffsetRange
-from bridge.spark.splitting import split
+from bridge.spark.planning import split
 
 MB = 1 << 20
 

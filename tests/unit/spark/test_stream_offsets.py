@@ -7,9 +7,17 @@ import json
 import pytest
 
 from bridge.model.values import TopicPartition
-from bridge.spark.offsets import Log, OffsetRange
+from bridge.spark.offsets import (
+    Log,
+    OffsetRange,
+    StreamPositions,
+    admitted,
+    begun,
+    packed,
+    stream_ranges,
+    unpacked,
+)
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.stream_offsets import StreamPositions, admitted, begun, packed, stream_ranges, unpacked
 
 A, B, C = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0)
 LOGS = {A: Log("id", 0, 100), B: Log("id", 0, 10), C: Log("other", 5, 5)}

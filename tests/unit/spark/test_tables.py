@@ -10,16 +10,14 @@ import pytest
 
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
-from bridge.model.assignment import task_of
 from bridge.model.copying import Gap, GapKind
 from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
-from bridge.model.values import TopicPartition
+from bridge.model.values import TopicPartition, task_of
 from bridge.pipeline.slices.gaps import ledger_entry
-from bridge.spark.decoding import StoredRecord, newest
-from bridge.spark.group_rounds import task_rounds
 from bridge.spark.internal_topics import SOURCES
-from bridge.spark.tables import TABLES, Fields, renewed
+from bridge.spark.reading import StoredRecord, newest
+from bridge.spark.tables import TABLES, Fields, renewed, task_rounds
 from bridge.translation.runs.runs import OffsetRun
 
 TP = TopicPartition("orders", 3)

@@ -10,7 +10,7 @@ from bridge.model.copying import Copied
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 
 PLACE = TopicPartition("orders", 0)

@@ -13,8 +13,18 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.plan import OwnCommit, PartitionPlan, TargetGroup, Translated, plan_group
-from bridge.translation.shared import OtherFlow, accepted, together, told, with_standing
+from bridge.translation.plan import (
+    OtherFlow,
+    OwnCommit,
+    PartitionPlan,
+    TargetGroup,
+    Translated,
+    accepted,
+    plan_group,
+    together,
+    told,
+    with_standing,
+)
 from tests.support.forms import examples
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("merged", 0)

@@ -3,6 +3,11 @@
 A batch with which a transform fails is halved until single records are left: those with which it still fails are
 reported as failed. A batch that takes too long or too much memory only as a whole succeeds in parts, and later batches
 start at the size of such a part.
+
+Records as Arrow batches, as transforms have them, and back.
+
+Transforms of ours that need no process of their own: compiled, they end, fail with nothing, and take no more memory
+than what they make. Whatever they leave out goes the way of all transforms.
 """
 
 from __future__ import annotations
@@ -14,22 +19,154 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bridge.child_process import ending, with_socket
-from bridge.kafka.record.arrow_columns import BrokenRecord
+from bridge.kafka.record import arrow_columns
+from bridge.kafka.record.arrow_columns import BrokenRecord, Fields, Texts
 from bridge.kafka.record.columns import Records
+from bridge.kafka.record.loops import Bytes
 from bridge.model.copying import Copied, PipelineSpec, Transform
-from bridge.pipeline.slices.transforming.arrow import as_batch, by_topic
 from bridge.pipeline.slices.transforming.child import HEAD, pack
-from bridge.pipeline.slices.transforming.native import Native, native, through
 from bridge.transforms.contract import SCHEMA
+from bridge.transforms.ready import Compiled, compiled_masks
 
+_HEADERS = SCHEMA.field("headers").type
+_NO_TIMESTAMP = -1
+_MASKS = "bridge.transforms.mask_fields"
+_PARAMETERS = {"fields", "replacement", "column"}
 TIMEOUT, MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
 _START = 60.0
 """Seconds in which the process has to load its transforms."""
 _MOST, _MOST_BYTES = 16_384, 4 * 1024 * 1024
 """Most records of a batch, and most bytes of their keys, values and headers."""
+
+
+def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
+    """Raises BrokenRecord."""
+    fields = arrow_columns.cut(records)
+    rows, headers = records.count, len(fields.header_keys.ends) - 1
+    has_timestamp = fields.timestamps != _NO_TIMESTAMP
+    header = pa.StructArray.from_buffers(
+        _HEADERS.value_type,
+        headers,
+        [None],
+        children=[
+            _array(pa.string(), headers, fields.header_keys),
+            _array(pa.binary(), headers, fields.header_values),
+        ],
+    )
+    columns = [
+        pa.repeat(topic, rows),
+        pa.repeat(pa.scalar(partition, pa.int32()), rows),
+        pa.array(fields.offsets),
+        pa.Array.from_buffers(
+            SCHEMA.field("timestamp").type,
+            rows,
+            [
+                None if has_timestamp.all() else _buffer(np.packbits(has_timestamp, bitorder="little")),
+                _buffer(fields.timestamps),
+            ],
+        ),
+        _array(pa.binary(), rows, fields.keys),
+        _array(pa.binary(), rows, fields.values),
+        pa.Array.from_buffers(_HEADERS, rows, [None, _buffer(fields.lists)], children=[header]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def by_topic(batch: pa.RecordBatch) -> dict[str, Records]:
+    """The records of a batch as IPC reads it, by the topic that they go to."""
+    topics = pc.unique(batch.column("topic")).to_pylist()
+    if len(topics) == 1:
+        return {topics[0]: as_records(batch)}
+    return {topic: as_records(batch.filter(pc.equal(batch.column("topic"), topic))) for topic in topics}
+
+
+def as_records(batch: pa.RecordBatch) -> Records:
+    """Converts a batch to records. None of its arrays begins inside of its buffers: IPC and filters make none that
+    does."""
+    timestamps = batch.column("timestamp")
+    lists = batch.column("headers")
+    header = lists.values
+    return arrow_columns.joined(
+        Fields(
+            batch.column("offset").to_numpy(),
+            timestamps.cast(pa.int64()).fill_null(_NO_TIMESTAMP).to_numpy(),
+            _texts(batch.column("key")),
+            _texts(batch.column("value")),
+            _numbers(lists.buffers()[1], np.int32) if len(lists) else np.zeros(1, np.int32),
+            _texts(header.field("key")),
+            _texts(header.field("value")),
+        )
+    )
+
+
+def _array(kind: pa.DataType, rows: int, texts: Texts) -> pa.Array:
+    validity = _buffer(texts.validity) if len(texts.validity) else None
+    return pa.Array.from_buffers(kind, rows, [validity, _buffer(texts.ends), _buffer(texts.data)])
+
+
+def _texts(array: pa.Array) -> Texts:
+    assert array.offset == 0
+    validity, ends, data = array.buffers()
+    has_nulls = array.null_count > 0
+    return Texts(
+        _numbers(validity if has_nulls else None, np.uint8),
+        _numbers(ends, np.int32) if len(array) else np.zeros(1, np.int32),
+        _numbers(data, np.uint8),
+    )
+
+
+def _numbers(buffer: pa.Buffer | None, kind: Any) -> Any:
+    return np.empty(0, kind) if buffer is None else np.frombuffer(buffer, kind)
+
+
+def _buffer(array: Bytes | Any) -> pa.Buffer:
+    return pa.py_buffer(array)
+
+
+class Native(NamedTuple):
+    masks: Compiled
+    column: str
+
+
+def native(transform: Transform) -> Native | None:
+    """Returns the transform's compiled form; None for one that takes a process."""
+    parameters = transform.parameters
+    column = parameters.get("column", "value")
+    if transform.function != _MASKS or parameters.keys() - _PARAMETERS or column not in ("key", "value"):
+        return None
+    try:
+        masks = compiled_masks(parameters["fields"], parameters.get("replacement"))
+    except (KeyError, ValueError):
+        return None  # the process says what is wrong
+    return None if masks is None else Native(masks, column)
+
+
+def through(records: Records, chain: Sequence[Native]) -> Records | None:
+    """Runs the whole chain over records; None where one of them has to go another way."""
+    try:
+        fields = arrow_columns.cut(records)
+    except BrokenRecord:
+        return None
+    for each in chain:
+        masked = _masked(fields, each)
+        if masked is None:
+            return None
+        fields = masked
+    return arrow_columns.joined(fields)
+
+
+def _masked(fields: Fields, each: Native) -> Fields | None:
+    texts = fields.keys if each.column == "key" else fields.values
+    made = each.masks.apply(texts.validity, texts.ends, texts.data, len(fields.offsets))
+    if made is None or made[2]:
+        return None
+    changed = texts._replace(ends=made[0], data=made[1])
+    return fields._replace(keys=changed) if each.column == "key" else fields._replace(values=changed)
 
 
 class TransformUnusable(Exception):

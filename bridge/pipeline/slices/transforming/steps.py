@@ -8,8 +8,14 @@ from dataclasses import replace
 from functools import partial
 
 from bridge.kafka.record.batch import CODEC, RawBatch
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes, TopicLimits
-from bridge.kafka.record.rebuilding import UnreadableBatch, decoded_each, put_together
+from bridge.kafka.record.rebuilding import (
+    BatchPolicy,
+    CodecSizes,
+    TopicLimits,
+    UnreadableBatch,
+    decoded_each,
+    put_together,
+)
 from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
 from bridge.pipeline.slices.refusals import GO_ON_WITHOUT, LeftOut
 from bridge.pipeline.slices.resume import PolicySaysFail

@@ -24,7 +24,7 @@ from bridge.protocol.messages import (
 )
 from bridge.service.answers.status import connector_status
 from bridge.service.checks.answer import unlogged_keys
-from bridge.service.failover.operating import operate
+from bridge.service.failover.failover import operate
 from bridge.service.http.audit_log import add_details, changed
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService

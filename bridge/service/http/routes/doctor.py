@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from bridge.protocol.doctor import DoctorReport
+from bridge.protocol.operators import DoctorReport
 from bridge.service.doctor import examined
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Query
 from bridge.errors import ErrorCode, NotFound
 from bridge.protocol.messages import Explanation, GroupReport, GroupReports, Groups
 from bridge.protocol.readiness import Readiness
-from bridge.service.answers.explain import explain
-from bridge.service.answers.groups import Filter, page
+from bridge.service.answers.groups import Filter, explain, page
 from bridge.service.answers.missing_records import with_answer
 from bridge.service.answers.readiness import Answers
 from bridge.service.http.errors import declares

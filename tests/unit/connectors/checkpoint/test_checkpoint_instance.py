@@ -10,7 +10,7 @@ from bridge.backoff import JITTER
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import Committed, GroupState, TopicPartition
-from connectors import failures, internal_topics
+from connectors import cluster_away, internal_topics
 from connectors.base import Assignment
 from connectors.checkpoint.task import CheckpointInstance
 from tests.unit.connectors.checkpoint.checkpoint_harness import (
@@ -32,8 +32,8 @@ READINESS = "mm2-group-readiness.A.internal"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
 
 
@@ -518,8 +518,8 @@ def test_a_cluster_that_goes_away_and_comes_back(side: str) -> None:
 
 def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although all that was due is overdue."""
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.05)
     source, target = committed_at(5)
     harness = CheckpointHarness(source, target, emit_interval=0.2, sync_interval=0.01)
     source.away = UNREACHABLE

@@ -10,7 +10,7 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import LogRecord, Side, TailPart, TopicPartition
-from connectors.checkpoint.syncs import FollowedSyncs
+from connectors.checkpoint.task import FollowedSyncs
 from connectors.cluster_away import ClusterAway
 
 QUIET, BUSY = TopicPartition("quiet", 0), TopicPartition("busy", 0)

@@ -9,7 +9,7 @@ import pytest
 from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Committed, TopicPartition
-from connectors import failures, internal_topics
+from connectors import cluster_away, internal_topics
 from connectors.checkpoint.task import CheckpointInstance
 from tests.unit.connectors.checkpoint.checkpoint_harness import (
     SYNCS,
@@ -27,8 +27,8 @@ FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
 
 

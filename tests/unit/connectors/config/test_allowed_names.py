@@ -19,7 +19,7 @@ from bridge.policy import Policy, fits, fits_server
 from bridge.settings import SettingsRejected, load_settings
 from connectors.base import Kind
 from connectors.config.allowed_names import allowed, code, refused
-from connectors.config.secret_names import looks_secret
+from connectors.config.client_keys import looks_secret
 from connectors.config.spark_keys import HARMLESS, NEED_A_VALUE
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions

@@ -10,22 +10,20 @@ from connectors.config.configdef import (
     ConfigDef,
     ForbiddenValue,
     Importance,
-    Key,
-    Password,
-    Type,
-    parse,
-)
-from connectors.config.keys import numbered
-from connectors.config.validators import (
     In,
+    Key,
     ListOf,
     NonEmpty,
+    Password,
     Patterns,
     Range,
     ReplicationFactor,
+    Type,
     Url,
     Validator,
     invalid,
+    numbered,
+    parse,
     shown,
 )
 

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.kafka.config.settings import StaticClientCheck
 from connectors.base import Kind
-from connectors.config.old_names import OLD_NAMES, instead
+from connectors.config.key_effects import OLD_NAMES, instead
 from connectors.registry import KINDS
 from tests.unit.connectors.configs import CONFIGS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.config.secret_names import looks_secret
+from connectors.config.client_keys import looks_secret
 
 NAMES = json.loads((Path(__file__).parents[3] / "contract" / "secret_names.json").read_text())
 """Of `secret` keys and `plain` ones; DefinitionTest.java reads it too."""

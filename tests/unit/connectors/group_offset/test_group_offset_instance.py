@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.assignment import task_of
-from bridge.model.values import Committed, GroupState, TopicPartition
-from connectors import failures
+from bridge.model.values import Committed, GroupState, TopicPartition, task_of
+from connectors import cluster_away
 from connectors.base import Assignment
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.support.messages import message
@@ -24,8 +23,8 @@ REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriabl
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 # -- which groups ----------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 
 import connectors.group_offset
 from bridge.errors import ConfigError, ConfigRejected
-from connectors.group_offset.connector import KIND
 from connectors.group_offset.options import GroupOffsetOptions, Rewind, validate
+from connectors.group_offset.task import KIND
 from connectors.registry import KINDS
 from tests.support.messages import message
 from tests.unit.connectors.configs import CLIENTS, GROUP_OFFSET

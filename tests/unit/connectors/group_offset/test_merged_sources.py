@@ -9,15 +9,14 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.state_records.claims import Claim
-from bridge.model.state_records.furthest import Alone, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.state_records.group_record import Alone, FurthestRecord, GroupRecord, GroupRow
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
-from connectors import failures
+from connectors import cluster_away
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import other_sources, round_records
+from connectors.group_translation import other_sources, readiness_topic
 from tests.unit.connectors.checkpoint.checkpoint_harness import put
 from tests.unit.connectors.fake_clusters import FakeCluster, Log, Row
 from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
@@ -29,9 +28,9 @@ POLICY = {"replication_policy_class": "org.apache.kafka.connect.mirror.IdentityR
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(readiness_topic, "TASKS_EVERY", 0.0)
     monkeypatch.setattr(other_sources, "LOOK_EVERY", 0.0)
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.mm2.records import Checkpoint
-from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.fields import Value
+from bridge.model.state_records.group_record import Furthest, FurthestRecord
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, decode, encode
-from bridge.model.state_records.state_value import Value
 from bridge.model.values import GroupListing, GroupState, TopicPartition
-from connectors import failures
+from connectors import cluster_away
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import furthest, round_records
+from connectors.group_translation import readiness_topic, stored
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
@@ -28,9 +28,9 @@ ORIGINAL, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(readiness_topic, "TASKS_EVERY", 0.0)
 
 
 def there(a: FakeCluster, b: FakeCluster, rounds: int = 2, /, **given: str) -> Published:
@@ -448,7 +448,7 @@ def test_a_partition_whose_offsets_are_gone_on_both_sides_is_dropped() -> None:
 
 
 def test_a_group_that_is_gone_from_both_clusters_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(furthest, "DROP_EVERY", 0.0)
+    monkeypatch.setattr(stored, "DROP_EVERY", 0.0)
     a, b = mirrored()
     a.group("g", {("orders", 0): 5})
     a.group("h", {("orders", 0): 5})

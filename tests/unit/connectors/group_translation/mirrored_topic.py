@@ -16,8 +16,8 @@ from bridge.translation.runs.runs import Segment
 from connectors.group_offset.task import strategy_of
 from connectors.group_translation.report import proven, report
 from connectors.group_translation.round import GroupRounds, RoundOutcome
-from connectors.group_translation.translating.backlog import Behind
-from connectors.group_translation.translating.runs import FollowedRuns
+from connectors.group_translation.translating.followed_topics import FollowedRuns
+from connectors.group_translation.translating.proof import Behind
 from tests.unit.connectors.checkpoint.checkpoint_harness import put
 from tests.unit.connectors.copied_orders import ORIGINAL, RUNS
 from tests.unit.connectors.fake_clusters import FakeCluster, Log, Row

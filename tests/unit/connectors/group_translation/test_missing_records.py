@@ -8,7 +8,7 @@ import pytest
 
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.runs import Segment
-from connectors import failures
+from connectors import cluster_away
 from connectors.base import Missing
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.connectors.copied_orders import ORIGINAL, behind, copy_the_rest, gone, put_runs
@@ -18,8 +18,8 @@ from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetH
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 def test_what_runs_have_not_come_to_is_missing() -> None:

@@ -15,12 +15,12 @@ from bridge.model.state_records.move_record import MoveRecord, MoveRow, NotBegun
 from bridge.model.state_records.readiness_records import RecordKey, decode, encode
 from bridge.model.values import Committed, GroupState, TopicPartition
 from bridge.protocol.messages import GroupReport
-from connectors import failures, internal_topics
+from connectors import cluster_away, internal_topics
 from connectors.base import Arguments, Assignment
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import moves
-from connectors.group_translation.move_plan import MoveFacts, planned
-from connectors.group_translation.operating import facts_of
+from connectors.group_translation.instance import facts_of
+from connectors.group_translation.moves import MoveFacts, planned
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.group_offset_harness import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.service.service_fakes import partition, report
@@ -38,8 +38,8 @@ FACTS: Mapping[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
 
 

@@ -14,7 +14,7 @@ from bridge.model.values import GroupState, TopicPartition
 from bridge.service.ipc.messages import lacking
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
-from connectors import failures
+from connectors import cluster_away
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation.records import record_of, report_of
 from tests.support.waiting import until
@@ -27,8 +27,8 @@ from tests.unit.connectors.group_translation.mirrored_topic import COPY, Flow
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 @pytest.fixture(params=[True, False], ids=["ours", "stock"])

@@ -12,17 +12,15 @@ from functools import partial
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.assignment import task_of
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, decode_key, encode
-from bridge.model.values import Committed, TopicPartition
+from bridge.model.values import Committed, TopicPartition, task_of
 from bridge.service.ipc.messages import pack_summary, unpack_summary
 from bridge.translation.runs.runs import Segment
-from connectors import failures
-from connectors.base import Assignment, Missing, Summary
+from connectors import cluster_away
+from connectors.base import PROCESS, Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import listed_groups, round_records
-from connectors.writer import PROCESS
+from connectors.group_translation import listed_groups, readiness_topic
 from tests.support.messages import message
 from tests.support.waiting import until
 from tests.unit.connectors.copied_orders import COPY, ORIGINAL, RUNS, put_runs
@@ -38,9 +36,9 @@ AWAY = "source_unreachable"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(readiness_topic, "TASKS_EVERY", 0.0)
 
 
 def clusters(committed: int = 5, copied: int = 10) -> tuple[FakeCluster, FakeCluster]:
@@ -217,7 +215,10 @@ def test_records_of_a_connector_that_is_no_more_are_taken_back(monkeypatch: pyte
     keys = [RecordKey("gone", "task", "0").encode(), RecordKey("gone", "group", "g").encode()]
     late = RecordKey("there", "task", "0").encode()
     now_ms = int(time.time() * 1000)
-    for age_ms, some in ((round_records.SILENT_MS + 1_000, keys), (round_records.SILENT_MS - 60_000, [late])):
+    for age_ms, some in (
+        (readiness_topic.SILENT_MS + 1_000, keys),
+        (readiness_topic.SILENT_MS - 60_000, [late]),
+    ):
         target.append_ms = now_ms - age_ms
         value = encode(TaskRecord(1, 1, 1, "x"))
         asyncio.run(target.append(TOPIC, [(key, value) for key in some]))
@@ -227,7 +228,7 @@ def test_records_of_a_connector_that_is_no_more_are_taken_back(monkeypatch: pyte
     async def script(_: GroupOffsetInstance) -> None:
         await harness.rounds(5)
         assert ("gone", "task", "0") in newest(target), "not before rounds have gone well for an hour"
-        monkeypatch.setattr(round_records, "SILENT_ROUNDS", 0.0)
+        monkeypatch.setattr(readiness_topic, "SILENT_ROUNDS", 0.0)
         await harness.rounds(3)
         await until(lambda: not (any(place[0] == "gone" for place in newest(target))))
         assert ("there", "task", "0") in newest(target)
@@ -295,8 +296,8 @@ def test_what_could_not_be_written_is_written_later_and_tasks_come_after_groups(
 
 def test_what_is_written_by_the_time_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow target takes what it can in each round."""
-    monkeypatch.setattr(round_records, "PORTION", 2)
-    monkeypatch.setattr(round_records, "WITHIN", 0.05)
+    monkeypatch.setattr(readiness_topic, "PORTION", 2)
+    monkeypatch.setattr(readiness_topic, "WITHIN", 0.05)
     source, target = clusters()
     names = [f"g{number}" for number in range(9)]
     for name in names:

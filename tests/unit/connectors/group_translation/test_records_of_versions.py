@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from bridge.model.assignment import task_of
-from bridge.model.state_records.fields import SchemaError
-from bridge.model.state_records.json_records import read_object
+from bridge.model.state_records.fields import SchemaError, read_object
 from bridge.model.state_records.readiness_records import RecordKey
-from bridge.model.values import Committed, TopicPartition
+from bridge.model.values import Committed, TopicPartition, task_of
 from bridge.translation.runs.runs import Segment
-from connectors import failures
+from connectors import cluster_away
 from connectors.base import Assignment
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import round_records
+from connectors.group_translation import readiness_topic
 from tests.support.waiting import until
 from tests.unit.connectors.copied_orders import gone, put_runs
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -32,9 +30,9 @@ KEY = RecordKey("c", "group", "g").encode()
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(readiness_topic, "TASKS_EVERY", 0.0)
 
 
 def kept(target: FakeCluster) -> Mapping[str, Any]:

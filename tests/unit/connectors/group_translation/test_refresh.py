@@ -14,13 +14,12 @@ from bridge.cli import app
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import ErrorBody, Refreshed
-from connectors import failures, internal_topics
-from connectors.base import Assignment
+from connectors import cluster_away, internal_topics
+from connectors.base import Assignment, RequestedRounds
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import instance as groups_instance
-from connectors.requested import RequestedRounds
-from connectors.source import discovery, duty_failures, task
+from connectors.source import discovery, task
 from connectors.source.task import SourceInstance
 from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, committed_at
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -36,12 +35,12 @@ SELDOM = 3600.0
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(internal_topics, "PAUSES", (0.0, 0.0, 0))
     monkeypatch.setattr(discovery, "LOOK_AGAIN_SECONDS", 0.005)
     monkeypatch.setattr(task, "WATCH_SECONDS", 0.005)
-    monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(task, "FIRST_RETRY_SECONDS", 0.005)
 
 
 def seldom(source: FakeCluster, target: FakeCluster, **given: str) -> GroupOffsetHarness:

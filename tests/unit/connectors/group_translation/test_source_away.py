@@ -13,12 +13,12 @@ from bridge.model.lookups import Scan
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 from bridge.protocol.messages import GroupReport
 from bridge.translation.runs.runs import OffsetRun, Segment
-from connectors import failures
+from connectors import cluster_away
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import instance, source_probe
-from connectors.group_translation.translating import last_commits, scanning
-from connectors.group_translation.translating.last_commits import LastCommits
+from connectors.group_translation import instance, round, source_probe
+from connectors.group_translation.round import LastCommits
+from connectors.group_translation.translating import strategies
 from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
 from tests.unit.connectors.copied_orders import (
     COPY,
@@ -38,8 +38,8 @@ AWAY = "source_unreachable"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 def shown(report: GroupReport) -> tuple[object, ...]:
@@ -119,8 +119,8 @@ def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not an interval later: there is nothing else to be done."""
-    monkeypatch.setattr(scanning, "READ_BYTES", 5)
-    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 10)
+    monkeypatch.setattr(strategies, "READ_BYTES", 5)
+    monkeypatch.setattr(strategies, "SOURCE_DOWN_BYTES", 10)
     source, target = behind()
     harness = GroupOffsetHarness(source, target)
 
@@ -263,7 +263,7 @@ def test_a_group_whose_offsets_have_gone_on_the_target_is_no_longer_ready(standi
 def test_a_group_beyond_those_that_are_remembered_is_not_ready_without_the_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(last_commits, "MOST", 0)
+    monkeypatch.setattr(round, "MOST", 0)
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
     harness = GroupOffsetHarness(source, target)
@@ -422,7 +422,7 @@ def test_a_group_whose_offsets_are_gone_is_not_remembered() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_commits, "MOST", 5)
+    monkeypatch.setattr(round, "MOST", 5)
     kept = LastCommits()
     partitions = [TopicPartition("orders", number) for number in range(3)]
     offsets = {(tp, TopicPartition("A.orders", tp.partition)): Committed(tp.partition) for tp in partitions}

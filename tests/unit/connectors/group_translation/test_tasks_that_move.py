@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from bridge.model.assignment import task_of
-from connectors import failures
+from bridge.model.values import task_of
+from connectors import cluster_away
 from connectors.base import Assignment
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.group_translation import round_records
+from connectors.group_translation import readiness_topic
 from tests.support.waiting import until
 from tests.unit.connectors.fake_clusters import mirrored
 from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetHarness
@@ -18,8 +18,8 @@ from tests.unit.connectors.group_offset.group_offset_harness import GroupOffsetH
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(round_records, "TASKS_EVERY", 0.0)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(readiness_topic, "TASKS_EVERY", 0.0)
 
 
 def test_a_group_that_only_the_other_service_has_listed_stays_with_its_task() -> None:

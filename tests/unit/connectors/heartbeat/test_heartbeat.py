@@ -13,7 +13,7 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.mm2.records import Heartbeat
 from bridge.protocol.messages import GroupReport
-from connectors import failures
+from connectors import cluster_away
 from connectors.base import Assignment, CheckedOnOpen, EmittedRecord, SourceOffset, Summary
 from connectors.heartbeat import task as task_module
 from connectors.heartbeat.options import HeartbeatOptions
@@ -90,8 +90,8 @@ class HeartbeatHarness:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(cluster_away, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_away, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 def test_poll_creates_records() -> None:

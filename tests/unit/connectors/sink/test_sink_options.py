@@ -11,8 +11,7 @@ import pytest
 import connectors.sink
 from connectors.base import CopiedTopics
 from connectors.registry import KINDS
-from connectors.sink.checks import BOTH, NONE
-from connectors.sink.definition import DEFINITION
+from connectors.sink.connector import BOTH, DEFINITION, NONE
 from connectors.source.options import SourceOptions
 from tests.support.messages import message
 from tests.unit.connectors.configs import CLIENTS, SINK, SOURCE

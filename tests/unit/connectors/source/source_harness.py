@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from bridge.model.copy_samples import CopySample
 from bridge.model.copying import (
     Copied,
+    CopySample,
     PipelineSpec,
     PipelineState,
     PipelineStatus,

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.backoff import JITTER
 from bridge.errors import KafkaFailure, KafkaFault
-from connectors.source.duty_failures import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, DutyFailures
+from connectors.source.task import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, DutyFailures
 
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "connection refused")
 REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "bad password")

@@ -9,7 +9,7 @@ import pytest
 from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.state_records.readiness_records import TaskRecord, decode
 from bridge.model.values import TopicPartition
-from connectors.source import running_record
+from connectors.source import task
 from connectors.source.task import SourceInstance
 from tests.support.waiting import until
 from tests.unit.connectors.run_instance import NOBODY
@@ -20,8 +20,8 @@ TOPIC = "mm2-group-readiness.A.internal"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_record, "EVERY", 0.02)
-    monkeypatch.setattr(running_record, "AGAIN", 0.02)
+    monkeypatch.setattr(task, "EVERY", 0.02)
+    monkeypatch.setattr(task, "AGAIN", 0.02)
 
 
 def written(harness: SourceHarness) -> list[TaskRecord]:

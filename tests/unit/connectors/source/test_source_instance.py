@@ -22,7 +22,7 @@ from bridge.model.partition_states import PartitionState, PartitionStatus, Skip
 from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 from bridge.model.values import Side, TopicPartition
 from connectors.base import Summary
-from connectors.source import discovery, duty_failures, take_over, task
+from connectors.source import discovery, take_over, task
 from connectors.source.task import SourceInstance, planned_skip
 from tests.support.messages import message, message_pattern
 from tests.support.waiting import until
@@ -38,8 +38,8 @@ OTHER = KafkaFailure(KafkaFault.OTHER, "no such factor")
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(duty_failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(task, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(task, "LONGEST_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(discovery, "LOOK_AGAIN_SECONDS", 0.005)
     monkeypatch.setattr(task, "WATCH_SECONDS", 0.005)
     monkeypatch.setattr(take_over, "PATIENCE_SECONDS", 0.01)
@@ -526,8 +526,8 @@ def test_a_cluster_that_is_back_is_seen_soon_however_long_it_was_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Groups are not ready before that, though the copy has gone on."""
-    monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 3600.0)
-    monkeypatch.setattr(duty_failures, "LONGEST_RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(task, "FIRST_RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(task, "LONGEST_RETRY_SECONDS", 3600.0)
     monkeypatch.setattr(task, "AWAY_SECONDS", 0.02)
     harness = SourceHarness()
     harness.often()

@@ -8,8 +8,7 @@ import pytest
 
 from bridge.model.copying import Progress
 from bridge.protocol.messages import CopyTotals
-from bridge.service.state.copied_topics import copied_topics
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import Snapshots, copied_topics
 from bridge.service.state.task_table import TaskTable
 from connectors.base import CopiedTopics, CopyReport
 from connectors.registry import KINDS

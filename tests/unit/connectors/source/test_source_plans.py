@@ -18,9 +18,15 @@ from bridge.model.topics import (
     TopicOperation,
 )
 from bridge.model.values import TopicInfo, TopicPartition
-from connectors.source.acls import AclPlan, RemoteNames, plan_acls, remote_acls
-from connectors.source.configs import config_changes, new_topic_configs
-from connectors.source.topics import TopicPlan, copied, missing, plan_topics
+from connectors.source.discovery import TopicPlan, copied, missing, plan_topics
+from connectors.source.topic_settings import (
+    AclPlan,
+    RemoteNames,
+    config_changes,
+    new_topic_configs,
+    plan_acls,
+    remote_acls,
+)
 
 # -- topics ------------------------------------------------------------------------------------------------------------
 

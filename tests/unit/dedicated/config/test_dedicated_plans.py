@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from bridge.dedicated.config.plan import MirrorPlan
-from bridge.dedicated.config.running import restricted
+from bridge.dedicated.config.planning import restricted
 from bridge.errors import ConfigRejected
 from tests.support.messages import message
 from tests.unit.dedicated.config.files import BOTH, config, errors, planned

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.dedicated.config import names, stock
-from bridge.dedicated.config.reading import resolved
-from bridge.dedicated.config.references import replaced
+from bridge.dedicated.config import stock
+from bridge.dedicated.config.reading import replaced, resolved
 from bridge.kafka.config.settings import StaticClientCheck
 from bridge.mm2.replication_policy import DefaultReplicationPolicy
 from connectors.registry import KINDS
@@ -251,7 +250,7 @@ def test_case_insensitive_security_protocol() -> None:
 
 def test_all_config_names() -> None:
     """testAllConfigNames. tests/integration/test_stock_mirror_maker_config.py compares all of them."""
-    assert {"topics", "groups", "emit.heartbeats.enabled"} <= names.CONNECTOR_NAMES
+    assert {"topics", "groups", "emit.heartbeats.enabled"} <= stock.CONNECTOR_NAMES
 
 
 def test_lazy_config_resolution(secret: dict[str, str]) -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.dedicated.config.plan import FlowPlan
-from bridge.dedicated.config.worker_settings import WorkerSettings, all_worker_settings, worker_settings
+from bridge.dedicated.config.plan import FlowPlan, WorkerSettings, all_worker_settings, worker_settings
 from bridge.dedicated.flow_run import transactional_id
 from bridge.errors import ConfigRejected
 from tests.support.messages import message, message_pattern

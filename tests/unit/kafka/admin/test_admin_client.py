@@ -19,8 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import admin_client
 from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
-from bridge.kafka.config.token_file import TokenFile
-from bridge.kafka.config.tokens import LibraryTokens
+from bridge.kafka.config.tokens import LibraryTokens, TokenFile
 from bridge.kafka.protocol.errors import failure
 from tests.support.waiting import until
 from tests.unit.kafka.admin.library import Library, done
@@ -157,7 +156,7 @@ def test_neither_drivers_nor_slices_load_it() -> None:
     """A broker's answer can end the process that has one (decision 0040)."""
     code = "import sys, bridge.pipeline.driver.main, bridge.pipeline.slices.running; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "bridge.kafka.admin.topic_configs" in loaded.stdout.split()
+    assert "bridge.kafka.admin.topic_admin" in loaded.stdout.split()
     assert "bridge.kafka.admin.admin_client" not in loaded.stdout.split()
 
 

@@ -16,8 +16,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import Writer
+from bridge.kafka.protocol.wire import ApiKeys, Writer
 
 ANY_NAME: Any = None
 UNSUPPORTED_VERSION, REFUSED, SAID = 35, 31, "as the broker says"

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin import topic_creation
+from bridge.kafka.admin import topic_admin
 from bridge.kafka.protocol.errors import failure
 from tests.support.messages import message
 from tests.unit.kafka.admin.library import Library, done
@@ -33,7 +33,7 @@ def made(library: Library, answer: int | KafkaFailure) -> KafkaFailure | None:
         return {NAME: done(KafkaError(answer, "as the broker says") if answer else None)}
 
     library.answers("create_topics", create)
-    return library.run(lambda client: topic_creation.create_compacted(client, NAME, 3))
+    return library.run(lambda client: topic_admin.create_compacted(client, NAME, 3))
 
 
 ASSUMED = "MirrorUtilsTest.testCreateCompactedTopicAssumeTopicAlreadyExistsWith"

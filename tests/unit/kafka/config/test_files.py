@@ -16,8 +16,7 @@ from bridge.environment import keep_folders
 from bridge.errors import ConfigRejected
 from bridge.kafka.config.files import Files, UnreadableFile
 from bridge.kafka.config.settings import StaticClientCheck, client_settings
-from bridge.kafka.config.token_file import TokenFile
-from bridge.kafka.config.tokens import NoToken
+from bridge.kafka.config.tokens import NoToken, TokenFile
 from bridge.model.values import Side
 from bridge.policies import TopicMap
 from tests.support.messages import message, message_pattern

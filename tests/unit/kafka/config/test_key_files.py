@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from bridge.kafka.config.keystores import KeyPair
-from bridge.kafka.config.tls import Tls
+from bridge.kafka.config.tls import KeyPair, Tls
 from bridge.local.security import make_tls
 
 PEM_KEY = "BEGIN PRIVATE KEY"

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from bridge.errors import Overloaded
-from bridge.kafka.config import keystores
+from bridge.kafka.config import tls
 from bridge.kafka.config.files import Files
 from bridge.kafka.config.keystore_process import StoreProblem
-from bridge.kafka.config.keystores import (
+from bridge.kafka.config.tls import (
     key_pair_from_file,
     key_pair_from_text,
     trusted_from_file,
@@ -75,7 +75,7 @@ def store_by_rounds(rounds: int) -> bytes:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keystores, "CPU_SECONDS", 1)
+    monkeypatch.setattr(tls, "CPU_SECONDS", 1)
 
 
 @pytest.mark.usefixtures("short")

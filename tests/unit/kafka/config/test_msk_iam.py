@@ -11,9 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from bridge.errors import ConfigRejected, KafkaFailure
-from bridge.kafka.config import msk_iam
-from bridge.kafka.config.login_modules import login_modules
-from bridge.kafka.config.msk_iam import MskIam, region_of
+from bridge.kafka.config import oauth
+from bridge.kafka.config.oauth import MskIam, login_modules, region_of
 from bridge.kafka.config.settings import ClientSettings, client_settings
 from bridge.kafka.config.token_provider import provider
 from bridge.kafka.config.tokens import LibraryTokens, NoToken, TokenKeeper
@@ -215,7 +214,7 @@ def test_what_can_not_be_carried_out_is_named(changes: dict[str, str], key: str,
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(msk_iam, "SIGNER", "no_such_signer")
+    monkeypatch.setattr(oauth, "SIGNER", "no_such_signer")
     with pytest.raises(ConfigRejected, match=r"pip install mirror-bridge\[msk-iam\]"):
         settings()
 
@@ -234,12 +233,12 @@ def test_regions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_modules_executors_need() -> None:
     assert login_modules({f"source.cluster.{name}": value for name, value in STOCK.items()}) == [
-        msk_iam.SIGNER_MODULE
+        oauth.SIGNER_MODULE
     ]
     function = {"target.admin.sasl.login.callback.handler.class": " python:own.tokens.token"}
     assert login_modules(function) == ["own.tokens"]
     assert login_modules({f"x.{name}": value for name, value in BY_OAUTH.items()} | function) == [
-        msk_iam.SIGNER_MODULE,
+        oauth.SIGNER_MODULE,
         "own.tokens",
     ]
     assert login_modules({"source.cluster.sasl.mechanism": "PLAIN"}) == []

@@ -21,9 +21,7 @@ from bridge.errors import ConfigRejected
 from bridge.kafka.config import property_names
 from bridge.kafka.config.oauth import ClientCredentials
 from bridge.kafka.config.settings import ClientSettings, StaticClientCheck, client_settings
-from bridge.kafka.config.token_file import TokenFile
-from bridge.kafka.config.token_function import TokenFunction
-from bridge.kafka.config.tokens import LibraryTokens
+from bridge.kafka.config.tokens import LibraryTokens, TokenFile, TokenFunction
 from bridge.model.values import Side
 
 PASSWORD = "store-geheim"

@@ -15,10 +15,17 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.config.token_file import TokenFile, path_of
-from bridge.kafka.config.token_function import TokenFunction
 from bridge.kafka.config.token_provider import provider
-from bridge.kafka.config.tokens import LibraryTokens, NoToken, Token, TokenKeeper, keeper
+from bridge.kafka.config.tokens import (
+    LibraryTokens,
+    NoToken,
+    Token,
+    TokenFile,
+    TokenFunction,
+    TokenKeeper,
+    keeper,
+    path_of,
+)
 from tests.support import eventually, unique
 from tests.support.jwts import unsigned
 from tests.support.messages import message

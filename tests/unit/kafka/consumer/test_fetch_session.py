@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.kafka.consumer import fetch_session
-from bridge.kafka.consumer.fetch_session import FetchSession
+from bridge.kafka.consumer import broker_fetcher
+from bridge.kafka.consumer.broker_fetcher import FetchSession
 from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.model.values import TopicPartition
 
@@ -80,8 +80,8 @@ def test_a_broker_without_room_for_a_session_is_told_all_each_time() -> None:
 
 
 def test_the_epoch_begins_again_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fetch_session.LAST_EPOCH == (1 << 31) - 1
-    monkeypatch.setattr(fetch_session, "LAST_EPOCH", 3)
+    assert broker_fetcher.LAST_EPOCH == (1 << 31) - 1
+    monkeypatch.setattr(broker_fetcher, "LAST_EPOCH", 3)
     session = FetchSession()
     session.add(A, at(0))
     opened(session)

@@ -16,11 +16,10 @@ from bridge.kafka.consumer import broker_fetcher
 from bridge.kafka.consumer import fetcher as consumer_fetcher
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionMetadata, TopicMetadata
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.wire import Call, Reader, Writer
-from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.copying import MOST_BYTES
 from bridge.model.lookups import Need, Read, Window
 from bridge.model.values import Side, TopicPartition
 from tests.unit.kafka.record.raw_batches import batch

@@ -17,7 +17,7 @@ from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import PartitionData, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.kafka.record.batch import parse
-from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.copying import MOST_BYTES
 from bridge.model.values import TailPart, TopicPartition
 from tests.unit.kafka.record.raw_batches import GZIP, Plain, batch, batch_of, marker, sealed
 

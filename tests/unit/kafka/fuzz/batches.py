@@ -10,19 +10,25 @@ from typing import Literal
 
 from crc32c import crc32c
 
-from bridge.kafka.consumer.header_scan import scanned
+from bridge.kafka.consumer.record_lookups import scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record import arrow_columns
 from bridge.kafka.record.arrow_columns import BrokenRecord
 from bridge.kafka.record.batch import CorruptBatch, parse
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.decoding import decode_log, window
-from bridge.kafka.record.digests import OFFSET, digested
-from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
-from bridge.model.batch_limits import MOST_BYTES
+from bridge.kafka.record.hashes import OFFSET, digested
+from bridge.kafka.record.rebuilding import (
+    BatchPolicy,
+    CodecSizes,
+    RecordTooLarge,
+    UnreadableBatch,
+    chunks,
+    refused,
+)
+from bridge.model.copying import MOST_BYTES
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
 from tests.unit.kafka.fuzz.mutation import mutated

@@ -20,10 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
-from bridge.service.http.access import OPEN_PATHS, Access
+from bridge.service.http.access import OPEN_PATHS, ROLES, Access, Role
 from bridge.service.http.app import create_app
 from bridge.service.http.connections import ConnectionLimits
-from bridge.service.http.roles import ROLES, Role
 from bridge.service.http.uvicorn_protocol import limited
 from bridge.service.ipc.messages import pack_report
 from bridge.tokens import Tokens

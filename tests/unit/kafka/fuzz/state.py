@@ -6,20 +6,25 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from bridge.dedicated.stored_offsets import Offsets, put
+from bridge.dedicated.stock_offsets import Offsets, put
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
-from bridge.model.copy_samples import Latencies
-from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.copying import Copied, Gap, GapKind, Latencies
 from bridge.model.partition_states import Skip
 from bridge.model.state_records.claims import Claim
 from bridge.model.state_records.fields import SchemaError
-from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord, GroupRow, NotBegunRow
+from bridge.model.state_records.group_record import (
+    Alone,
+    Furthest,
+    FurthestRecord,
+    GroupRecord,
+    GroupRow,
+    NotBegunRow,
+)
 from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, NotBegunMoved, Standing
 from bridge.model.state_records.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.pipeline.driver.progress_table import ProgressTable
-from bridge.pipeline.layouts import additions
+from bridge.pipeline.driver.progress_watcher import ProgressTable
+from bridge.pipeline.layouts import records
 from bridge.pipeline.layouts.records import (
     LayoutRecord,
     SliceReport,
@@ -32,10 +37,9 @@ from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices.gaps import ledger_entry, read_ledger
 from bridge.service.state.source_offsets import pack_stored_offsets
 from bridge.spark.writing.commits import CommitRecord, SinkTask, WrittenTotals, unpacked
-from bridge.translation.runs.commit_times import encode_times
 from bridge.translation.runs.holes import CopySpan, decoded, listed
-from bridge.translation.runs.run_table import read_runs
-from bridge.translation.runs.runs import OffsetRun, decode_change
+from bridge.translation.runs.run_evidence import read_runs
+from bridge.translation.runs.runs import OffsetRun, decode_change, encode_times
 from tests.support.pipeline_spec import SPEC
 from tests.unit.kafka.fuzz.mutation import mutated
 
@@ -70,8 +74,8 @@ _MOVE = MoveRecord(
 _COPY = TopicPartition("A.orders", 0)
 _FURTHEST = FurthestRecord(1_700_000_000_000, {_COPY: Furthest(5, 9, 9)}, {_COPY: Alone(5, 8, -1)})
 _SLICE = Slice(SPEC, 7, 1, 60.0, [], [], secret=b"s" * 32)
-_ADDED = additions.Additions(
-    [additions.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])],
+_ADDED = records.Additions(
+    [records.Addition(Copied(_PLACE, "s1", "A.orders", "t1", 12), [LogRecord(5, 9, b"key", b"\0value")])],
     [Skip("orders", 0, 5, 9)],
 )
 _STOCK = "MirrorSourceConnector"
@@ -90,7 +94,7 @@ def _run(key: bytes | None, value: bytes | None) -> None:
 
 def _added(_: bytes | None, value: bytes | None) -> None:
     """Checks that nobody without the key adds anything."""
-    assert additions.decode(value, _SLICE) in (None, _ADDED)
+    assert records.decode(value, _SLICE) in (None, _ADDED)
 
 
 def _stored(key: bytes | None, value: bytes | None) -> None:
@@ -139,7 +143,7 @@ _GOLDEN: tuple[tuple[Decode, bytes, bytes], ...] = (
     (_layout, layout_key(SPEC), LayoutRecord(3, 2).value()),
     (_layout, report_key(SPEC, 2), SliceReport(3, 2, "error").value()),
     (_layout, Claim("orders", "A.orders", "m").key(), Claim("orders", "A.orders", "m").value()),
-    (_added, additions.additions_key(SPEC, 1), additions.encode(_SLICE, _ADDED)),
+    (_added, records.additions_key(SPEC, 1), records.encode(_SLICE, _ADDED)),
     (_readiness, RecordKey("c", "group", "billing").encode(), encode(_GROUP)),
     (_readiness, RecordKey("c", "task", "1").encode(), encode(_TASK)),
     (_readiness, RecordKey("c", "missing", "orders").encode(), encode(_MISSING)),

@@ -11,22 +11,17 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.admin import cluster_description
+from bridge.kafka.admin import inspection
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.protocol import (
-    acl_requests,
-    config_requests,
-    epoch_requests,
+    admin_requests,
+    connection_requests,
     group_requests,
     log_requests,
     produce_requests,
-    produce_responses,
-    sasl_requests,
-    version_requests,
 )
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import Call, Reader
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader
 from tests.unit.kafka.fuzz.mutation import mutated
 from tests.unit.kafka.network.login_broker import NONCE, challenge, handshake, log_in
 from tests.unit.kafka.protocol.golden import MESSAGES
@@ -43,27 +38,27 @@ _READ: dict[str, Read] = {
     "fetch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
     "fetch-after-epoch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
     "fetch-in-session-answer": lambda reader, version: log_requests.read_fetch_response(reader, version, _ID),
-    "describe-configs-answer": lambda reader, _: config_requests.read_described_configs(reader),
-    "describe-acls-answer": lambda reader, _: acl_requests.read_described_acls(reader),
-    "delete-acls-answer": lambda reader, _: acl_requests.read_deleted_acls(reader),
+    "describe-configs-answer": lambda reader, _: admin_requests.read_described_configs(reader),
+    "describe-acls-answer": lambda reader, _: admin_requests.read_described_acls(reader),
+    "delete-acls-answer": lambda reader, _: admin_requests.read_deleted_acls(reader),
     "list-groups-answer": group_requests.read_groups,
     "describe-groups-answer": lambda reader, _: group_requests.read_described_groups(reader),
     "find-coordinators-answer": lambda reader, _: group_requests.read_coordinators(reader),
     "fetch-offsets-answer": lambda reader, _: group_requests.read_fetched_offsets(reader),
     "commit-offsets-answer": lambda reader, _: group_requests.read_committed_offsets(reader),
-    "epoch-ends-answer": lambda reader, _: epoch_requests.read_epoch_ends(reader),
+    "epoch-ends-answer": lambda reader, _: log_requests.read_epoch_ends(reader),
     "find-transaction-coordinator-answer": lambda reader, _: produce_requests.read_transaction_coordinator(
         reader
     ),
     "init-producer-id-answer": lambda reader, _: produce_requests.read_producer_id(reader),
     "add-partitions-answer": lambda reader, _: produce_requests.read_added_partitions(reader),
     "end-transaction-answer": lambda reader, _: produce_requests.read_ended_transaction(reader),
-    "api-versions-answer": lambda reader, _: version_requests.read_api_versions(reader),
-    "describe-cluster-answer": lambda reader, _: cluster_description.read_description(reader, "ask"),
-    "describe-topics-answer": cluster_description.read_topics,
-    "sasl-handshake-answer": lambda reader, _: sasl_requests.read_handshake(reader),
-    "sasl-authenticate-answer": sasl_requests.read_authenticated,
-    "produce-answer": lambda reader, _: produce_responses.read_produced(reader),
+    "api-versions-answer": lambda reader, _: connection_requests.read_api_versions(reader),
+    "describe-cluster-answer": lambda reader, _: inspection.read_description(reader, "ask"),
+    "describe-topics-answer": inspection.read_topics,
+    "sasl-handshake-answer": lambda reader, _: connection_requests.read_handshake(reader),
+    "sasl-authenticate-answer": connection_requests.read_authenticated,
+    "produce-answer": lambda reader, _: produce_requests.read_produced(reader),
 }
 _ANSWERS = [key for key in MESSAGES if key[0].endswith("-answer")]
 _ALL = tuple(MESSAGES.values())

@@ -10,8 +10,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from bridge.kafka.network.library_client import LibraryConnection
 from bridge.kafka.network.login import LoggedIn
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 
 PASSWORD = "geheim"
 NONCE = "n" * 32

@@ -17,9 +17,8 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.library_client import MOST_BYTES, LibraryConnection
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, Call
-from bridge.local.ports import ReservedPort
+from bridge.kafka.protocol.wire import MAX_BEFORE_LOGIN_BYTES, MAX_RESPONSE_BYTES, ApiKeys, Call
+from bridge.local.processes import ReservedPort
 from bridge.model.values import Side
 from tests.support.waits import WAIT
 

@@ -21,8 +21,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network import connection as connection_module
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import BulkConnection
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES, Call, Reader, Writer
+from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES, ApiKeys, Call, Reader, Writer
 from bridge.model.values import Side
 from tests.support.messages import message_pattern
 

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.network.kerberos import KerberosAuthenticator
+from bridge.kafka.network.login import KerberosAuthenticator
 
 WRONG_KEY, NO_CACHE, NO_KDC = 2529638943, 2529639107, 2529639068
 """As MIT's library gave them here."""

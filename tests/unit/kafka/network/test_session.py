@@ -17,11 +17,10 @@ from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
 from aiokafka.structs import BrokerMetadata
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.network import login, session
+from bridge.kafka.network import login
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.network.library_client import LibraryClient, LibraryConnection
-from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 from tests.support.waiting import until
 
 LIFE = 100.0
@@ -45,7 +44,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (login, session):
+    for module in (login, login):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 

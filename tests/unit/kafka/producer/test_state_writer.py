@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.producer.state_writer import StateWriter
+from bridge.kafka.producer.producer import StateWriter
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import TopicMetadata

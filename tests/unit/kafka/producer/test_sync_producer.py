@@ -10,8 +10,7 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import producer_settings
 from bridge.kafka.producer import producer
-from bridge.kafka.producer.producer import SyncProducer
-from bridge.kafka.producer.state_writer import KeyValue
+from bridge.kafka.producer.producer import KeyValue, SyncProducer
 from bridge.model.values import Side
 
 FAILURES = 16

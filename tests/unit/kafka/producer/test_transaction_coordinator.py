@@ -14,9 +14,8 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer import transaction_coordinator
 from bridge.kafka.producer.transaction_coordinator import Coordinator, StillEnding, fence
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 from tests.support.messages import message
 

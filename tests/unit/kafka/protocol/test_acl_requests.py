@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.kafka.protocol import acl_requests
+from bridge.kafka.protocol import admin_requests
 from bridge.model.topics import PatternType, Permission, TopicAcl, TopicOperation
 from tests.unit.kafka.protocol.golden import MESSAGES, answer, encoded, read_whole
 
@@ -10,14 +10,14 @@ READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", TopicOperation.R
 
 
 def test_describe_acls() -> None:
-    assert encoded(acl_requests.describe_topic_acls(), 1) == MESSAGES["describe-acls", 1]
+    assert encoded(admin_requests.describe_topic_acls(), 1) == MESSAGES["describe-acls", 1]
     reader = answer("describe-acls-answer", 1, flexible=False)
-    assert acl_requests.read_described_acls(reader) == (0, "", {READ}), "one has an operation of the future"
+    assert admin_requests.read_described_acls(reader) == (0, "", {READ}), "one has an operation of the future"
     assert read_whole(reader)
 
 
 def test_delete_acls() -> None:
-    assert encoded(acl_requests.delete_acls([READ]), 1) == MESSAGES["delete-acls", 1]
+    assert encoded(admin_requests.delete_acls([READ]), 1) == MESSAGES["delete-acls", 1]
     reader = answer("delete-acls-answer", 1, flexible=False)
-    assert acl_requests.read_deleted_acls(reader) == [(31, "no"), (0, "")]
+    assert admin_requests.read_deleted_acls(reader) == [(31, "no"), (0, "")]
     assert read_whole(reader)

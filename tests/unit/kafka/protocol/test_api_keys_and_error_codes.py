@@ -15,9 +15,9 @@ import pytest
 from aiokafka.protocol.api import Request
 from confluent_kafka import KafkaError
 
-from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.errors import of_code
+from bridge.kafka.protocol.wire import ApiKeys
 
 ROOT = Path(__file__).parents[4]
 TAKES_A_NUMBER = {"Call", "of_code"}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bridge.kafka.protocol import config_requests
+from bridge.kafka.protocol import admin_requests
 from bridge.model.topics import ConfigEntry, ConfigSource
 from tests.unit.kafka.protocol.golden import MESSAGES, answer, encoded, read_whole
 
 
 def test_describe_configs() -> None:
-    assert encoded(config_requests.describe_configs(["größe"]), 2) == MESSAGES["describe-configs", 2]
+    assert encoded(admin_requests.describe_configs(["größe"]), 2) == MESSAGES["describe-configs", 2]
     reader = answer("describe-configs-answer", 2, flexible=False)
-    assert config_requests.read_described_configs(reader) == {
+    assert admin_requests.read_described_configs(reader) == {
         "größe": (
             0,
             "",

@@ -8,8 +8,7 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.protocol import group_requests, log_requests
-from bridge.kafka.protocol.reading import Reader, Unreadable
-from bridge.kafka.protocol.wire import Writer
+from bridge.kafka.protocol.wire import Reader, Unreadable, Writer
 
 READS = (
     "int8",

@@ -11,21 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin import cluster_description
-from bridge.kafka.admin.cluster_description import DescribedTopic, Description
-from bridge.kafka.protocol import (
-    epoch_requests,
-    group_requests,
-    log_requests,
-    produce_requests,
-    produce_responses,
-    sasl_requests,
-    version_requests,
-)
-from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.admin import inspection
+from bridge.kafka.admin.inspection import DescribedTopic, Description
+from bridge.kafka.protocol import connection_requests, group_requests, log_requests, produce_requests
 from bridge.kafka.protocol.log_requests import FetchPartition, ListedOffset, PartitionMetadata
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.kafka.protocol.wire import ApiKeys, Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 from tests.unit.kafka.protocol.golden import MESSAGES, answer, encoded, read_whole
 
@@ -90,9 +81,9 @@ def test_fetch_in_a_session(version: int) -> None:
 
 
 def test_epoch_ends() -> None:
-    assert encoded(epoch_requests.epoch_ends({ORDERS[0]: 7}), 3) == MESSAGES["epoch-ends", 3]
+    assert encoded(log_requests.epoch_ends({ORDERS[0]: 7}), 3) == MESSAGES["epoch-ends", 3]
     reader = answer("epoch-ends-answer", 3, flexible=False)
-    assert epoch_requests.read_epoch_ends(reader) == {ORDERS[0]: (6, 5, 42)}
+    assert log_requests.read_epoch_ends(reader) == {ORDERS[0]: (6, 5, 42)}
     assert read_whole(reader)
 
 
@@ -128,7 +119,7 @@ def test_produce() -> None:
     batches = {ORDERS[0]: bytearray(b"\1\2\3"), ORDERS[2]: bytearray(b"\4")}
     assert encoded(produce_requests.produce("tx-ö", batches, 15_000), 8) == MESSAGES["produce", 8]
     reader = answer("produce-answer", 8, flexible=False)
-    produced, throttle = produce_responses.read_produced(reader)
+    produced, throttle = produce_requests.read_produced(reader)
     assert produced == {
         ORDERS[0]: (0, 42, (), "", 3),
         ORDERS[2]: (87, -1, ((5, "no key"),), "spoilt", -1),
@@ -138,46 +129,43 @@ def test_produce() -> None:
 
 
 def test_api_versions() -> None:
-    assert encoded(version_requests.api_versions(), 0) == MESSAGES["api-versions", 0]
+    assert encoded(connection_requests.api_versions(), 0) == MESSAGES["api-versions", 0]
     reader = answer("api-versions-answer", 0, flexible=False)
-    assert version_requests.read_api_versions(reader) == {3: (0, 12), 60: (0, 1)}
+    assert connection_requests.read_api_versions(reader) == {3: (0, 12), 60: (0, 1)}
     assert read_whole(reader)
 
 
 def test_describe_cluster() -> None:
-    assert encoded(cluster_description.describe_cluster(), 0) == MESSAGES["describe-cluster", 0]
+    assert encoded(inspection.describe_cluster(), 0) == MESSAGES["describe-cluster", 0]
     reader = answer("describe-cluster-answer", 0, flexible=True)
     allowed = frozenset({"DESCRIBE", "IDEMPOTENT_WRITE"})
-    described = cluster_description.read_description(reader, "ask")
+    described = inspection.read_description(reader, "ask")
     assert described == Description("c", {1: "h:9", 2: "größe:9"}, allowed)
 
 
 def test_sasl_handshake() -> None:
-    assert encoded(sasl_requests.handshake("SCRAM-SHA-256"), 1) == MESSAGES["sasl-handshake", 1]
+    assert encoded(connection_requests.handshake("SCRAM-SHA-256"), 1) == MESSAGES["sasl-handshake", 1]
     reader = answer("sasl-handshake-answer", 1, flexible=False)
-    assert sasl_requests.read_handshake(reader) == (33, ("PLAIN", "größe"))
+    assert connection_requests.read_handshake(reader) == (33, ("PLAIN", "größe"))
     assert read_whole(reader)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_sasl_authenticate(version: int) -> None:
-    call = sasl_requests.authenticate(b"\1\2\3")
+    call = connection_requests.authenticate(b"\1\2\3")
     assert encoded(call, version) == MESSAGES["sasl-authenticate", version]
     reader = answer("sasl-authenticate-answer", version, flexible=call.flexible)
     lifetime = 3_600_000 if version >= 1 else 0
-    assert sasl_requests.read_authenticated(reader, version) == (58, "möchte nicht", b"\4\5", lifetime)
+    assert connection_requests.read_authenticated(reader, version) == (58, "möchte nicht", b"\4\5", lifetime)
     reader.tags()
     assert read_whole(reader)
 
 
 @pytest.mark.parametrize("version", [9, 10])
 def test_topics_with_their_operations(version: int) -> None:
-    assert (
-        encoded(cluster_description.describe_topics(["orders"]), version)
-        == MESSAGES["describe-topics", version]
-    )
+    assert encoded(inspection.describe_topics(["orders"]), version) == MESSAGES["describe-topics", version]
     reader = answer("describe-topics-answer", version, flexible=True)
-    assert cluster_description.read_topics(reader, version) == {
+    assert inspection.read_topics(reader, version) == {
         "orders": DescribedTopic(0, 1, frozenset({"READ", "DESCRIBE"})),
         "größe": DescribedTopic(29, 0, None),
     }

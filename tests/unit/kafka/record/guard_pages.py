@@ -7,7 +7,7 @@ import mmap
 
 import numpy as np
 
-from bridge.kafka.record.jit import Bytes
+from bridge.kafka.record.loops import Bytes
 
 
 def guarded(size: int) -> Bytes:

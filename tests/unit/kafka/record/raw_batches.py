@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from bridge.kafka.protocol.reading import BytesLike
+from bridge.kafka.protocol.wire import BytesLike
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 ABORT, COMMIT = 0, 1

@@ -11,7 +11,7 @@ from bridge.kafka.record import arrow_columns
 from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.jit import as_bytes
+from bridge.kafka.record.loops import as_bytes
 from tests.unit.kafka.record.raw_batches import NONE, NOW, Plain, batch_of, plain_records
 
 BYTES = st.none() | st.binary(max_size=30)

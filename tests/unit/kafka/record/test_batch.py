@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.record.batch import CorruptBatch, parse, passed, stamp
-from bridge.kafka.record.batch_plan import passes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.decoding import window
+from bridge.kafka.record.rebuilding import passes
 from tests.unit.kafka.record.raw_batches import (
     ABORT,
     COMMIT,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.record import loops
-from bridge.kafka.record.crc32c import crc, joint, undamaged
-from bridge.kafka.record.jit import Numbers, as_bytes
+from bridge.kafka.record.coalescing import crc, joint, undamaged
+from bridge.kafka.record.loops import Numbers, as_bytes
 from tests.unit.kafka.record.raw_batches import Plain, batch_of
 
 VALUES = st.lists(st.binary(max_size=700), min_size=1, max_size=6)

@@ -7,9 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.kafka.record.batch import CorruptBatch
+from bridge.kafka.record.batch import CorruptBatch, damage
 from bridge.kafka.record.coalescing import DataBatches
-from bridge.kafka.record.damage import damage
 from tests.unit.kafka.record.raw_batches import batch
 
 FIRST, SECOND, THIRD = bytes(batch(10, 3)), bytes(batch(13, 2)), bytes(batch(17, 1))

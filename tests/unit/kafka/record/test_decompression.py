@@ -14,8 +14,8 @@ import pytest
 import zstandard
 from aiokafka import codec as codecs
 
-from bridge.kafka.record.decompression import decoded
-from bridge.model.batch_limits import MOST_BYTES, Overlarge, limit
+from bridge.kafka.record.compression import decoded
+from bridge.model.copying import MOST_BYTES, Overlarge, limit
 from tests.support.forms import mostly_long
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

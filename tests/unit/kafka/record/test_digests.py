@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bridge.kafka.record.arrow_columns import BrokenRecord
 from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
-from bridge.kafka.record.digests import DIGEST, KEY, OFFSET, TIMESTAMP, TOMBSTONE, digested
+from bridge.kafka.record.hashes import DIGEST, KEY, OFFSET, TIMESTAMP, TOMBSTONE, digested
 from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of
 
 BYTES = st.none() | st.binary(max_size=30)

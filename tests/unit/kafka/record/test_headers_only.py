@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.kafka.record.headers_only import bytes_an_offset
+from bridge.kafka.record.batch import bytes_an_offset
 from tests.unit.kafka.record.raw_batches import batch, legacy
 
 

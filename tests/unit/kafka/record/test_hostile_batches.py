@@ -14,16 +14,14 @@ import pytest
 from aiokafka import codec as codecs
 from aiokafka.record.util import encode_varint
 
-from bridge.kafka.consumer.header_scan import scanned
+from bridge.kafka.consumer.record_lookups import scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
-from bridge.kafka.record.decoding import decode_log, opened, window
-from bridge.kafka.record.legacy import messages
-from bridge.kafka.record.rebuilding import UnreadableBatch, chunks, refused
-from bridge.model.batch_limits import MOST_BYTES, Overlarge
+from bridge.kafka.record.decoding import decode_log, messages, opened, window
+from bridge.kafka.record.rebuilding import BatchPolicy, CodecSizes, UnreadableBatch, chunks, refused
+from bridge.model.copying import MOST_BYTES, Overlarge
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
 from tests.support.messages import message_pattern

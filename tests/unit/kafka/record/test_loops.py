@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.record import loops
-from bridge.kafka.record.jit import as_bytes
+from bridge.kafka.record.loops import as_bytes
 from tests.unit.kafka.record.guard_pages import guarded, guarded_copy
 from tests.unit.kafka.record.raw_batches import batch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.kafka.record.open_transactions import OpenTransactions
-from bridge.model.batch_limits import MOST_BYTES
+from bridge.kafka.record.decoding import OpenTransactions
+from bridge.model.copying import MOST_BYTES
 from bridge.model.values import LogRecord
 from tests.unit.kafka.record.raw_batches import Plain, batch_of, marker, sealed
 

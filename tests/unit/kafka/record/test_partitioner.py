@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.record.arrow_columns import Texts
-from bridge.kafka.record.partitioner import NO_KEY, keyed_partitions
+from bridge.kafka.record.hashes import NO_KEY, keyed_partitions
 
 
 def column(keys: list[bytes | None]) -> Texts:

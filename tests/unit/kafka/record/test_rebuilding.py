@@ -15,10 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.record.batch import Chunk, CorruptBatch, stamp
-from bridge.kafka.record.batch_plan import NONE_COALESCED, BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.kafka.record.rebuilding import (
+    NONE_COALESCED,
+    BatchPolicy,
+    CodecSizes,
+    RecordTooLarge,
+    UnreadableBatch,
+    chunks,
+    refused,
+)
 from tests.support.messages import message_pattern
 from tests.unit.kafka.record.raw_batches import (
     GZIP,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.model.state_records.fields import SchemaError
-from bridge.model.state_records.json_records import flag, number, read_object, text
+from bridge.model.state_records.fields import SchemaError, flag, number, read_object, text
 from tests.support.messages import message_pattern
 
 DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
-from bridge.model.state_records.furthest import Alone, Furthest, FurthestRecord
-from bridge.model.state_records.group_record import GroupRecord, GroupRow
-from bridge.model.state_records.json_records import LAST_MS
+from bridge.model.state_records.fields import LAST_MS, LAST_OFFSET, SchemaError, Value
+from bridge.model.state_records.group_record import Alone, Furthest, FurthestRecord, GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import (
     VALUES,
     MissingRecord,
@@ -22,7 +20,6 @@ from bridge.model.state_records.readiness_records import (
     decode,
     encode,
 )
-from bridge.model.state_records.state_value import Value
 from bridge.model.values import TopicPartition
 
 _ROW = GroupRow(

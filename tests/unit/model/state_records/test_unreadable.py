@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.model.state_records.unreadable import UnreadableRecords
+from bridge.model.state_records.fields import UnreadableRecords
 from tests.support.messages import message
 
 

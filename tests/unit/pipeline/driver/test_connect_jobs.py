@@ -13,7 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql.connect.session import SparkSession as Session
 
-from bridge.model.connect_address import endpoint, problem, shown, with_token
+from bridge.model.addresses import endpoint, problem, shown, with_token
 from bridge.model.copying import PipelineState
 from bridge.pipeline.driver import connect_jobs
 from bridge.pipeline.driver import main as driver

@@ -15,8 +15,8 @@ import pytest
 
 from bridge.model.copying import PipelineState
 from bridge.pipeline.driver import launch
-from bridge.pipeline.driver.java import java_problem
 from bridge.pipeline.driver.launch import DriverPipeline
+from bridge.pipeline.driver.spark_problem import java_problem
 from tests.support.messages import message, message_pattern
 from tests.support.waiting import until
 from tests.unit.pipeline.values import copied

@@ -10,8 +10,7 @@ from typing import cast
 
 import pytest
 
-from bridge.model.copy_samples import CopySample
-from bridge.model.copying import PipelineState, PipelineStatus
+from bridge.model.copying import CopySample, PipelineState, PipelineStatus
 from bridge.pipeline.driver import main as driver
 from bridge.pipeline.driver.frames import LONGEST, pack_spec, pack_stop
 from bridge.pipeline.driver.supervisor import Supervisor

@@ -7,7 +7,7 @@ import pytest
 from bridge.model.copying import Copied, Progress
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import CopyId, LogRecord, TopicPartition
-from bridge.pipeline.driver.progress_table import ProgressTable, advanced
+from bridge.pipeline.driver.progress_watcher import ProgressTable, advanced
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun, RunKey, Segment
 

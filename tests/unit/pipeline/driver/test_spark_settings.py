@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.kafka.config import memory_files
+from bridge.kafka.config import tls
 from bridge.kafka.config.oauth import HTTP_HOSTS
 from bridge.pipeline.driver.spark_settings import for_sharing, own_slots, spark_settings
 from bridge.pipeline.driver.submitting import java_arguments, properties
@@ -125,9 +125,9 @@ def test_java_options_are_split_as_by_a_shell() -> None:
 
 def test_a_file_in_memory_is_empty_when_it_was_read() -> None:
     with ExitStack() as child:  # one that keeps it open
-        with memory_files.memory_file(b"secret") as descriptor:
+        with tls.memory_file(b"secret") as descriptor:
             assert descriptor is not None
-            other = child.enter_context(Path(memory_files.path_of(descriptor)).open("rb"))
+            other = child.enter_context(Path(tls.path_of(descriptor)).open("rb"))
             assert other.read() == b"secret"
         other.seek(0)
         assert other.read() == b""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from bridge import submit
-from bridge.pipeline.driver.submitted import contradictions, merged
+from bridge.pipeline.driver.submitting import contradictions, merged
 from tests.support.messages import message
 
 SUBMITTED = {

@@ -13,7 +13,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.partition_states import Skip
 from bridge.model.values import LogRecord, Side, TopicPartition
-from bridge.pipeline.layouts.additions import (
+from bridge.pipeline.layouts.records import (
     Addition,
     Additions,
     additions_key,
@@ -21,8 +21,8 @@ from bridge.pipeline.layouts.additions import (
     encode,
     joining,
     spread,
+    unreadable,
 )
-from bridge.pipeline.layouts.records import unreadable
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices.lease import Lease
 from tests.unit.pipeline.values import copied, spec

@@ -18,8 +18,8 @@ from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.copy_owners import OtherCopy
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.pipeline.layouts import claiming, elsewhere
-from bridge.pipeline.layouts.claims import CopyTaken, claims
+from bridge.pipeline.layouts import ownership
+from bridge.pipeline.layouts.ownership import CopyTaken, claims
 from bridge.pipeline.layouts.records import (
     LayoutRecord,
     LayoutTopic,
@@ -96,9 +96,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read_layout(target: Topics, spec: PipelineSpec) -> LayoutTopic:
         return read_layouts(await target.read(spec.layout_topic), spec)
 
-    monkeypatch.setattr(elsewhere, "read_beside_open", read)
-    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0)
-    monkeypatch.setattr(claiming, "layout_topic", read_layout)
+    monkeypatch.setattr(ownership, "read_beside_open", read)
+    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(ownership, "layout_topic", read_layout)
 
 
 async def start(
@@ -108,7 +108,7 @@ async def start(
     target = cast(NetworkClient, topics)
     known = read_layouts(await topics.read(connector.layout_topic), connector)
     try:
-        claimed = await claiming.claim(
+        claimed = await ownership.claim(
             connector,
             cast(NetworkClient, source or topics),
             target,
@@ -175,7 +175,7 @@ def test_the_claim_of_one_that_died_is_waited_for_and_then_counts(
         assert re.match(message_pattern("owners.mixed", owner="dead", copies="merged"), refusal)
         assert (topics.settled(), topics.claims()) == ([], 1)
 
-    monkeypatch.setattr(elsewhere, "DECIDED_SECONDS", 0.05)
+    monkeypatch.setattr(ownership, "DECIDED_SECONDS", 0.05)
     asyncio.run(test())
 
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_read_elsewhere_holds_up_new_copies_alone(
         known = read_layouts(await topics.read(layout("A")), of("A"))
         cluster: Any = topics
         new = Copied(TopicPartition("new", 0), "source-id", "A.new", "target-id")
-        claimed = await claiming.claim(of("A"), cluster, cluster, cluster, known, [copied(), new])
+        claimed = await ownership.claim(of("A"), cluster, cluster, cluster, known, [copied(), new])
         assert [each.source.topic for each in claimed.partitions] == ["t"]
         assert claimed.unread == {
             ("new", "A.new"): OtherCopy("", "", layout("C"), unread="no leader"),
@@ -222,7 +222,7 @@ def test_what_cannot_be_read_elsewhere_holds_up_new_copies_alone(
         assert not claimed.refusals
         assert (topics.settled(), topics.claims()) == (["from-A"], 1), "it claims nothing else"
 
-    monkeypatch.setattr(elsewhere, "read_beside_open", read)
+    monkeypatch.setattr(ownership, "read_beside_open", read)
     asyncio.run(test())
 
 
@@ -231,7 +231,7 @@ def test_one_that_owns_nothing_yet_waits_until_all_can_be_read(monkeypatch: pyte
     async def read(*_: object) -> tuple[list[LogRecord], list[LogRecord]]:
         raise KafkaFailure(KafkaFault.LEADER_MOVED, "no leader")
 
-    monkeypatch.setattr(elsewhere, "read_beside_open", read)
+    monkeypatch.setattr(ownership, "read_beside_open", read)
     with pytest.raises(KafkaFailure, match="no leader"):
         asyncio.run(start(Topics(1), of("A"), copied()))
 
@@ -261,15 +261,15 @@ def test_what_has_begun_goes_on_while_the_opposite_layouts_cannot_be_read(
 
         await b.write(layout("A"), claims([("t", "t")], spec.name))
         known = read_layouts(await b.read(layout("A")), spec)
-        monkeypatch.setattr(elsewhere, "read_beside_open", read)
+        monkeypatch.setattr(ownership, "read_beside_open", read)
         source, target = cast("Any", a), cast("Any", b)
         new = Copied(TopicPartition("new", 0), "source-id", "new", "target-id")
-        claimed = await claiming.claim(spec, source, target, target, known, [SAME, new])
+        claimed = await ownership.claim(spec, source, target, target, known, [SAME, new])
         assert [each.source.topic for each in claimed.partitions] == ["t"]
         assert claimed.unread == {("new", "new"): OtherCopy("", "", layout("B"), unread="no leader")}
         assert (b.settled(), b.claims()) == ([spec.name], 1), "it claims nothing else"
         with pytest.raises(KafkaFailure, match="no leader"):
-            await claiming.claim(replace(spec, name="another"), source, target, target, known, [new])
+            await ownership.claim(replace(spec, name="another"), source, target, target, known, [new])
 
     asyncio.run(test())
 
@@ -310,7 +310,7 @@ def test_an_opposite_claim_of_one_that_died_is_waited_for_and_then_counts(
         assert re.match(message_pattern("owners.opposite", owner="dead", copies="t to t"), refusal)
         assert (target.settled(), target.claims(), source.claims()) == ([], 0, 1)
 
-    monkeypatch.setattr(elsewhere, "DECIDED_SECONDS", 0.05)
+    monkeypatch.setattr(ownership, "DECIDED_SECONDS", 0.05)
     asyncio.run(test())
 
 
@@ -329,7 +329,7 @@ def test_one_that_owns_its_copies_waits_for_an_opposite_claim_only_where_it_had_
         await source.write(layout("B"), claims([("t", "t")], "from-B", settled=False))
         return await start(target, opposite_of("A", "B"), SAME, source=source)
 
-    monkeypatch.setattr(elsewhere, "DECIDED_SECONDS", 0.05)
+    monkeypatch.setattr(ownership, "DECIDED_SECONDS", 0.05)
     refusal = asyncio.run(test())
     assert ("opposite direction" in (refusal or "")) is stopped
 
@@ -441,5 +441,5 @@ def test_two_opposite_ones_that_start_stop_and_die_never_copy_at_once(
         assert not await back.start()
         return len(there.refusals) + len(back.refusals)
 
-    monkeypatch.setattr(elsewhere, "DECIDED_SECONDS", 0.01)
+    monkeypatch.setattr(ownership, "DECIDED_SECONDS", 0.01)
     assert all(asyncio.run(once(seed)) for seed in range(examples(20, 60))), "refusals were tried"

@@ -9,14 +9,22 @@ from typing import Any
 
 import pytest
 
+import bridge.pipeline.layouts.ownership as layout_ownership
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copy_owners import OtherCopy, mixture_refusals, opposite_refusals, refusals
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.claims import Claim
 from bridge.model.values import CopyId, LogRecord, TopicPartition
-from bridge.pipeline.layouts import elsewhere
-from bridge.pipeline.layouts.claims import claims, lost_runs, ownership, withdrawn
-from bridge.pipeline.layouts.elsewhere import before, is_layout_topic, loops, mixtures
+from bridge.pipeline.layouts.ownership import (
+    before,
+    claims,
+    is_layout_topic,
+    loops,
+    lost_runs,
+    mixtures,
+    ownership,
+    withdrawn,
+)
 from bridge.pipeline.layouts.records import LayoutRecord, LayoutTopic, layout_key, read_claims, read_layouts
 from tests.support.messages import message
 from tests.unit.pipeline.values import spec
@@ -107,29 +115,29 @@ def found(
 
 
 def test_a_topic_that_another_source_is_copied_to_is_found() -> None:
-    elsewhere = {
+    ownership = {
         "mm2-layout.B.internal": others("two", ("t", "A.t"), ("x", "y")),
         "mm2-layout.C.internal": others("three", ("u", "A.u")),
     }
-    copies = found(spec(), elsewhere, [T, U, V])
+    copies = found(spec(), ownership, [T, U, V])
     assert copies == {
         T: OtherCopy("two", "t", "mm2-layout.B.internal"),
         U: OtherCopy("three", "u", "mm2-layout.C.internal"),
     }
-    assert found(spec(merge_with=("two",)), elsewhere, [T, U, V]).keys() == {U}
+    assert found(spec(merge_with=("two",)), ownership, [T, U, V]).keys() == {U}
     ended = {"mm2-layout.B.internal": [*others("two", T), LogRecord(9, 0, *withdrawn([T], "two")[0])]}
     assert found(spec(), ended, [T]) == {}
 
 
 def test_of_several_that_copy_to_a_topic_the_first_is_named() -> None:
     open_claim = LogRecord(0, 0, *claims([T], "two", settled=False)[0])
-    elsewhere = {
+    ownership = {
         "mm2-layout.D.internal": others("four", T),
         "mm2-layout.B.internal": [open_claim],
         "mm2-layout.C.internal": others("three", T),
     }
-    assert found(spec(), elsewhere, [T])[T] == OtherCopy("three", "t", "mm2-layout.C.internal")
-    last = found(spec(merge_with=("three", "four")), elsewhere, [T])[T]
+    assert found(spec(), ownership, [T])[T] == OtherCopy("three", "t", "mm2-layout.C.internal")
+    last = found(spec(merge_with=("three", "four")), ownership, [T])[T]
     assert last == OtherCopy("two", "t", "mm2-layout.B.internal", settled=False)
     assert not before(spec(layout_topic="mm2-layout.A.internal"), last)
     assert before(spec(layout_topic="mm2-layout.C.internal"), last)
@@ -215,10 +223,10 @@ def test_claims_of_the_opposite_direction_that_may_not_be_read_are_an_error(
     async def names() -> list[str]:
         return [this.opposite_layouts]
 
-    monkeypatch.setattr(elsewhere, "read_beside_open", denied)
+    monkeypatch.setattr(layout_ownership, "read_beside_open", denied)
     source: Any = SimpleNamespace(topic_names=names)
     with pytest.raises(KafkaFailure, match="grant READ on it"):
-        asyncio.run(elsewhere.opposite(this, source, [T]))
+        asyncio.run(layout_ownership.opposite(this, source, [T]))
 
 
 def test_a_refusal_of_the_opposite_direction_says_what_to_do() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.model.values import CopyId, TopicPartition
-from bridge.pipeline.layouts.dropping import GONE_FOR, MOST, Gone, drop_keys
+from bridge.pipeline.layouts.ownership import GONE_FOR, MOST, Gone, drop_keys
 
 PAIR, OTHER = ("orders", "A.orders"), ("stock", "A.stock")
 

@@ -12,8 +12,8 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
 from bridge.model.values import TopicPartition
-from bridge.pipeline.layouts import hanging
-from bridge.pipeline.layouts.hanging import end_in_copies, end_of_left_ids
+from bridge.pipeline.layouts import fencing
+from bridge.pipeline.layouts.fencing import end_in_copies, end_of_left_ids
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
 from tests.support.pipeline_spec import SPEC
@@ -73,7 +73,7 @@ def test_who_is_shut_out_of_a_left_id_tries_again_and_makes_no_new_layout(
         async def close(self) -> None:
             closed.append(self.name)
 
-    monkeypatch.setattr(hanging, "TransactionalProducer", Producer)
+    monkeypatch.setattr(fencing, "TransactionalProducer", Producer)
     with pytest.raises(KafkaFailure) as failed:
         asyncio.run(end_of_left_ids(spec, ["left-0"], {}, [], {}))
     assert failed.value.fault is seen

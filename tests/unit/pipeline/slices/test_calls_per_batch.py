@@ -12,7 +12,7 @@ import pytest
 
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.record.batch import Chunk
-from bridge.kafka.record.batch_plan import TopicLimits
+from bridge.kafka.record.rebuilding import TopicLimits
 from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.refusals import LeftOut, Refusals
 from bridge.pipeline.slices.resume import batches_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.pipeline.slices import clock
-from bridge.pipeline.slices.clock import TransactionClock
+from bridge.pipeline.slices import transaction
 from bridge.pipeline.slices.throttle import longest_transaction
+from bridge.pipeline.slices.transaction import TransactionClock
 
 
 class Near:
@@ -21,7 +21,7 @@ class Far:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, in a list of one, for tests to set."""
     times = [100.0]
-    monkeypatch.setattr("bridge.pipeline.slices.clock.time.monotonic", lambda: times[0])
+    monkeypatch.setattr("bridge.pipeline.slices.transaction.time.monotonic", lambda: times[0])
     return times
 
 
@@ -63,7 +63,7 @@ def test_the_interval_is_the_upper_bound(now: list[float]) -> None:
 
 @pytest.mark.parametrize(("target", "length"), [(Near(), 0.1), (Far(), 0.4)])
 def test_a_backlog_is_committed_at_the_interval_and_seldom_over_a_distance(
-    now: list[float], target: clock.Target, length: float
+    now: list[float], target: transaction.Target, length: float
 ) -> None:
     open_transaction = TransactionClock(0.1, target)
     open_transaction.begin()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.kafka.record.batch import parse
-from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.copying import MOST_BYTES
 from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.cycles import CycleDetector
 from tests.unit.kafka.record.raw_batches import NOW, ZSTD, Plain, batch_of

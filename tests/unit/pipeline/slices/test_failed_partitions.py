@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.model.partition_states import PartitionState, PartitionStatus
 from bridge.model.values import TopicPartition
-from bridge.pipeline.slices.failed_partitions import FailedPartitions
+from bridge.pipeline.slices.lease import FailedPartitions
 
 ONE, TWO = TopicPartition("orders", 1), TopicPartition("orders", 2)
 WAITING, FAILED = PartitionState.WAITING, PartitionState.FAILED

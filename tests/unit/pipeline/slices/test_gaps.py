@@ -14,13 +14,15 @@ from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.lookups import Window
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import Bounds, Side, TopicPartition
-from bridge.pipeline.slices.doubts import RunCheck, doubted, reach
 from bridge.pipeline.slices.gaps import (
     Resume,
+    RunCheck,
     agreement,
     contradicted,
+    doubted,
     holds_none,
     ledger_entry,
+    reach,
     read_ledger,
     refusal,
     resume,

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
-from bridge.pipeline.driver.sharing import Sharing
 from bridge.pipeline.layouts.slots import Slice
-from bridge.pipeline.slices.rate_limit import (
+from bridge.pipeline.slices.throttle import (
     BURST,
     STALL,
     ShareUse,
+    Sharing,
     TokenBucket,
     differs_enough,
     equal_shares,

@@ -7,14 +7,12 @@ import struct
 import pytest
 
 from bridge.kafka.record.batch import Chunk
-from bridge.model.copy_samples import CopySample, Latencies
-from bridge.model.copying import Copied
+from bridge.model.copying import Copied, CopySample, Latencies
 from bridge.model.values import LogRecord, TopicPartition
-from bridge.pipeline.driver.progress_table import ProgressTable
-from bridge.pipeline.slices.record_times import RecordTimes
-from bridge.translation.runs.commit_times import decode_times, encode_times
+from bridge.pipeline.driver.progress_watcher import ProgressTable
+from bridge.pipeline.slices.transaction import RecordTimes
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.runs import OffsetRun, Segment, commit_times
+from bridge.translation.runs.runs import OffsetRun, Segment, commit_times, decode_times, encode_times
 
 TP = TopicPartition("orders", 0)
 COPIED = Copied(TP, "s", "A.orders", "t")

@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
+from bridge.kafka.record.rebuilding import BatchPolicy, CodecSizes
 from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
 from bridge.pipeline.slices.refusals import LeftOut, Refusals, Refused

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.kafka.network.in_flight import FIRST, LEAST, MOST
-from bridge.kafka.network.round_trip import UNKNOWN
+from bridge.kafka.network.in_flight import FIRST, LEAST, MOST, UNKNOWN
 from bridge.kafka.producer.transaction_coordinator import transaction_timeout_ms
-from bridge.kafka.record.batch_plan import CodecSizes, TopicLimits
 from bridge.kafka.record.compression import Compression
+from bridge.kafka.record.rebuilding import CodecSizes, TopicLimits
 from bridge.pipeline.slices.throttle import (
     backlog_seconds,
     batch_bytes,

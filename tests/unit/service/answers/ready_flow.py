@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bridge.model.copying import Progress
-from bridge.protocol.copying import CopyTotals
+from bridge.protocol.operators import CopyTotals
 from connectors.base import CopyReport, Summary
 from tests.unit.service.service_fakes import report, session
 from tests.unit.service.service_harness import ServiceHarness

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from bridge.model.partition_states import PartitionState
-from bridge.service.answers.conditions import STARTING_MS
+from bridge.service.answers.status import STARTING_MS
 from bridge.service.ipc.messages import InstanceStatus
-from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import MOST_FORGOTTEN, Snapshots
+from bridge.service.state.snapshots import MOST_FORGOTTEN, RoundsState, Snapshots
 from bridge.service.state.task_table import FORGET_MS
 from connectors.base import Summary
 from tests.support.messages import message
@@ -356,7 +355,7 @@ def test_every_condition_of_the_docs_is_one_that_the_code_says() -> None:
     code = "".join(
         (root / name).read_text("utf-8")
         for name in (
-            "bridge/service/answers/conditions.py",
+            "bridge/service/answers/status.py",
             "bridge/service/state/not_running.py",
             "bridge/pipeline/driver/launch.py",
             "bridge/pipeline/driver/supervisor.py",

@@ -7,8 +7,7 @@ import pytest
 from bridge.protocol.messages import FlowStatus
 from bridge.service.answers.flows import readiness_report
 from bridge.service.answers.status import overall
-from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.snapshots import RoundsState, Snapshots
 from tests.support.messages import message
 from tests.unit.service.service_harness import ServiceHarness, error, run
 

@@ -16,7 +16,7 @@ from bridge.protocol.messages import CopyTotals, GroupReport, NotBegunPartition
 from bridge.protocol.readiness import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
-from bridge.service.state.rounds_state import RoundsState
+from bridge.service.state.snapshots import RoundsState
 from connectors.base import CopyReport, Missing, Summary
 from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, INTERVAL_MS, Flow

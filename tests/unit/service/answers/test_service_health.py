@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from bridge.service.ipc.messages import InstanceStatus
-from bridge.service.state.rounds_state import RoundsState
+from bridge.service.state.snapshots import RoundsState
 from connectors.base import Summary
 from tests.support.messages import message
 from tests.unit.service.service_fakes import FakeEngine, session

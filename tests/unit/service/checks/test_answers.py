@@ -16,7 +16,7 @@ from bridge.protocol.operators import ConfigWarning, IgnoredSetting
 from bridge.service.checks.answer import answer_of, as_json, scrubbed
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.messages import Config
 from bridge.service.pool import pools
 from connectors.base import Kind
 from connectors.config.configdef import ValidatedConfig

@@ -11,16 +11,15 @@ import pytest
 
 from bridge.errors import ConfigRejected, Overloaded
 from bridge.protocol.messages import ConfigEntry, ValidateResponse
-from bridge.service.checks import config_sizes
-from bridge.service.checks.config_sizes import (
+from bridge.service.checks import validation
+from bridge.service.checks.validation import (
     MOST_CHARACTERS,
     MOST_OF_ONE,
     MOST_SETTINGS,
     check_room,
     check_tasks,
 )
-from bridge.service.ipc.frames import MOST_BYTES
-from bridge.service.ipc.messages import pack_desired
+from bridge.service.ipc.messages import MOST_BYTES, pack_desired
 from bridge.service.state.task_table import TaskTable
 from tests.support.messages import message
 from tests.unit.service.service_fakes import session
@@ -64,7 +63,7 @@ def test_one_configuration_that_is_too_large_is_an_error_of_its_largest_key() ->
 
 def test_a_service_that_has_its_most_tasks_takes_no_other_connector(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that run already may start again: a worker that restarts is no new load."""
-    monkeypatch.setattr(config_sizes, "MOST_TASKS", 3)
+    monkeypatch.setattr(validation, "MOST_TASKS", 3)
     table = TaskTable(lambda: 0.0)
     config = {"topics": "t"}
     for index in range(3):
@@ -78,7 +77,7 @@ def test_a_service_that_has_its_most_tasks_takes_no_other_connector(monkeypatch:
 
 def test_a_connector_cannot_have_more_tasks_than_the_service_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before, only a new configuration was counted: more tasks of one that was there already were not."""
-    monkeypatch.setattr(config_sizes, "MOST_TASKS", 2)
+    monkeypatch.setattr(validation, "MOST_TASKS", 2)
 
     async def test() -> list[int]:
         async with service_harness() as at:
@@ -90,8 +89,8 @@ def test_a_connector_cannot_have_more_tasks_than_the_service_takes(monkeypatch: 
 
 def test_validation_says_what_a_start_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before, Connect took the configuration, and its start was refused again and again."""
-    monkeypatch.setattr(config_sizes, "MOST_OF_ONE", 10_000)
-    monkeypatch.setattr(config_sizes, "MOST_CHARACTERS", 80_000)
+    monkeypatch.setattr(validation, "MOST_OF_ONE", 10_000)
+    monkeypatch.setattr(validation, "MOST_CHARACTERS", 80_000)
 
     async def test() -> list[list[ConfigEntry]]:
         async with service_harness() as at:

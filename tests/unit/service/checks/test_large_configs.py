@@ -16,7 +16,7 @@ from bridge.policy import Policy
 from bridge.service.checks.context import CheckContext, Probed
 from bridge.service.checks.large_configs import LARGE, LargeConfigs, is_large
 from bridge.service.checks.validation import Checker
-from bridge.service.ipc.desired_state import Config
+from bridge.service.ipc.messages import Config
 from bridge.service.pool import pools
 from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics

@@ -13,12 +13,10 @@ from bridge.model.values import Side
 from bridge.protocol.messages import ConnectorStatus, StartConnector, ValidateResponse
 from bridge.service.answers.status import connector_status
 from bridge.service.checks.context import CheckContext, Probe, Probed
-from bridge.service.checks.reachability import Reachability
-from bridge.service.checks.validation import Checker
+from bridge.service.checks.validation import Checker, Reachability
 from bridge.service.service import Service
 from bridge.service.state.delivery import Traffic
-from bridge.service.state.rounds_state import RoundsState
-from bridge.service.state.snapshots import ConnectorSnapshot
+from bridge.service.state.snapshots import ConnectorSnapshot, RoundsState
 from bridge.service.state.task_table import Connector
 from connectors.base import Summary
 from connectors.registry import KINDS

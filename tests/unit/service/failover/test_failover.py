@@ -12,9 +12,9 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import Failover, MoveGroups, NotBegunPartition, RolledBack
-from bridge.service.answers.explain import explain
+from bridge.service.answers.groups import explain
 from bridge.service.ipc.messages import pack_report
-from bridge.service.state.rounds_state import RoundsState
+from bridge.service.state.snapshots import RoundsState
 from connectors.base import Arguments, Missing, Summary
 from tests.support.messages import message
 from tests.unit.service.answers.ready_flow import FLOW, RECORD, Flow

@@ -18,10 +18,18 @@ from fastapi.routing import _IncludedRouter
 from starlette.routing import BaseRoute, Route
 
 from bridge.errors import Forbidden, TooManyFailedLogins
-from bridge.service.http.access import CERTIFICATE, Access, Caller, Credential, FailedLogins
+from bridge.service.http.access import (
+    CERTIFICATE,
+    ROLES,
+    Access,
+    Caller,
+    Credential,
+    FailedLogins,
+    Role,
+    role_of,
+)
 from bridge.service.http.app import create_app
 from bridge.service.http.connections import ConnectionLimits, Login
-from bridge.service.http.roles import ROLES, Role, role_of
 from bridge.settings import SettingsRejected, load_settings
 from bridge.tokens import Tokens
 from tests.unit.service.service_fakes import ROOT, fake_service

@@ -14,8 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from bridge.service.http.rotation import Rotating
-from bridge.service.http.tls import CurrentContext, client_certificate, lists_problem
+from bridge.service.http.tls import CurrentContext, Rotating, client_certificate, lists_problem
 from bridge.settings import ServerContext
 
 

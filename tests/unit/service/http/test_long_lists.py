@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from bridge.errors import BodyErrors, TooLarge
 from bridge.protocol.messages import AlterOffsets, Message, MoveGroups
-from bridge.service.http import long_lists
-from bridge.service.http.long_lists import LongList
-from bridge.service.http.request_bodies import MOST_ERRORS, MOST_TEXTS, read
+from bridge.service.http import request_bodies
+from bridge.service.http.request_bodies import MOST_ERRORS, MOST_TEXTS, LongList, read
 from tests.unit.service.http.json_requests import altering, request
 
 
@@ -46,7 +45,7 @@ def test_others_have_their_turn_between_the_parts() -> None:
         return body
 
     assert asyncio.run(run()) == AlterOffsets.model_validate_json(data)
-    assert turns > len(data) / long_lists.PART
+    assert turns > len(data) / request_bodies.PART
 
 
 def test_others_have_their_turn_while_no_part_is_complete() -> None:
@@ -60,7 +59,7 @@ def test_others_have_their_turn_while_no_part_is_complete() -> None:
 def test_others_have_their_turn_in_a_long_stretch_without_strings_and_brackets(long: str) -> None:
     """Before, a megabyte of spaces or digits was searched in one go, for 8 ms."""
     body = LongList('{"config":{},"offsets":[' + long, "offsets")
-    assert sum(part == "" for part in body.parts()) >= len(long) // long_lists.STRETCH
+    assert sum(part == "" for part in body.parts()) >= len(long) // request_bodies.STRETCH
 
 
 values = st.recursive(
@@ -99,7 +98,7 @@ def outcome(data: bytes, *, in_parts: bool) -> Any:
 @given(body=bodies, indent=st.none() | st.integers(0, 2), part=st.integers(1, 60))
 def test_the_result_is_that_of_one_go(body: dict[str, object], indent: int | None, part: int) -> None:
     data = json.dumps(body, indent=indent, ensure_ascii=part % 2 == 0).encode()
-    with patch.object(long_lists, "PART", part), patch.object(long_lists, "STRETCH", 2 + part % 4):
+    with patch.object(request_bodies, "PART", part), patch.object(request_bodies, "STRETCH", 2 + part % 4):
         assert outcome(data, in_parts=True) == outcome(data, in_parts=False)
 
 
@@ -114,7 +113,7 @@ def test_what_is_no_json_is_refused_as_in_one_go(
 ) -> None:
     text = json.dumps(body)
     data = (text[:at] + put + text[at + cut :]).encode()
-    with patch.object(long_lists, "PART", 1), patch.object(long_lists, "STRETCH", 2):
+    with patch.object(request_bodies, "PART", 1), patch.object(request_bodies, "STRETCH", 2):
         in_parts, in_one = outcome(data, in_parts=True), outcome(data, in_parts=False)
     assert isinstance(in_parts, set) == isinstance(in_one, set)
     if not isinstance(in_parts, set):

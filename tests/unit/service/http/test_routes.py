@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from bridge.model.values import Reason
 from bridge.protocol.messages import FlowStatus
-from bridge.service.answers.explain import explain
+from bridge.service.answers.groups import explain
 from bridge.service.answers.readiness import ConnectorView
 from bridge.service.answers.reasons import REASONS
 from bridge.service.http.app import build_routes, create_app

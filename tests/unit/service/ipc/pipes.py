@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bridge.service.ipc.frames import Frame, read_frame
+from bridge.service.ipc.messages import Frame, read_frame
 
 
 class Pipe:

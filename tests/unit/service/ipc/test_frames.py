@@ -11,10 +11,13 @@ import pytest
 from bridge.errors import TooLarge
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport
-from bridge.service.ipc import frames, messages
-from bridge.service.ipc.frames import Frame, FrameTooLarge, frame, in_portions
+from bridge.service.ipc import messages
 from bridge.service.ipc.messages import (
+    Frame,
+    FrameTooLarge,
     InstanceStatus,
+    frame,
+    in_portions,
     unpack_groups,
     unpack_instance_status,
     unpack_progress,
@@ -37,8 +40,8 @@ LIMIT = 3_000
 
 @pytest.fixture
 def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MOST_BYTES", LIMIT)
-    monkeypatch.setattr(frames, "PORTION_BYTES", LIMIT // 2)
+    monkeypatch.setattr(messages, "MOST_BYTES", LIMIT)
+    monkeypatch.setattr(messages, "PORTION_BYTES", LIMIT // 2)
 
 
 small = pytest.mark.usefixtures("_small_frames")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import BridgeError, ErrorCode, NameTaken, NotFound
-from bridge.service.state.connector_names import HELD_MS
+from bridge.service.state.connector_entry import HELD_MS
 from bridge.service.state.task_table import NOT_KNOWN, ConnectCluster, Connector, TaskTable
 from tests.unit.service.service_fakes import Clock, session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.protocol.messages import PollResponse, Position, Positions
-from bridge.service.state import copy_positions
+from bridge.service.state import copy_progress
 from bridge.service.state.copy_progress import CopySnapshot
 from connectors.base import CopyReport
 from tests.unit.service.service_fakes import session
@@ -57,7 +57,7 @@ def test_an_answer_that_got_lost_comes_again_and_what_moved_since_after_it() -> 
 
 
 def test_many_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_positions, "MOST", 2)
+    monkeypatch.setattr(copy_progress, "MOST", 2)
     snapshot = CopySnapshot()
     snapshot.update(report({0: 1, 1: 1, 2: 1}))
     reader = Reader(snapshot)

@@ -11,9 +11,8 @@ from bridge.model.partition_states import PartitionState, PartitionStates, Parti
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyProgress, GapReport, Gaps
 from bridge.service.http.app import create_app
-from bridge.service.ipc.frames import Frame, read_frame
-from bridge.service.ipc.messages import pack_progress, unpack_progress
-from bridge.service.metrics import copy_metrics
+from bridge.service.ipc.messages import Frame, pack_progress, read_frame, unpack_progress
+from bridge.service.metrics import metrics
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state import copy_progress
 from bridge.service.state.copy_progress import CopySnapshot, joined, portions
@@ -287,7 +286,7 @@ def test_metrics_have_stocks_names_for_partitions_and_sums_for_connectors() -> N
 
 
 def test_series_of_partitions_are_bounded_over_all_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_metrics, "MOST_PARTITIONS", 3)
+    monkeypatch.setattr(metrics, "MOST_PARTITIONS", 3)
 
     async def test(at: ServiceHarness) -> None:
         for name in ("c", "d"):

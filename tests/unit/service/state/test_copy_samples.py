@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bridge.model.copy_samples import NO_LATENCIES, CopySample, Latencies
+from bridge.model.copying import NO_LATENCIES, CopySample, Latencies
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import Measured, PollResponse
-from bridge.service.metrics import copy_metrics
+from bridge.service.metrics import metrics
 from bridge.service.state import copy_progress, copy_samples
 from bridge.service.state.copy_progress import CopySnapshot
-from bridge.service.state.latency import Histogram
+from bridge.service.state.copy_samples import Histogram
 from connectors.base import CopyReport
 from tests.unit.service.service_fakes import session
 from tests.unit.service.service_harness import TASK, ServiceHarness, run
@@ -235,7 +235,7 @@ def test_a_source_that_is_away_from_the_start_has_no_age_and_a_series_that_says_
 def test_histograms_are_bounded_over_all_connectors_and_the_bound_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(copy_metrics, "MOST_TOPICS", 3)
+    monkeypatch.setattr(metrics, "MOST_TOPICS", 3)
     monkeypatch.setattr(copy_samples, "MOST_TOPICS", 2)
 
     async def test(at: ServiceHarness) -> None:

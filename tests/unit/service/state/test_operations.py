@@ -22,7 +22,7 @@ from bridge.service.state.operations import (
     unpack_operation,
     unpack_operation_result,
 )
-from bridge.service.state.rounds_state import RoundsState
+from bridge.service.state.snapshots import RoundsState
 from connectors.base import Arguments
 from tests.support.messages import message, message_pattern
 from tests.unit.service.service_fakes import FakeEngine

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bridge.model.assignment import task_of
+from bridge.model.values import task_of
 from bridge.protocol.messages import Record
 from bridge.service.ipc.checkpoint_records import (
     AFFINITY,

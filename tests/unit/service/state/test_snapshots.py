@@ -16,15 +16,17 @@ from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
 from bridge.service.answers.missing_records import summed
 from bridge.service.answers.readiness import Answers, ConnectorView
-from bridge.service.ipc.desired_state import Desired
-from bridge.service.ipc.frames import Frame, frame, read_frame
 from bridge.service.ipc.messages import (
+    Desired,
+    Frame,
     InstanceStatus,
+    frame,
     pack_desired,
     pack_groups,
     pack_instance_status,
     pack_report,
     pack_summary,
+    read_frame,
     unpack_desired,
     unpack_groups,
     unpack_instance_status,

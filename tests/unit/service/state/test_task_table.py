@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bridge.errors import BodyRejected, BridgeError, Fenced, NotFound, Overloaded
 from bridge.service.state import task_table as tasks_module
-from bridge.service.state.leases import lease_of
+from bridge.service.state.connector_entry import lease_of
 from bridge.service.state.task_table import FORGET_MS, IDLE_CLOSE_MS, TaskTable
 from tests.unit.service.service_fakes import Clock, session
 

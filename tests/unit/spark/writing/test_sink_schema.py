@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from bridge.spark.rejected import SourceRejected
 from bridge.spark.schema import RECORDS
-from bridge.spark.writing.schema import verify_schema
+from bridge.spark.writing.writers import verify_schema
 
 
 def schema(ddl: str) -> StructType:

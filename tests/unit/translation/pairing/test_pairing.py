@@ -15,8 +15,7 @@ from bridge.model.values import Judgement, LogRecord, Reason, TopicPartition, Ve
 from bridge.translation.pairing.pairing import Edge, Paired, Pairing
 from bridge.translation.records.log_window import Caps, Steps
 from bridge.translation.runs.partition_runs import Change, PartitionRuns
-from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, read_runs
 from tests.unit.translation.history import History, Kind
 from tests.unit.translation.kinds import HISTORIES, KINDS, count
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bridge.model.copying import Copied
 from bridge.model.values import CopyId, LogRecord, TopicPartition
 from bridge.translation.runs.partition_runs import Change, PartitionRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 
 PLACE = TopicPartition("orders", 0)

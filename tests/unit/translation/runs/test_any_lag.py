@@ -8,8 +8,7 @@ from bridge.model.copying import Copied
 from bridge.model.lookups import Scanned
 from bridge.model.values import Judgement, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs.markers import RunScan
-from bridge.translation.runs.merging import ANCHOR_BYTES, MARKER_BYTES, looseness
+from bridge.translation.runs.markers import ANCHOR_BYTES, MARKER_BYTES, RunScan, looseness
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun, Segment

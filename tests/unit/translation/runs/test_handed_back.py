@@ -9,8 +9,7 @@ from bridge.model.copying import Copied
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import Change, PartitionRuns
-from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 
 PLACE = TopicPartition("orders", 0)

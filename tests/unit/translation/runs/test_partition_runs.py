@@ -13,12 +13,11 @@ import pytest
 from bridge.model.copying import Copied
 from bridge.model.values import Judgement, LogRecord
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs import holes, merging, partition_runs
+from bridge.translation.runs import holes, markers, partition_runs
 from bridge.translation.runs.holes import MOST_BYTES, CopySpan, spans
-from bridge.translation.runs.merging import ANCHOR_BYTES, MARKER_BYTES, RATIO, joined, looseness
+from bridge.translation.runs.markers import ANCHOR_BYTES, MARKER_BYTES, RATIO, joined, looseness
 from bridge.translation.runs.partition_runs import KEPT, Change, PartitionRuns, consistent
-from bridge.translation.runs.run_evidence import ConsistentRuns
-from bridge.translation.runs.run_table import RunTable, read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, RunTable, read_runs
 from bridge.translation.runs.runs import OffsetRun, RunKey, Segment, decode_change
 from tests.unit.translation.runs.runs_topic import COPIED, COPY, PLACE, Short, Topic
 
@@ -336,7 +335,7 @@ def test_what_stays_of_small_commits(shape: str, monkeypatch: pytest.MonkeyPatch
     brings as many runs as the one before."""
     length, ratio = 128, 64
     monkeypatch.setattr(holes, "MOST_BYTES", length)
-    monkeypatch.setattr(merging, "RATIO", ratio)
+    monkeypatch.setattr(markers, "RATIO", ratio)
     topic, chance = Topic(), random.Random(shape)
     sizes, commits = [0], 1
     while commits < 2**15:
@@ -400,7 +399,7 @@ def test_a_commit_of_more_than_64_mib_is_parted_at_its_holes() -> None:
 
 def test_far_back_runs_may_take_up_a_part_of_their_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a compacted topic, whose log goes on beginning at 0."""
-    monkeypatch.setattr(merging, "ANCHORS", 64)
+    monkeypatch.setattr(markers, "ANCHORS", 64)
     topic, chance = Topic(), random.Random(1)
     counts = []
     for commits in (4000, 4000, 8000, 16_000):
@@ -448,7 +447,7 @@ def test_what_a_commit_costs_does_not_depend_on_how_many_runs_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
-    real = merging.one_of
+    real = markers.one_of
 
     def counted(*given: object) -> OffsetRun | None:
         nonlocal looks

@@ -18,10 +18,9 @@ from bridge.translation.runs.reset_positions import (
     destination,
     plan,
 )
-from bridge.translation.runs.run_evidence import ConsistentRuns, Stretch
-from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.run_evidence import ConsistentRuns, Stretch, read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
-from connectors.source.altering import destinations, of_group
+from connectors.source.take_over import destinations, of_group
 from tests.support.messages import message_pattern
 from tests.unit.translation.runs.runs_topic import COPIED, PLACE, Topic
 

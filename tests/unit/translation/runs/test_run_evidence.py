@@ -7,7 +7,7 @@ import pytest
 from bridge.model.lookups import Scanned
 from bridge.model.values import Evidence, Flag, Judgement, TopicPartition
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs import holes, merging, partition_runs
+from bridge.translation.runs import holes, markers, partition_runs
 from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
@@ -150,7 +150,7 @@ LISTS = [0, 5, 8, 2048]
 @pytest.mark.parametrize("part", mostly_long(range(4), 2))
 def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holes, "MOST_BYTES", LISTS[part])
-    monkeypatch.setattr(merging, "RATIO", 4)
+    monkeypatch.setattr(markers, "RATIO", 4)
     monkeypatch.setattr(partition_runs, "KEPT", 3)
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     judged = {EXACT: 0, BOUNDED: 0}
@@ -160,7 +160,7 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
         history = CopiedPartition(seed)
         runs = history.runs()
         some = [each for each in runs if history.random.random() < 0.7]
-        merged += sum(merging.looseness(each) > 0 for each in runs)
+        merged += sum(markers.looseness(each) > 0 for each in runs)
         listed += sum(bool(each.holes) for each in runs)
         for seen in (runs, some, history.runs(history.older)):
             known = ConsistentRuns(seen)
@@ -175,7 +175,7 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
                 assert verdict.bound is not None
                 assert not history.skipped(offset, verdict.offset), (seed, offset, verdict)
                 assert history.reread(offset, verdict.offset) <= verdict.bound, (seed, offset, verdict)
-                if (held := known.held(offset)) is not None and not merging.looseness(held):
+                if (held := known.held(offset)) is not None and not markers.looseness(held):
                     assert verdict.judgement is EXACT, (seed, offset, verdict)
                 judged[verdict.judgement] += 1
     assert min(judged.values()) > 400, judged
@@ -190,7 +190,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
     """Of the places without a copy some hold records of others, and of some compaction took what was there: headers
     don't tell these from copies. Nor do those of the source tell what compaction took there before it was copied."""
     monkeypatch.setattr(holes, "MOST_BYTES", LISTS[part])
-    monkeypatch.setattr(merging, "RATIO", 1)
+    monkeypatch.setattr(markers, "RATIO", 1)
     monkeypatch.setattr(partition_runs, "KEPT", 2)
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     settled = closer = merged = counted = 0

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.model.copying import Copied
 from bridge.model.values import TopicPartition
-from bridge.translation.runs.merging import MARKER_BYTES
+from bridge.translation.runs.markers import MARKER_BYTES
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
 from tests.support.forms import mostly_long

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bridge.model.values import TopicPartition
 from bridge.service.ipc.messages import pack_backlog, unpack_backlog
 from connectors.base import Missing
-from connectors.group_translation.translating.backlog import Backlog
+from connectors.group_translation.translating.proof import Backlog
 
 PLACE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -15,7 +15,7 @@ from bridge.model.values import (
     Verdict,
 )
 from bridge.translation.records.partition_cache import Anchor
-from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemories
+from connectors.group_translation.translating.pairs import PairIdentity, PairMemories
 
 PAIR = (TopicPartition("orders", 0), TopicPartition("A.orders", 0))
 OTHER = (TopicPartition("orders", 1), TopicPartition("A.orders", 1))

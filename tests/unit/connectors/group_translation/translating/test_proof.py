@@ -12,15 +12,13 @@ import pytest
 
 from bridge.model.copying import Copied
 from bridge.model.values import Bounds, Judgement, TopicPartition, Verdict
-from bridge.translation.records.copied_twice import AnotherMirror
-from bridge.translation.records.extent import Extent
 from bridge.translation.records.log_window import LogBounds
+from bridge.translation.records.other_mirror import AnotherMirror, Extent
 from bridge.translation.records.partition_cache import Anchor
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import Segment
-from connectors.group_translation.translating.pair_memory import PairIdentity, PairMemory
-from connectors.group_translation.translating.pair_state import BothSides, TargetOnly
+from connectors.group_translation.translating.pairs import BothSides, PairIdentity, PairMemory, TargetOnly
 from connectors.group_translation.translating.proof import KnownPair, uncovered
 from tests.support.forms import examples
 

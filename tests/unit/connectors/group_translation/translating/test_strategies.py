@@ -8,7 +8,7 @@ from bridge.mm2.offset_sync_store import OffsetSyncStore
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
-from connectors.group_translation.translating.pair_memory import PairIdentity
+from connectors.group_translation.translating.pairs import PairIdentity
 from connectors.group_translation.translating.strategies import (
     ByBoth,
     ByRecords,

@@ -18,8 +18,8 @@ from bridge.translation.records.log_window import LogBounds, Steps
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating import scanning
-from connectors.group_translation.translating.pair_memory import PairIdentity
+from connectors.group_translation.translating import strategies
+from connectors.group_translation.translating.pairs import PairIdentity
 from connectors.group_translation.translating.strategies import ByRuns, Question
 
 PLACE = TopicPartition("orders", 0)
@@ -153,7 +153,7 @@ def test_where_records_settle_it_no_header_is_read() -> None:
 def test_a_round_reads_so_much_and_the_next_one_goes_on(
     strategy: ByRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "ROUND_BYTES", 800)  # of which one run has half
+    monkeypatch.setattr(strategies, "ROUND_BYTES", 800)  # of which one run has half
     headers = Headers(strategy)
     strategy.end_round()
     first, second = headers.verdict(55), headers.verdict(56)
@@ -238,7 +238,7 @@ LONG = WHOLE._replace(size=500 << 30)
 
 def test_a_run_from_before_they_were_short_is_read_over_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no list of its holes either."""
-    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 400)
+    monkeypatch.setattr(strategies, "SOURCE_DOWN_BYTES", 400)
     strategy = ByRuns(Runs(LONG, NEWEST), Otherwise(at_once=True))
     headers, rounds = Headers(strategy), 1
     while headers.alone(55).judgement is not EXACT:  # type: ignore[union-attr]
@@ -283,7 +283,7 @@ def test_runs_written_before_that_skipped_are_settled_while_the_source_lives() -
 
 
 def test_both_logs_are_read_over_as_many_rounds_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "ROUND_BYTES", 800)  # of which one run has half: two answers of 200 bytes
+    monkeypatch.setattr(strategies, "ROUND_BYTES", 800)  # of which one run has half: two answers of 200 bytes
     strategy = ByRuns(Runs(HOLED), Otherwise(at_once=True))
     headers = Headers(strategy, source_markers=SOURCE_MARKERS)
     for rounds in range(1, 10):
@@ -298,7 +298,7 @@ def test_both_logs_are_read_over_as_many_rounds_as_it_takes(monkeypatch: pytest.
 def test_a_source_that_goes_away_half_read_leaves_a_bound_that_is_closer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scanning, "ROUND_BYTES", 800)
+    monkeypatch.setattr(strategies, "ROUND_BYTES", 800)
     strategy = ByRuns(Runs(HOLED), Otherwise(at_once=True))
     headers = Headers(strategy, source_markers=SOURCE_MARKERS)
     headers.verdict(77)
@@ -390,8 +390,8 @@ def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
 ) -> None:
     """Of 40 partitions some groups move all the time, so that each round asks for more than it can read: the others get
     their turn all the same, and what is read in a round stays below its limit."""
-    monkeypatch.setattr(scanning, "READ_BYTES", 100)
-    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 20_000)
+    monkeypatch.setattr(strategies, "READ_BYTES", 100)
+    monkeypatch.setattr(strategies, "SOURCE_DOWN_BYTES", 20_000)
     strategy = ByRuns(Many(), Otherwise(at_once=True))
     headers = Headers(strategy)
     copies = [CopyId(TopicPartition("orders", number), "A.orders") for number in range(40)]
@@ -420,8 +420,8 @@ class OneLong(Runs):
 
 
 def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "READ_BYTES", 1)
-    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 16_000)
+    monkeypatch.setattr(strategies, "READ_BYTES", 1)
+    monkeypatch.setattr(strategies, "SOURCE_DOWN_BYTES", 16_000)
     strategy = ByRuns(OneLong(), Otherwise(at_once=True))
     headers = Headers(strategy, each=1)
     settled: list[int] = []
@@ -435,7 +435,7 @@ def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.Monke
 
 
 def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "MOST_RUNS", 2)
+    monkeypatch.setattr(strategies, "MOST_RUNS", 2)
     runs = Runs(WHOLE)
     strategy = ByRuns(runs, Otherwise(at_once=True))
     headers = Headers(strategy)

@@ -20,7 +20,7 @@ from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import ConsistentRuns, stronger
 from bridge.translation.runs.runs import OffsetRun
-from connectors.group_translation.translating.pair_memory import PairIdentity
+from connectors.group_translation.translating.pairs import PairIdentity
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns, Question
 from tests.unit.connectors.fake_clusters import Row
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
-from bridge.pipeline.slices.transforming.arrow import as_batch, as_records
+from bridge.pipeline.slices.transforming.calls import as_batch, as_records
 from bridge.transforms.contract import SCHEMA, checked
 from tests.unit.kafka.record.raw_batches import NONE, NOW, Plain, batch_of, plain_records
 
