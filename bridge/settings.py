@@ -419,7 +419,7 @@ def _end_of(lists: Path) -> float:
     read = [x509.load_pem_x509_crl(mark + each) for each in lists.read_bytes().split(mark)[1:]]
     if not read:
         raise ValueError(f"{lists} holds no revocation list as PEM text")
-    ends = [each.next_update_utc for each in read]
+    ends = [crl.next_update_utc for crl in read]
     return min((end.timestamp() for end in ends if end is not None), default=math.inf)
 
 

@@ -276,7 +276,9 @@ class ConnectorKind:
         config = self.check(props, clients).with_errors(rules.refused(there))
         config = config.with_errors_instead(list(rules.misspelt(there)))
         ignored = list(rules.ignored(there))
-        return config.with_ignored(ignored, (each.key for each in ignored if not rules.of_connect(each.key)))
+        return config.with_ignored(
+            ignored, (setting.key for setting in ignored if not rules.of_connect(setting.key))
+        )
 
     def create(
         self,

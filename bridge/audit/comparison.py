@@ -69,8 +69,8 @@ def aligned(left: Numbers, right: Numbers) -> Pairs:
                 )
             )
     ones, others = (
-        np.concatenate([each[0] for each in matches]),
-        np.concatenate([each[1] for each in matches]),
+        np.concatenate([match[0] for match in matches]),
+        np.concatenate([match[1] for match in matches]),
     )
     order = np.argsort(ones)
     return ones[order], others[order]

@@ -134,8 +134,8 @@ class Findings:
     def found(self) -> dict[str, int]:
         """All differences, by kind."""
         total = AuditWindow()
-        for each in self.windows.values():
-            for kind, count in each.found.items():
+        for window in self.windows.values():
+            for kind, count in window.found.items():
                 total.count(kind, count)
         return total.found
 
@@ -181,7 +181,7 @@ class AuditReport:
 
     @property
     def verdict(self) -> AuditVerdict:
-        verdicts = {each.verdict for each in self.partitions}
+        verdicts = {partition.verdict for partition in self.partitions}
         if AuditVerdict.DIFFERENT in verdicts:
             return AuditVerdict.DIFFERENT
         unknown = self.failures or AuditVerdict.NOT_KNOWN in verdicts or self.compared_nothing
@@ -192,7 +192,7 @@ class AuditReport:
         """Whether no record was compared, though the logs have some: all of it may be outside of the times that were
         asked for, or not copied yet."""
         windows = (window for part in self.partitions for window in part.findings.windows.values())
-        if any(each.source_records or each.target_records for each in windows):
+        if any(window.source_records or window.target_records for window in windows):
             return False
         return not self.partitions or any(part.offsets for part in self.partitions)
 
@@ -206,7 +206,7 @@ def put_together(
 ) -> list[PartitionResult]:
     """Adds what stretches have found to the reports of their partitions. A record that one stretch misses and another
     one has too much is out of order."""
-    reports = {each.source: each for each in partitions}
+    reports = {partition.source: partition for partition in partitions}
     by_partition: defaultdict[TopicPartition, list[Findings]] = defaultdict(list)
     for sides, outcome in outcomes:
         if isinstance(outcome, str):
@@ -232,7 +232,11 @@ def _add(total: Findings, part: Findings) -> None:
 
 def extra_digests(part: PartitionResult) -> frozenset[int]:
     """The digests of the records that the target has too many of, as far as they are listed."""
-    return frozenset(each.digest for each in part.findings.differences if each.kind is DifferenceKind.EXTRA)
+    return frozenset(
+        difference.digest
+        for difference in part.findings.differences
+        if difference.kind is DifferenceKind.EXTRA
+    )
 
 
 def name_copies(part: PartitionResult, originals: Mapping[int, tuple[int, int]], window_ms: int) -> None:
@@ -255,21 +259,23 @@ def name_copies(part: PartitionResult, originals: Mapping[int, tuple[int, int]],
 def _paired(findings: Findings, window_ms: int) -> list[Difference]:
     """The differences in order, those that belong together as one."""
     missing: defaultdict[int, list[Difference]] = defaultdict(list)
-    for each in findings.differences:
-        if each.kind is DifferenceKind.MISSING:
-            missing[each.digest].append(each)
+    for difference in findings.differences:
+        if difference.kind is DifferenceKind.MISSING:
+            missing[difference.digest].append(difference)
     result: list[Difference] = []
     moved = set[Difference]()
-    for each in findings.differences:
-        if each.kind is DifferenceKind.EXTRA and missing.get(each.digest):
-            lost = missing[each.digest].pop(0)
+    for difference in findings.differences:
+        if difference.kind is DifferenceKind.EXTRA and missing.get(difference.digest):
+            lost = missing[difference.digest].pop(0)
             moved.add(lost)
-            _recount(findings, each, None, window_ms)
+            _recount(findings, difference, None, window_ms)
             _recount(findings, lost, DifferenceKind.OUT_OF_ORDER, window_ms)
-            result.append(lost._replace(kind=DifferenceKind.OUT_OF_ORDER, target_offset=each.target_offset))
+            result.append(
+                lost._replace(kind=DifferenceKind.OUT_OF_ORDER, target_offset=difference.target_offset)
+            )
         else:
-            result.append(each)
-    return sorted((each for each in result if each not in moved), key=_place)
+            result.append(difference)
+    return sorted((difference for difference in result if difference not in moved), key=_place)
 
 
 def _recount(findings: Findings, each: Difference, kind: DifferenceKind | None, window_ms: int) -> None:
@@ -354,17 +360,17 @@ def difference_rows(report: AuditReport) -> list[dict[str, Any]]:
             "topic": part.source.topic,
             "partition": part.source.partition,
             "target_topic": part.target.topic,
-            "kind": each.kind.value,
-            "source_offset": each.source_offset,
-            "target_offset": each.target_offset,
-            "claimed_offset": each.claimed_offset,
-            "copy_offset": each.copy_offset,
-            "run": each.run,
-            "records": each.records,
-            "timestamp": time_of(each.timestamp) if each.timestamp >= 0 else None,
+            "kind": difference.kind.value,
+            "source_offset": difference.source_offset,
+            "target_offset": difference.target_offset,
+            "claimed_offset": difference.claimed_offset,
+            "copy_offset": difference.copy_offset,
+            "run": difference.run,
+            "records": difference.records,
+            "timestamp": time_of(difference.timestamp) if difference.timestamp >= 0 else None,
         }
         for part in report.partitions
-        for each in part.findings.differences
+        for difference in part.findings.differences
     ]
 
 
@@ -402,8 +408,8 @@ def time_of(at_ms: int) -> datetime | None:
 
 def packed(findings: Findings) -> str:
     windows = {
-        number: [*(getattr(each, name) for name in _COUNTS), each.found]
-        for number, each in findings.windows.items()
+        number: [*(getattr(window, name) for name in _COUNTS), window.found]
+        for number, window in findings.windows.items()
     }
     return json.dumps([windows, findings.differences, findings.not_compared, findings.left_out])
 

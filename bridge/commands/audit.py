@@ -313,7 +313,7 @@ class ReportFile:
             raise CannotWrite(
                 f" is a file, and {_PARQUET} is written as a folder: give another name, or remove it"
             )
-        more = sorted(each.name for each in self._path.iterdir() if each.name not in _PARTS)
+        more = sorted(path.name for path in self._path.iterdir() if path.name not in _PARTS)
         if more:
             raise CannotWrite(
                 f" holds more than an audit ({more[0]}), and is not replaced: give another name, or move {more[0]} away"

@@ -72,10 +72,10 @@ def progress(
         note(f"{printable(name)} copies nothing, or has not begun")
         return
     sys.stdout.write(sums(totals) + "\n")
-    show_table([_row(each) for each in partitions], _COLUMNS, right=(_COLUMNS[1], *_COLUMNS[3:]))
-    for each in partitions:
-        if each.why:
-            sys.stdout.write(_cause(each) + "\n")
+    show_table([_row(partition) for partition in partitions], _COLUMNS, right=(_COLUMNS[1], *_COLUMNS[3:]))
+    for partition_progress in partitions:
+        if partition_progress.why:
+            sys.stdout.write(_cause(partition_progress) + "\n")
 
 
 def _row(each: PartitionProgress) -> dict[str, object]:

@@ -97,8 +97,10 @@ def _examine_file(path: Path, url: str | None, worker: str | Unknown | None) -> 
     if url is not None:
         facts = replace(facts, service_skew=_skew(url))
     return [
-        replace(each, found=scrubbed(kind, props, each.found), remedy=scrubbed(kind, props, each.remedy))
-        for each in examine(facts)
+        replace(
+            finding, found=scrubbed(kind, props, finding.found), remedy=scrubbed(kind, props, finding.remedy)
+        )
+        for finding in examine(facts)
     ]
 
 
@@ -110,13 +112,15 @@ def _ask_service(name: str, client: ServiceClient, worker: str | Unknown | None)
     query = {"worker_cluster_id": worker} if isinstance(worker, str) else None
     report = client.get(f"/v1/connectors/{quote(name, safe='')}/doctor", DoctorReport, query)
     findings = [
-        Finding(each.check, Severity(each.severity), each.found, each.remedy) for each in report.findings
+        Finding(finding.check, Severity(finding.severity), finding.found, finding.remedy)
+        for finding in report.findings
     ]
     if not isinstance(worker, Unknown):
         return findings
     away = Finding("worker", *unknown("the worker's cluster", worker))
     return [
-        away if (each.check, each.severity) == ("worker", Severity.SKIPPED) else each for each in findings
+        away if (finding.check, finding.severity) == ("worker", Severity.SKIPPED) else finding
+        for finding in findings
     ]
 
 
@@ -126,7 +130,7 @@ def _kind(path: Path, props: Mapping[str, str]) -> Kind:
     given = props.get("connector.class", "")
     kind = kind_of_class(given)
     if kind is None:
-        classes = ", ".join(each.connector_class for each in KINDS.values())
+        classes = ", ".join(kind.connector_class for kind in KINDS.values())
         end(f"{path}: connector.class is {given!r}; it must be one of {classes}", BAD_SETTINGS)
     return kind
 
@@ -164,13 +168,15 @@ def _skew(url: str) -> float | Unknown:
 
 def _show(findings: Sequence[Finding], output: Output) -> None:
     if output is Output.JSON:
-        show_json({"findings": [asdict(each) for each in findings]})
+        show_json({"findings": [asdict(finding) for finding in findings]})
         return
-    width = max(len(each.check) for each in findings)
-    for each in together(findings):
-        sys.stdout.write(f"{_WORDS[each.severity]:<11}  {each.check:<{width}}  {printable(each.found)}\n")
-        if each.remedy:
-            sys.stdout.write(f"{'':<11}  {'':<{width}}  -> {printable(each.remedy)}\n")
+    width = max(len(finding.check) for finding in findings)
+    for finding in together(findings):
+        sys.stdout.write(
+            f"{_WORDS[finding.severity]:<11}  {finding.check:<{width}}  {printable(finding.found)}\n"
+        )
+        if finding.remedy:
+            sys.stdout.write(f"{'':<11}  {'':<{width}}  -> {printable(finding.remedy)}\n")
 
 
 def together(findings: Sequence[Finding]) -> list[Finding]:
@@ -179,17 +185,17 @@ def together(findings: Sequence[Finding]) -> list[Finding]:
 
     causes: dict[tuple[str, str], list[Finding]] = {}
     shown: list[Finding] = []
-    for each in findings:
-        _, apart, why = each.found.partition(NOT_CHECKED)
-        if each.severity is not Severity.NOT_CHECKED or not apart:
-            shown.append(each)
-        elif same := causes.get((why, each.remedy)):
-            same.append(each)
+    for finding in findings:
+        _, apart, why = finding.found.partition(NOT_CHECKED)
+        if finding.severity is not Severity.NOT_CHECKED or not apart:
+            shown.append(finding)
+        elif same := causes.get((why, finding.remedy)):
+            same.append(finding)
         else:
-            causes[why, each.remedy] = [each]
-            shown.append(each)
+            causes[why, finding.remedy] = [finding]
+            shown.append(finding)
     for (why, _), same in causes.items():
-        what = ", ".join(dict.fromkeys(each.found.partition(NOT_CHECKED)[0] for each in same))
+        what = ", ".join(dict.fromkeys(finding.found.partition(NOT_CHECKED)[0] for finding in same))
         if len(same) > 1:
             shown[shown.index(same[0])] = replace(same[0], found=f"{what}{NOT_CHECKED}{why}")
     return shown

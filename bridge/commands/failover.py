@@ -123,7 +123,7 @@ def plan(
         )
         if planned.at_home:
             note(printable(f"at home, nothing to do: {listed(planned.at_home)}"))
-        for connector in sorted({each.connector for each in planned.left_out}):
+        for connector in sorted({out.connector for out in planned.left_out}):
             note(
                 printable(
                     f"without the groups of connector {connector}, which Connect has stopped or deleted"
@@ -131,13 +131,13 @@ def plan(
             )
     # What is yet to be copied is no news here: of other partitions nothing is said of it either.
     not_begun = [
-        (each.group, part) for each in planned.groups for part in each.not_begun if part.not_on_target != 0
+        (group.group, part) for group in planned.groups for part in group.not_begun if part.not_on_target != 0
     ]
     _note_first(
         [_not_begun(group, part) for group, part in not_begun],
         "and {} more such partitions, which --output json has",
     )
-    skipping = [(each.group, row) for each in planned.groups for row in each.partitions if row.reason]
+    skipping = [(group.group, row) for group in planned.groups for row in group.partitions if row.reason]
     _note_first(
         [_skipping(group, row) for group, row in skipping], "and {} more offsets, which --output json has"
     )
@@ -187,9 +187,9 @@ def as_csv(groups: list[MovedGroup]) -> str:
     """Returns lines of `topic,partition,offset` for one group, `group,topic,partition,offset` for several."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for each in groups:
-        named = [each.group] if len(groups) > 1 else []
-        writer.writerows([*named, row.target_topic, row.partition, row.offset] for row in each.partitions)
+    for group in groups:
+        named = [group.group] if len(groups) > 1 else []
+        writer.writerows([*named, row.target_topic, row.partition, row.offset] for row in group.partitions)
     return text.getvalue()
 
 
@@ -214,7 +214,7 @@ def _request(
 def _rows(groups: list[MovedGroup]) -> list[dict[str, object]]:
     return [
         {
-            "group": each.group,
+            "group": group.group,
             "topic": row.topic,
             "partition": row.partition,
             "committed": row.committed,
@@ -224,8 +224,8 @@ def _rows(groups: list[MovedGroup]) -> list[dict[str, object]]:
             "bound": row.bound,
             "missing": row.missing_records,
         }
-        for each in groups
-        for row in each.partitions
+        for group in groups
+        for row in group.partitions
     ]
 
 

@@ -217,33 +217,33 @@ def hand_back_flows(file: Path, flow: str | None, *, force: bool) -> HandedBack:
     from bridge.kafka.config.settings import StaticClientCheck
 
     plan = read_plan(file, clients=StaticClientCheck())
-    copying = [each for each in plan.flows if each.copies]
-    chosen = [each for each in copying if flow in (None, each.name)]
+    copying = [flow for flow in plan.flows if flow.copies]
+    chosen = [plan for plan in copying if flow in (None, plan.name)]
     if not copying:
         end(
             f"{file} has no flow that copies (A->B.enabled = true): there is nothing to hand back",
             BAD_SETTINGS,
         )
     if not chosen:
-        known = ", ".join(each.name for each in copying)
+        known = ", ".join(plan.name for plan in copying)
         end(f"{file} has no flow {flow} that copies: its flows are {known}", BAD_SETTINGS)
     workers = all_worker_settings(plan.flows)
-    for each in chosen:
-        asyncio.run(_check_left(each, workers[each.name]))
+    for flow_plan in chosen:
+        asyncio.run(_check_left(flow_plan, workers[flow_plan.name]))
     handed: HandedBack = []
-    for each in chosen:
+    for flow_plan in chosen:
         try:
-            rows = asyncio.run(_hand_back_flow(each, workers[each.name], force=force))
+            rows = asyncio.run(_hand_back_flow(flow_plan, workers[flow_plan.name], force=force))
         except NothingCopied as nothing:
-            note(f"flow {each.name}: {nothing}")
+            note(f"flow {flow_plan.name}: {nothing}")
             continue
         except OperationRefused as refused:
             done = ", ".join(dict.fromkeys(name for name, _ in handed))
             before = f" ({done} handed back before that)" if done else ""
-            end(f"flow {each.name}: {refused}{before}", CANNOT_START)
-        handed += [(each.name, row) for row in rows]
+            end(f"flow {flow_plan.name}: {refused}{before}", CANNOT_START)
+        handed += [(flow_plan.name, row) for row in rows]
         written = sum(row.written for row in rows)
-        note(f"flow {each.name}: {written} of {len(rows)} source offsets written")
+        note(f"flow {flow_plan.name}: {written} of {len(rows)} source offsets written")
     return handed
 
 
@@ -286,9 +286,9 @@ async def _hand_back_flow(flow: FlowPlan, worker: WorkerSettings, *, force: bool
     from connectors.source.take_over import stocks_partition
 
     ((name, connector),) = (
-        (name, each)
-        for name, each in zip(connector_names(flow), flow.connectors, strict=True)
-        if each.kind == "source"
+        (name, connector)
+        for name, connector in zip(connector_names(flow), flow.connectors, strict=True)
+        if connector.kind == "source"
     )
     props = {**connector.config, "name": name}
     options = SourceOptions.from_props(props, StaticClientCheck())

@@ -177,7 +177,7 @@ class GroupOffsets(LocalPublisher):
                 "or give another group.id"
             )
             raise KafkaFailure(KafkaFault.FENCED, text, retriable=False)
-        self._committed = {tp: each.offset for tp, each in offsets.items()}
+        self._committed = {tp: offset.offset for tp, offset in offsets.items()}
 
     async def _answered(self, source: Cluster) -> tuple[GroupState, Mapping[TopicPartition, Committed]]:
         """Returns the group's state and offsets, once its coordinator says them: a cluster that has had no group yet
@@ -203,7 +203,9 @@ class GroupOffsets(LocalPublisher):
     async def stored_offsets(
         self, partitions: Sequence[Mapping[str, str | int]]
     ) -> Sequence[Mapping[str, int] | None]:
-        places = [TopicPartition(str(each["topic"]), int(each["partition"])) for each in partitions]
+        places = [
+            TopicPartition(str(partition["topic"]), int(partition["partition"])) for partition in partitions
+        ]
         return [{"position": self._committed[tp]} if tp in self._committed else None for tp in places]
 
     async def run(self) -> None:

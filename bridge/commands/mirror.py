@@ -72,7 +72,7 @@ def named_clusters(clusters: Sequence[str] | None, more: Sequence[str] | None) -
         if more:
             end(f"unexpected argument {more[0]!r}: one file, then --clusters and names", BAD_SETTINGS)
         return None
-    words = [word.strip() for each in (*clusters, *(more or ())) for word in each.split(",")]
+    words = [word.strip() for cluster in (*clusters, *(more or ())) for word in cluster.split(",")]
     return [word for word in words if word]
 
 
@@ -110,7 +110,7 @@ def unknown_keys(plan: MirrorPlan) -> list[ConfigError]:
 
     unknown = [key for unused in plan.unused if unused.reason == NOBODYS_KEY for key in unused.keys]
     return [
-        *(ConfigError(each.key, each.message) for each in plan.warnings if each.unknown),
+        *(ConfigError(warning.key, warning.message) for warning in plan.warnings if warning.unknown),
         *(ConfigError(key, f"Unknown configuration '{key}': {NOBODYS_KEY}") for key in unknown),
     ]
 

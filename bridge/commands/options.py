@@ -86,7 +86,7 @@ def copying_kind(config: Mapping[str, str], where: str = "") -> Kind:
     given = config.get("connector.class")
     kind = copying[0] if given is None else kind_of_class(given)
     if kind not in copying:
-        names = " or ".join(each.connector_class for each in copying)
+        names = " or ".join(kind.connector_class for kind in copying)
         end(
             f"{where}connector.class is {given}; it must be {names}; without the key it is the first",
             BAD_SETTINGS,

@@ -110,10 +110,10 @@ def groups(
     def show() -> int:
         listed = [group for page in client.pages("/v1/groups", Groups, query) for group in page.groups]
         if output is Output.JSON:
-            show_json([each.model_dump() for each in listed])
+            show_json([summary.model_dump() for summary in listed])
         else:
             _show_groups(listed)
-        return _status(each.readiness for each in listed)
+        return _status(summary.readiness for summary in listed)
 
     show_repeatedly(show, watch)
 
@@ -148,15 +148,15 @@ def _show_flows(report: ReadinessReport) -> None:
     left = len(flows) - _SHOWN_FLOWS
     used = 1
     if flows:
-        rows = [_flow_row(each) for each in flows[:_SHOWN_FLOWS]]
-        counts = [name for name in _COUNTS if any(getattr(each, name) for each in flows)]
+        rows = [_flow_row(flow) for flow in flows[:_SHOWN_FLOWS]]
+        counts = [name for name in _COUNTS if any(getattr(flow, name) for flow in flows)]
         columns = (*_FLOWS[:4], *counts, _FLOWS[4])
         show_table(rows, columns, right=columns[3:])
         used += len(rows) + 2
     if left > 0:
         _show_line(f"and {left} more flows: --output json has all")
         used += 1
-    hint = any(each.groups > len(each.names) for flow in flows for each in flow.reasons)
+    hint = any(reason.groups > len(reason.names) for flow in flows for reason in flow.reasons)
     reasons = (reason for flow in flows for reason in flow.reasons)
     for line in reason_lines(reasons, SCREEN - used - hint, "--output json has all"):
         _show_line(line)
@@ -172,8 +172,8 @@ def _rank(readiness: str) -> int:
 def _headline(report: ReadinessReport) -> str:
     if not report.flows:
         return f"{report.readiness}: the service has no connector that follows groups yet"
-    groups = sum(each.groups for each in report.flows)
-    parts = [f"{sum(getattr(each, name) for each in report.flows)} {name}" for name in _WORST]
+    groups = sum(flow.groups for flow in report.flows)
+    parts = [f"{sum(getattr(flow, name) for flow in report.flows)} {name}" for name in _WORST]
     counts = ", ".join(part for part in parts if not part.startswith("0 "))
     missing = report.missing_records
     lost = "missing records not known" if missing is None else f"at most {missing} record(s) missing"
@@ -193,30 +193,30 @@ def _flow_row(each: FlowReadiness) -> dict[str, object]:
 
 
 def _show_groups(listed: Sequence[GroupSummary]) -> None:
-    counts = Counter(each.readiness for each in listed)
+    counts = Counter(summary.readiness for summary in listed)
     told = ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=_rank))
     _show_line(f"{len(listed)} group(s){f': {told}' if told else ''}")
     rows = [
         {
-            "group": each.group,
-            "flow": f"{each.source} -> {each.target}",
-            "connector": each.connector,
-            "readiness": each.readiness,
-            "verdict": each.verdict,
-            "bound": each.bound,
-            "missing": each.missing_records,
-            "why": ", ".join(reason.reason for reason in each.reasons),
-            _NOT_COPIED: ", ".join(each.not_copied),
+            "group": summary.group,
+            "flow": f"{summary.source} -> {summary.target}",
+            "connector": summary.connector,
+            "readiness": summary.readiness,
+            "verdict": summary.verdict,
+            "bound": summary.bound,
+            "missing": summary.missing_records,
+            "why": ", ".join(reason.reason for reason in summary.reasons),
+            _NOT_COPIED: ", ".join(summary.not_copied),
         }
-        for each in listed
+        for summary in listed
     ]
-    more = (_NOT_COPIED,) if any(each.not_copied for each in listed) else ()
+    more = (_NOT_COPIED,) if any(summary.not_copied for summary in listed) else ()
     show_table(rows, (*_GROUPS, *more), right=("bound", "missing"))
 
 
 def _status(answers: Iterable[str]) -> int:
     """The exit status for the answers of several groups; of no group it is not known."""
-    statuses = {_STATUSES.get(each, CANNOT_TELL) for each in answers} or {CANNOT_TELL}
+    statuses = {_STATUSES.get(answer, CANNOT_TELL) for answer in answers} or {CANNOT_TELL}
     return NOT_READY if NOT_READY in statuses else max(statuses)
 
 

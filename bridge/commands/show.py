@@ -110,7 +110,7 @@ def listed(names: Sequence[str], groups: int = 0) -> str:
 
 def reason_lines(reasons: Iterable[CountedReason], most: int, rest: str) -> list[str]:
     """Returns at most so many lines. `rest`: where those are that do not fit."""
-    lines = [_line(each, depth) for each, depth in _tree(_merged(reasons))]
+    lines = [_line(reason, depth) for reason, depth in _tree(_merged(reasons))]
     if len(lines) <= most:
         return lines
     return [*lines[: most - 1], f"and {len(lines) - most + 1} more reasons: {rest}"]
@@ -119,30 +119,30 @@ def reason_lines(reasons: Iterable[CountedReason], most: int, rest: str) -> list
 def _merged(reasons: Iterable[CountedReason]) -> list[CountedReason]:
     """Each reason once, as several flows have it."""
     merged: dict[str, CountedReason] = {}
-    for each in reasons:
-        known = merged.get(each.detail)
+    for reason in reasons:
+        known = merged.get(reason.detail)
         if known is None:
-            merged[each.detail] = each
+            merged[reason.detail] = reason
         else:
-            update = {"groups": known.groups + each.groups, "names": [*known.names, *each.names]}
-            merged[each.detail] = known.model_copy(update=update)
+            update = {"groups": known.groups + reason.groups, "names": [*known.names, *reason.names]}
+            merged[reason.detail] = known.model_copy(update=update)
     return list(merged.values())
 
 
 def _tree(reasons: list[CountedReason]) -> Iterator[tuple[CountedReason, int]]:
     """The reasons with their depths, each behind the first of those that it follows from."""
-    codes = {each.reason for each in reasons}
+    codes = {reason.reason for reason in reasons}
     ordered = sorted(reasons, key=lambda each: -each.groups)
 
     def below(cause: str | None, depth: int) -> Iterator[tuple[CountedReason, int]]:
         told: set[str] = set()
-        for each in ordered:
-            if (each.follows_from if each.follows_from in codes else None) != cause:
+        for reason in ordered:
+            if (reason.follows_from if reason.follows_from in codes else None) != cause:
                 continue
-            yield each, depth
-            if each.reason not in told:
-                told.add(each.reason)
-                yield from below(each.reason, depth + 1)
+            yield reason, depth
+            if reason.reason not in told:
+                told.add(reason.reason)
+                yield from below(reason.reason, depth + 1)
 
     return below(None, 0)
 

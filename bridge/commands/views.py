@@ -112,16 +112,16 @@ def sums(totals: CopyTotals) -> str:
 def topics_table(topics: Sequence[TopicFigures]) -> Table:
     rows = [
         {
-            "topic": each.topic,
-            "target topic": each.target_topic,
-            "partitions": count(each.partitions),
-            "lag": count(each.lag),
-            "records": count(each.records),
-            "records/s": count(each.record_rate),
-            "bytes/s": size(each.byte_rate),
-            "age at commit": duration(each.latency),
+            "topic": topic.topic,
+            "target topic": topic.target_topic,
+            "partitions": count(topic.partitions),
+            "lag": count(topic.lag),
+            "records": count(topic.records),
+            "records/s": count(topic.record_rate),
+            "bytes/s": size(topic.byte_rate),
+            "age at commit": duration(topic.latency),
         }
-        for each in topics
+        for topic in topics
     ]
     return table(rows, _COLUMNS, right=_COLUMNS[2:])
 

@@ -288,7 +288,7 @@ class RecordWriter:
                     key=_bytes(record.key),
                     partition=-1 if record.partition is None else record.partition,
                     timestamp=record.timestamp or 0,
-                    headers=[(each.key, _bytes(each.value)) for each in record.headers],
+                    headers=[(header.key, _bytes(header.value)) for header in record.headers],
                     on_delivery=self._delivered,
                 )
             producer.commit_transaction(_SECONDS)
@@ -418,7 +418,7 @@ class FlowRun:
     def status(self) -> FlowStatus:
         owner = self._owner()
         state = RUNNING if self._own else ELSEWHERE if owner is not None else WAITING
-        problems = [each.problem for each in self._runs if each.problem is not None]
+        problems = [run.problem for run in self._runs if run.problem is not None]
         detail = "; ".join(dict.fromkeys(problems)) if self._own and problems else None
         if not self._own and self._kept_out is not None:
             detail = f"this node can't take it over: {self._kept_out}"
@@ -537,7 +537,7 @@ class FlowRun:
             )
             for name, connector in zip(connector_names(self.flow), self.flow.connectors, strict=True)
         ]
-        tasks = [asyncio.create_task(each.run(), name=each.name) for each in self._runs]
+        tasks = [asyncio.create_task(run.run(), name=run.name) for run in self._runs]
         try:
             await asyncio.gather(*tasks)
             await asyncio.Event().wait()
@@ -545,7 +545,7 @@ class FlowRun:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            await asyncio.gather(*(each.stop() for each in self._runs))
+            await asyncio.gather(*(run.stop() for run in self._runs))
             self._runs = ()
             await writer.close()
 

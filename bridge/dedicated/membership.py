@@ -135,7 +135,7 @@ class Membership:
                 consumer.subscribe(
                     [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
                 )
-                while not any(each.is_set() for each in (self._ending, self._giving_up, self._anew)):
+                while not any(event.is_set() for event in (self._ending, self._giving_up, self._anew)):
                     message = consumer.poll(_POLL_SECONDS)
                     if message is not None and (error := message.error()) is not None:
                         self._on_error(error)
@@ -162,17 +162,17 @@ class Membership:
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._post(self._candidate.joined)
-        for each in partitions:
-            each.offset = OFFSET_END
+        for partition in partitions:
+            partition.offset = OFFSET_END
         consumer.incremental_assign(partitions)
         if partitions:
             consumer.pause(partitions)  # nothing in the topic concerns us
         # Where somebody has made the topic with more partitions, only one of them stands for the flow.
-        if any(each.partition == 0 for each in partitions):
+        if any(partition.partition == 0 for partition in partitions):
             self._post(self._candidate.acquired)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if any(each.partition == 0 for each in partitions):
+        if any(partition.partition == 0 for partition in partitions):
             done = asyncio.run_coroutine_threadsafe(self._candidate.released(), self._loop)
             try:
                 done.result(self._release_seconds)
@@ -186,7 +186,7 @@ class Membership:
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Nobody waits: the group does not."""
-        if any(each.partition == 0 for each in partitions):
+        if any(partition.partition == 0 for partition in partitions):
             asyncio.run_coroutine_threadsafe(self._candidate.lost(), self._loop)
 
     def _on_error(self, error: KafkaError) -> None:
@@ -223,7 +223,7 @@ class Members(NamedTuple):
 def given_up(node: str, groups: Mapping[str, Members]) -> str | None:
     """Returns a flow of this node for another one to take; None where nobody has two less. `groups`: by flow, of all
     that copy."""
-    load = Counter(each.owner for each in groups.values())
+    load = Counter(group.owner for group in groups.values())
     for flow in sorted(groups):
         owner, nodes = groups[flow]
         if owner == node and any(load[other] + 2 <= load[node] for other in nodes):
@@ -266,8 +266,8 @@ class TargetGroups:
             raise failed
         if described.protocol_type != CONSUMERS:
             return Members(None, frozenset())
-        owners = [each.client_id for each in described.members if each.has_partitions]
-        nodes = frozenset(each.client_id for each in described.members)
+        owners = [member.client_id for member in described.members if member.has_partitions]
+        nodes = frozenset(member.client_id for member in described.members)
         return Members(owners[0] if owners else None, nodes)
 
     async def _described(self, group: str, doing: str) -> DescribedGroup:

@@ -84,8 +84,8 @@ class Node:
     def _share(self) -> None:
         """Gives up a flow where another node runs fewer. Only with the whole picture: a cluster that is away leaves
         everything as it is."""
-        copying = {each.flow.name: each for each in self._flows if each.flow.copies}
-        known = {name: each.members for name, each in copying.items() if each.members is not None}
+        copying = {flow.flow.name: flow for flow in self._flows if flow.flow.copies}
+        known = {name: run.members for name, run in copying.items() if run.members is not None}
         if len(known) < len(copying):
             return
         flow = given_up(self.name, known)

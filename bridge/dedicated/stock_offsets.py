@@ -73,8 +73,8 @@ class StoredOffsets:
                     self._topic,
                 )
         return [
-            StoredOffset(source_partition=dict(each), source_offset=self._stored.get(_key(each)))
-            for each in partitions
+            StoredOffset(source_partition=dict(partition), source_offset=self._stored.get(_key(partition)))
+            for partition in partitions
         ]
 
     def _read(self) -> Offsets:

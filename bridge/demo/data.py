@@ -129,7 +129,11 @@ def committed(client: AdminClient, group: str) -> dict[Tp, int]:
     """The offsets that the group has committed; empty for a group that does not exist."""
     (future,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     partitions = future.result(WAIT).topic_partitions or []
-    return {(each.topic, each.partition): each.offset for each in partitions if each.offset >= 0}
+    return {
+        (partition.topic, partition.partition): partition.offset
+        for partition in partitions
+        if partition.offset >= 0
+    }
 
 
 @contextmanager

@@ -76,7 +76,9 @@ class Report:
     @property
     def passed(self) -> bool:
         """Whether ours re-reads, skips and leaves out nothing, and every consumer's first record was the right one."""
-        return all(row.reread_ours == 0 for row in self.rows) and all(each.matches for each in self.failover)
+        return all(row.reread_ours == 0 for row in self.rows) and all(
+            resumed.matches for resumed in self.failover
+        )
 
     def total(self, way: str) -> int:
         """Records re-read by `timestamp`, `stock` or `ours`, in the rows where it has an offset."""
@@ -183,7 +185,7 @@ def table(report: Report) -> Table:
         shown.add_column(f"re-read\n{name}", justify="right", overflow="fold")
     shown.add_column("evidence")
     shown.add_column("first\nrecord")
-    resumed = {(each.group, each.tp): each.matches for each in report.failover}
+    resumed = {(resumed.group, resumed.tp): resumed.matches for resumed in report.failover}
     group = None
     for row in report.rows:
         if group is not None and row.group != group:
@@ -196,7 +198,7 @@ def table(report: Report) -> Table:
 
 def closing(report: Report, records: int) -> str:
     """The sums of all rows in a few sentences."""
-    resumed = sum(each.matches for each in report.failover)
+    resumed = sum(resumed.matches for resumed in report.failover)
     parts = []
     for way, name in (("timestamp", "the plain timestamp rule"), ("stock", "stock's checkpoints")):
         unanswered = report.unanswered(way)
@@ -233,8 +235,8 @@ def _cells(row: Row, matches: bool | None) -> list[str]:
     counts = [row.reread_timestamp, row.reread_stock]
     return [
         f"{row.topic}-{row.partition}",
-        *(_number(each) for each in offsets),
-        *(_number(each) for each in counts),
+        *(_number(offset) for offset in offsets),
+        *(_number(count) for count in counts),
         f"[{'green' if good else 'red'}]{_number(row.reread_ours)}[/]",
         row.evidence or "–" if row.verdict == "exact" else f"{row.evidence or '–'} ({judgement})",
         {True: "[green]matches[/]", False: "[red]differs[/]", None: "–"}[matches],

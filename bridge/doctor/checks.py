@@ -63,7 +63,7 @@ def reachability(facts: Facts) -> CheckResults:
             yield P, f"the {side} cluster can't be reached: {cluster.why}", remedy
         else:
             yield OK, f"the {side} cluster {cluster.cluster_id} answers, {len(cluster.brokers)} broker(s)", ""
-    ids = [each.cluster_id for each in facts.clusters.values() if isinstance(each, ClusterFacts)]
+    ids = [cluster.cluster_id for cluster in facts.clusters.values() if isinstance(cluster, ClusterFacts)]
     if len(ids) == len(Side) and len(set(ids)) == 1 and not facts.one_cluster:
         remedy = "correct target.cluster.bootstrap.servers, or set bridge.same.cluster=true"
         yield P, f"the target is the source cluster: both have the id {ids[0]}", remedy

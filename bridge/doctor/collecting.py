@@ -319,7 +319,9 @@ async def _hidden(connected: Connected, names: Sequence[str], listed: Sequence[s
     """Topics of these names that the cluster does not list because we may not describe them. They may not exist."""
     unlisted = [] if isinstance(listed, Unknown) else sorted(set(names) - set(listed))
     described = await _or_unknown(connected.inspection.topics(unlisted)) if unlisted else {}
-    return [] if isinstance(described, Unknown) else [name for name, each in described.items() if each.denied]
+    return (
+        [] if isinstance(described, Unknown) else [name for name, topic in described.items() if topic.denied]
+    )
 
 
 async def _ids(props: Mapping[str, str], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
@@ -387,13 +389,13 @@ async def _topics(connected: Connected, names: Sequence[str]) -> Mapping[str, To
 async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]:
     """The connector that owns each copy, by source and target topic: the one with the first claim."""
     held: dict[bytes, Claim] = {}
-    for each in await _records(cluster, topic):
-        claim = Claim.decode(each.key)
-        if claim is None or each.key is None:
+    for record in await _records(cluster, topic):
+        claim = Claim.decode(record.key)
+        if claim is None or record.key is None:
             continue
-        held.pop(each.key, None)
-        if each.value is not None:
-            held[each.key] = claim
+        held.pop(record.key, None)
+        if record.value is not None:
+            held[record.key] = claim
     owners: dict[tuple[str, str], str] = {}
     for claim in held.values():
         owners.setdefault((claim.source_topic, claim.target_topic), claim.connector)

@@ -374,7 +374,7 @@ def with_tables(page: str, text: str) -> str:
     head, _, rest = text.partition(begin)
     _, _, tail = rest.partition(end)
     tables = [_table(_OTHERS[page], "")] if page in _OTHERS else _of_connectors()
-    return head + begin + "".join(f"\n{each}" for each in tables) + "\n" + end + tail
+    return head + begin + "".join(f"\n{table}" for table in tables) + "\n" + end + tail
 
 
 def _of_connectors() -> Iterator[str]:

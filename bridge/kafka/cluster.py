@@ -97,7 +97,7 @@ class KafkaCluster:
     def remembered(self) -> int:
         """Topics, partitions and groups of which anything is cached."""
         clients = self._client.remembered + self._admin_client.remembered
-        return clients + len(self._configs) + sum(each.remembered for each in self._lookups.values())
+        return clients + len(self._configs) + sum(lookup.remembered for lookup in self._lookups.values())
 
     def forget_windows(self) -> None:
         for lookups in self._lookups.values():
@@ -227,7 +227,7 @@ class KafkaCluster:
 
     def _append_time_seen(self, topic_id: str) -> bool | None:
         """Whether brokers have overwritten timestamps of what was read last; None where nothing was."""
-        seen = (each.append_time(topic_id) for each in self._lookups.values())
+        seen = (lookup.append_time(topic_id) for lookup in self._lookups.values())
         return next((each for each in seen if each is not None), None)
 
     async def _log_configs(self, topics: Mapping[str, str]) -> dict[str, _LogConfig]:

@@ -67,7 +67,7 @@ async def read_committed(
     deadline = time.monotonic() + within
     reading = _Reading(client, topic)
     await reading.begin()
-    while held := [each for each in await reading.read() if counts(each.key)]:
+    while held := [record for record in await reading.read() if counts(record.key)]:
         if time.monotonic() > deadline:
             text = (
                 f"An open transaction has held back offset {held[0].offset} for {within:g} s; if nobody is "
@@ -111,4 +111,4 @@ class _Reading:
                 self.records.clear()
             self.records += part.records
             if self._tail.position >= self.end or part.at_end:
-                return [each for each in self._tail.undecided if each.offset < self.end]
+                return [record for record in self._tail.undecided if record.offset < self.end]

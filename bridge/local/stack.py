@@ -103,7 +103,7 @@ class LocalStack:
     @property
     def watched(self) -> list[Watched]:
         """All processes of the stack, for waits that have to fail when one dies."""
-        processes = [each for cluster in self._clusters.values() for each in cluster.watched]
+        processes = [watched for cluster in self._clusters.values() for watched in cluster.watched]
         processes += [worker.process for worker in self._workers.values()]
         processes += [service.process for service in self._services.values()]
         return processes

@@ -32,7 +32,7 @@ def apply_columns(slots: dict[TopicPartition, Slots], waiting: SyncColumns, *, m
     """
     names = list(dict.fromkeys(waiting.topic_partitions))
     numbers = {name: number for number, name in enumerate(names)}
-    partition = np.array([numbers[each] for each in waiting.topic_partitions])
+    partition = np.array([numbers[partition] for partition in waiting.topic_partitions])
     order = np.argsort(partition, kind="stable")
     ups, downs = (
         np.frombuffer(waiting.upstream, np.int64)[order],
@@ -80,8 +80,8 @@ def _cut_back(
 ) -> _Flags:
     """Which partitions have a sync that drops earlier ones, all of them or, `mended`, those at or above it."""
     newest = [
-        each.pairs[0] if each else (ups[start], downs[start])
-        for each, start in zip(slots, starts, strict=True)
+        slot.pairs[0] if slot else (ups[start], downs[start])
+        for slot, start in zip(slots, starts, strict=True)
     ]
     before_ups, before_downs = np.roll(ups, 1), np.roll(downs, 1)
     before_ups[starts], before_downs[starts] = zip(*newest, strict=True)
@@ -101,8 +101,8 @@ class _Table:
     """
 
     def __init__(self, slots: Sequence[Slots], ups: _Numbers, downs: _Numbers) -> None:
-        pairs = np.array([pair for each in slots for pair in each.pairs], np.int64)
-        ends = np.array([end for each in slots for end in each.ends])
+        pairs = np.array([pair for slot in slots for pair in slot.pairs], np.int64)
+        ends = np.array([end for slot in slots for end in slot.ends])
         begins = np.roll(ends, 1) % SLOTS
         self._ups, self._downs = np.concatenate((ups, pairs[:, 0])), np.concatenate((downs, pairs[:, 1]))
         entries = np.repeat(np.arange(len(ups), len(self._ups)), ends - begins)

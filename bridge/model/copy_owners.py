@@ -66,7 +66,7 @@ def mixture_refusals(mixed: Mapping[TopicPair, OtherCopy], connector: str) -> li
     """Returns one sentence for each other connector whose target topics the connector would copy another source to."""
     return [
         _mixture([pair for pair in sorted(mixed) if mixed[pair].connector == owner], mixed, connector)
-        for owner in sorted({each.connector for each in mixed.values()})
+        for owner in sorted({copy.connector for copy in mixed.values()})
     ]
 
 

@@ -102,11 +102,11 @@ def reasons(statuses: Iterable[PartitionStatus]) -> list[Reason]:
     """Groups the partitions that are not copied by why, in the order of the first of each; the last group has all that
     are more than an operator would read."""
     alike: dict[tuple[PartitionState, str, str], list[PartitionStatus]] = {}
-    for each in sorted(statuses):
-        if each.state in NOT_COPIED:
-            alike.setdefault((each.state, each.why, each.way_out), []).append(each)
+    for status in sorted(statuses):
+        if status.state in NOT_COPIED:
+            alike.setdefault((status.state, status.why, status.way_out), []).append(status)
     groups = list(alike.items())
-    if rest := [each for _, some in groups[_REASONS:] for each in some]:
+    if rest := [status for _, some in groups[_REASONS:] for status in some]:
         groups[_REASONS:] = [((_worst(rest), _MORE, ""), rest)]
     return [
         Reason(*key, min(one.since_ms for one in some), [one.source for one in some[:_NAMED]], len(some))
@@ -115,7 +115,7 @@ def reasons(statuses: Iterable[PartitionStatus]) -> list[Reason]:
 
 
 def _worst(statuses: Iterable[PartitionStatus]) -> PartitionState:
-    failed = any(each.state is PartitionState.FAILED for each in statuses)
+    failed = any(status.state is PartitionState.FAILED for status in statuses)
     return PartitionState.FAILED if failed else PartitionState.WAITING
 
 
@@ -123,12 +123,12 @@ def with_since(
     statuses: Iterable[PartitionStatus], before: Mapping[TopicPartition, PartitionStatus]
 ) -> list[PartitionStatus]:
     """Returns the statuses, each since the time that is known of the same state and cause from before."""
-    known = ((each, before.get(each.source)) for each in statuses)
+    known = ((status, before.get(status.source)) for status in statuses)
     return [
-        each._replace(since_ms=old.since_ms)
-        if old is not None and (old.state, old.why) == (each.state, each.why)
-        else each
-        for each, old in known
+        status._replace(since_ms=old.since_ms)
+        if old is not None and (old.state, old.why) == (status.state, status.why)
+        else status
+        for status, old in known
     ]
 
 
@@ -138,12 +138,12 @@ def with_since(
 def with_fewer_causes(statuses: Sequence[PartitionStatus], most: int) -> list[PartitionStatus]:
     """Returns the statuses with so many different causes, as a record has room for; the others say that they are not
     told."""
-    causes = dict.fromkeys(each[2:6] for each in statuses)
+    causes = dict.fromkeys(status[2:6] for status in statuses)
     told = set(list(causes)[:most])
-    since_ms = min((each.since_ms for each in statuses if each[2:6] not in told), default=0)
+    since_ms = min((status.since_ms for status in statuses if status[2:6] not in told), default=0)
     return [
-        each if each[2:6] in told else each._replace(since_ms=since_ms, why=_NOT_TOLD, way_out="")
-        for each in statuses
+        status if status[2:6] in told else status._replace(since_ms=since_ms, why=_NOT_TOLD, way_out="")
+        for status in statuses
     ]
 
 
@@ -166,7 +166,7 @@ def unpack(packed: Sequence[Sequence[Any]]) -> tuple[PartitionStatus, ...]:
         PartitionStatus(topic, row[0], *shared, *row[1:])
         for topics, *shared in groups
         for topic, rows in topics
-        for row in ([each] if isinstance(each, int) else each for each in rows)
+        for row in ([row] if isinstance(row, int) else row for row in rows)
         if row
     )
     if not all(map(_well_formed, statuses)):

@@ -47,7 +47,7 @@ def not_only_compacted(topic: str, configs: Mapping[str, ConfigEntry], holds: st
     `holds`: what the topic holds."""
     entry = configs.get(_CLEANUP_POLICY)
     values = [] if entry is None or entry.value is None else entry.value.split(",")
-    policies = {each.strip().lower() for each in values if each.strip()}
+    policies = {value.strip().lower() for value in values if value.strip()}
     if policies <= {_COMPACT}:
         return None
     return (

@@ -127,8 +127,8 @@ def sent_elsewhere(
     """The runs of the other copies of the same partitions, which the connector's transforms send records to."""
     pairs = owned(layouts, {tp.topic for tp in main}, spec.name)
     return {
-        copy: each
-        for copy, each in runs.items()
+        copy: run
+        for copy, run in runs.items()
         if copy.topics in pairs
         and copy.source in main
         and (last := main[copy.source].last) is not None
@@ -258,7 +258,7 @@ async def reset(
         changed = {CopyId(row.source, row.target_topic): (row.to, runs[row.source]) for row in changing}
         to = {row.source: row.to for row in changing}
         changed |= {
-            copy: (to[copy.source], each) for copy, each in elsewhere.items() if copy.target_topic not in gone
+            copy: (to[copy.source], runs) for copy, runs in elsewhere.items() if copy.target_topic not in gone
         }
         # With what is not committed: our own aborted copies are part of the log too.
         logs = await all_bounds(
@@ -269,8 +269,8 @@ async def reset(
         ends = {copy: logs[copy.remote].end if copy.remote in logs else 0 for copy in changed}
         changes = [
             change
-            for copy, (offset, each) in changed.items()
-            for change in each.reset(offset, ends[copy], recopy=copy.source in again)
+            for copy, (offset, runs) in changed.items()
+            for change in runs.reset(offset, ends[copy], recopy=copy.source in again)
         ]
         ledger = [
             ledger_entry(_skipped(row, runs[row.source]), spec.name)
@@ -326,7 +326,7 @@ async def _planned(
 ) -> _Planned:
     committed = await committed_runs(target, spec)
     runs = positions(committed, spec, remote, layouts)
-    newest = {tp: last for tp, each in runs.items() if (last := each.last) is not None}
+    newest = {tp: last for tp, run in runs.items() if (last := run.last) is not None}
     destinations = choose(runs)
     await require_partitions(source, spec.source_alias, _stored(destinations, runs))
     ids = await topic_ids(source, sorted({tp.topic for tp in destinations}))
@@ -356,7 +356,7 @@ async def _again(
     Raises KafkaFailure."""
     if not spec.recopy:
         return {}
-    last = {tp: each.last for tp, each in runs.items() if each.last is not None}
+    last = {tp: run.last for tp, run in runs.items() if run.last is not None}
     known = {CopyId(tp, run.target_topic): runs[tp] for tp, run in last.items()} | dict(elsewhere)
     described = await topic_ids(target, sorted({copy.target_topic for copy in known}))
     ids = {topic: _NO_TOPIC if topic_id is None else topic_id for topic, topic_id in described.items()}

@@ -82,7 +82,9 @@ class Languages:
             return self.everything
         letters = [each for each in several if self._expressions[each].kind == "letters"]
         if len(letters) > 1:
-            merged = self.letters(frozenset().union(*(self._expressions[each].letters for each in letters)))
+            merged = self.letters(
+                frozenset().union(*(self._expressions[letter].letters for letter in letters))
+            )
             several = several - set(letters) | {merged}
         return self._joined("union", several, self.nothing)
 
@@ -230,7 +232,7 @@ class Languages:
 
     def _representatives(self) -> list[str]:
         """One character of each set of those that no expression tells apart."""
-        sets = {each.letters for each in self._expressions if each.kind == "letters"}
+        sets = {expression.letters for expression in self._expressions if expression.kind == "letters"}
         classes = {
             tuple(character in letters for letters in sets): character
             for character in sorted(ALPHABET, reverse=True)

@@ -146,7 +146,7 @@ class TopicMap(DefaultReplicationPolicy):
             return None
         named = self._names.get(topic)
         return named or next(
-            (each for each in self._patterns if self._languages.holds(each.language, topic)), None
+            (pattern for pattern in self._patterns if self._languages.holds(pattern.language, topic)), None
         )
 
     def _mapped_from(self, remote: str) -> str | None:
@@ -174,7 +174,7 @@ class TopicMap(DefaultReplicationPolicy):
             elif (earlier := names.get(text.source)) is not None:
                 yield f"{earlier.label} and {text.label} name one topic"
             else:
-                covering = next((each for each in patterns if self._holds(each, text.source)), None)
+                covering = next((pattern for pattern in patterns if self._holds(pattern, text.source)), None)
                 if covering is not None:
                     yield f"{text.label} is never used: {covering.label}, which comes first, fits its topic"
                 names[text.source] = entry
@@ -183,7 +183,7 @@ class TopicMap(DefaultReplicationPolicy):
             patterns = []
         self._names = names
         self._patterns = list(self._first_come(patterns))
-        self._remote = {each.left: each for each in names.values()}
+        self._remote = {name.left: name for name in names.values()}
 
     def _made(self, text: Text) -> Entry:
         """Raises Unprovable."""
@@ -221,14 +221,16 @@ class TopicMap(DefaultReplicationPolicy):
         taken = languages.union(self._own, *map(languages.word, self._names))
         default = languages.sequence(languages.word(self._default_prefix), languages.everything)
         reserved = languages.union(self._own, default)
-        for each in patterns:
-            free = languages.complement(languages.before(languages.after(reserved, each.left), each.right))
-            fixed = languages.word(each.before), languages.word(each.behind)
-            language = languages.intersection(
-                languages.without(each.language, taken), languages.sequence(fixed[0], free, fixed[1])
+        for pattern in patterns:
+            free = languages.complement(
+                languages.before(languages.after(reserved, pattern.left), pattern.right)
             )
-            yield replace(each, language=language)
-            taken = languages.union(taken, each.language)
+            fixed = languages.word(pattern.before), languages.word(pattern.behind)
+            language = languages.intersection(
+                languages.without(pattern.language, taken), languages.sequence(fixed[0], free, fixed[1])
+            )
+            yield replace(pattern, language=language)
+            taken = languages.union(taken, pattern.language)
 
     # -- proving -----------------------------------------------------------------------------------------------------
 
@@ -236,7 +238,7 @@ class TopicMap(DefaultReplicationPolicy):
         """Yields a sentence for each two entries that map to one name, and for names that mean something else."""
         yield from self._names_ambiguous()
         languages = self._languages
-        ranges = [self._range(each) for each in self._patterns]
+        ranges = [self._range(pattern) for pattern in self._patterns]
         for at, (entry, names) in enumerate(zip(self._patterns, ranges, strict=True)):
             if languages.shortest(entry.language) is None:
                 yield (

@@ -135,7 +135,7 @@ class Flow:
             if not away.on_source:
                 raise
             fault, error = away.failure.fault, str(away.failure)
-        read_errors = tuple(each for each in remarks if each is not None)
+        read_errors = tuple(remark for remark in remarks if remark is not None)
         return Knowledge(runs.all() if runs is not None else {}, syncs, read_errors, fault, error)
 
     @property

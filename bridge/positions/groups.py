@@ -277,7 +277,7 @@ async def _ends(
 ) -> dict[TopicPartition, int | None]:
     """Returns the ends of the source's logs, None for those that it does not tell."""
     partitions = sorted(
-        {TopicPartition(row.topic, row.partition) for each in reports for row in each.partitions}
+        {TopicPartition(row.topic, row.partition) for report in reports for row in report.partitions}
     )
     known: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
     try:

@@ -44,14 +44,16 @@ from connectors.ports import Clusters
 
 UNKNOWN = -1
 """Of offset, bound and missing records, where there is none."""
-VERDICTS = [each.value for each in Judgement]
-EVIDENCES = [each.value for each in Evidence]
-REASONS = [each.value for each in Reason]
-FLAGS = [each.value for each in Flag]
-_VERDICT_CODE = {each: code for code, each in enumerate(Judgement)}
-_EVIDENCE_CODE: dict[Evidence | None, int] = {None: -1} | {each: code for code, each in enumerate(Evidence)}
-_REASON_CODE: dict[Reason | None, int] = {None: -1} | {each: code for code, each in enumerate(Reason)}
-_FLAG_BIT = {each: 1 << code for code, each in enumerate(Flag)}
+VERDICTS = [judgement.value for judgement in Judgement]
+EVIDENCES = [evidence.value for evidence in Evidence]
+REASONS = [reason.value for reason in Reason]
+FLAGS = [flag.value for flag in Flag]
+_VERDICT_CODE = {judgement: code for code, judgement in enumerate(Judgement)}
+_EVIDENCE_CODE: dict[Evidence | None, int] = {None: -1} | {
+    evidence: code for code, evidence in enumerate(Evidence)
+}
+_REASON_CODE: dict[Reason | None, int] = {None: -1} | {reason: code for code, reason in enumerate(Reason)}
+_FLAG_BIT = {flag: 1 << code for code, flag in enumerate(Flag)}
 _CHUNK = 5_000
 """Positions whose look-ups are made together: bounds what is held of both logs."""
 _PASSES = 16
@@ -171,22 +173,24 @@ class BulkVerdicts:
 
     async def of(self, asked: Sequence[PairOffsets]) -> AnswerArrays:
         """Returns the answers for all offsets, one pair behind the other. Raises ClusterAway for the target."""
-        answers = AnswerArrays.empty(sum(len(each.offsets) for each in asked))
-        await self._ask_states([each.pair for each in asked])
-        run_answers = [self._run_answers(each) for each in asked]
+        answers = AnswerArrays.empty(sum(len(offsets.offsets) for offsets in asked))
+        await self._ask_states([offsets.pair for offsets in asked])
+        run_answers = [self._run_answers(offsets) for offsets in asked]
         await self._compare(zip(asked, run_answers, strict=True))
         known = await self._known(zip(asked, run_answers, strict=True))
         unknown: list[tuple[PairOffsets, Places]] = []
         bounded: list[tuple[PairOffsets, Places]] = []
-        for each, runs in zip(asked, run_answers, strict=True):
-            left = np.arange(len(each.offsets))
+        for offsets, runs in zip(asked, run_answers, strict=True):
+            left = np.arange(len(offsets.offsets))
             if runs is not None:
                 left = np.flatnonzero(~runs.known)
-                if self._believed(each, runs, answers):
-                    _prove(each, runs, known[each.pair], answers)
-                    bounded.append((each, np.flatnonzero(runs.known & (runs.bound > 0))))
-            unknown.append((each, self._at_once_pending(each, left, answers)))
-        await self._look_up([(each, int(at)) for each, some in (*unknown, *bounded) for at in some], answers)
+                if self._believed(offsets, runs, answers):
+                    _prove(offsets, runs, known[offsets.pair], answers)
+                    bounded.append((offsets, np.flatnonzero(runs.known & (runs.bound > 0))))
+            unknown.append((offsets, self._at_once_pending(offsets, left, answers)))
+        await self._look_up(
+            [(offsets, int(at)) for offsets, some in (*unknown, *bounded) for at in some], answers
+        )
         return answers
 
     async def _ask_states(self, pairs: Sequence[PartitionPair]) -> None:
@@ -230,12 +234,16 @@ class BulkVerdicts:
     async def _compare(self, run_answers: Iterable[tuple[PairOffsets, RunAnswers | None]]) -> None:
         """Has the newest run of each pair held against both logs, by translating one offset that runs answer."""
         probes: dict[PartitionPair, list[int]] = {}
-        for each, runs in run_answers:
-            state = self._states[each.pair]
-            if runs is not None and isinstance(state, BothSides) and self._agreed(each.pair, state) is None:
+        for offsets, runs in run_answers:
+            state = self._states[offsets.pair]
+            if (
+                runs is not None
+                and isinstance(state, BothSides)
+                and self._agreed(offsets.pair, state) is None
+            ):
                 exact = runs.known & (runs.bound == 0)
                 at = int(np.argmax(exact if exact.any() else runs.known))
-                probes[each.pair] = [int(each.offsets[at])]
+                probes[offsets.pair] = [int(offsets.offsets[at])]
         if probes:
             verdicts = await self._verdicts.at(probes, self._source_failure, self._states)
             self._probed |= {pair: verdict for (pair, _), verdict in verdicts.by_offset.items()}
@@ -247,8 +255,8 @@ class BulkVerdicts:
         """Returns what the proof of answers by runs rests on. What other mirrors have copied is looked at once for each
         pair, from the lowest offset on."""
         lowest = {
-            each.pair: [int(each.offsets[np.argmax(runs.known)])]
-            for each, runs in run_answers
+            offsets.pair: [int(offsets.offsets[np.argmax(runs.known)])]
+            for offsets, runs in run_answers
             if runs is not None
         }
         known = await self._verdicts.known(lowest, self._states, self._source_failure)
@@ -291,8 +299,8 @@ class BulkVerdicts:
             self.left -= len(open_)
         for begin in range(0, len(open_), _CHUNK):
             places = {
-                (each.pair, int(each.offsets[at])): each.begin + at
-                for each, at in open_[begin : begin + _CHUNK]
+                (offsets.pair, int(offsets.offsets[at])): offsets.begin + at
+                for offsets, at in open_[begin : begin + _CHUNK]
             }
             for _ in range(_PASSES):
                 again = await self._look_up_chunk(places, answers)
@@ -414,11 +422,11 @@ class PositionTranslator:
         place = np.cumsum(new_pair) - 1
         begins = np.flatnonzero(new_pair)
         asked, targets = self._asked(positions, number, offset, new, begins)
-        looked_up = await self._bulk.of([each for each in asked if each is not None])
+        looked_up = await self._bulk.of([offsets for offsets in asked if offsets is not None])
         answers = looked_up.with_last(Verdict.pending(Reason.TOPIC_NOT_SELECTED))
         none = len(looked_up.offset)
         # Answers of a partition stand in the order of its offsets, each once.
-        first = np.array([none if each is None else each.begin for each in asked], np.int64)
+        first = np.array([none if offsets is None else offsets.begin for offsets in asked], np.int64)
         rank = np.cumsum(new) - 1
         at = first[place] + (rank - rank[begins][place]) * (first[place] < none)
         back = np.empty(count, np.int64)

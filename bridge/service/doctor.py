@@ -35,15 +35,15 @@ async def examined(service: Service, name: str, worker_cluster_id: str | None) -
         lambda: doctor(kind, name, props, others, worker_cluster_id)
     )
     findings = [
-        each.model_copy(
+        finding.model_copy(
             update={
-                "found": scrubbed(kind, connector.config, each.found),
-                "remedy": scrubbed(kind, connector.config, each.remedy),
+                "found": scrubbed(kind, connector.config, finding.found),
+                "remedy": scrubbed(kind, connector.config, finding.remedy),
             }
         )
-        for each in report.findings
+        for finding in report.findings
         # A node of dedicated mode writes to the target itself.
-        if not (connector.dedicated and each.check == "worker")
+        if not (connector.dedicated and finding.check == "worker")
     ]
     return report.model_copy(update={"findings": findings})
 

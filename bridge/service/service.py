@@ -186,7 +186,9 @@ class Service:
                 for name, at_ms in follow_groups(summary, *now).items():
                     if at_ms > self._forgotten_ms.get(name, 0):
                         reported[name] = connector
-        for connector in [each for each in self.table if each.recorded and each.name not in reported]:
+        for connector in [
+            connector for connector in self.table if connector.recorded and connector.name not in reported
+        ]:
             self.table.forget(connector.name)
             self._forget(connector.name)
             del self._forgotten_ms[connector.name]
@@ -378,7 +380,7 @@ class Service:
         context = copy_context()  # log lines of the thread have the request's id
 
         def alter() -> bytes:
-            offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
+            offsets = [(offset.source_partition, offset.source_offset) for offset in body.offsets]
             rows = self.altering()(body.kind, name, {**given(body.config), "name": name}, offsets)
             return context.run(log_and_pack, name, rows)
 
@@ -426,7 +428,7 @@ class Service:
         connector.ignored, connector.unreachable, connector.same_cluster = ignored, {}, ""
         # The file of a node has been checked key by key; what follows from it for each connector nobody has set.
         if ignored and not connector.dedicated:
-            listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
+            listed = "; ".join(f"{setting.key} ({setting.reason})" for setting in ignored)
             log.warning(
                 "%d setting(s) of the configuration have no effect: %s",
                 len(ignored),

@@ -103,12 +103,14 @@ def doctor_here(
     from bridge.kafka.config.settings import StaticClientCheck
 
     facts = asyncio.run(collect(kind, name, props, StaticClientCheck()))
-    facts = replace(facts, others=[Other(*each) for each in others], service_skew=0.0)
+    facts = replace(facts, others=[Other(*naming) for naming in others], service_skew=0.0)
     if worker_cluster_id is not None:
         facts = replace(facts, worker_cluster_id=worker_cluster_id)
     findings = [
-        DoctorFinding(check=each.check, severity=each.severity, found=each.found, remedy=each.remedy)
-        for each in examine(facts)
+        DoctorFinding(
+            check=finding.check, severity=finding.severity, found=finding.found, remedy=finding.remedy
+        )
+        for finding in examine(facts)
     ]
     return DoctorReport(name=name, findings=findings)
 

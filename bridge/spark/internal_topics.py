@@ -152,7 +152,7 @@ def table_rows(
                     yield tuple(map(fields.get, columns))
             return
         kept = newest(stored)
-        rounds = task_rounds(each[:3] for each in kept) if name == MirrorGroups.table_name else {}
+        rounds = task_rounds(record[:3] for record in kept) if name == MirrorGroups.table_name else {}
         for record in kept:
             for fields in table.read(*record):
                 yield tuple(map(renewed(fields, rounds).get, columns))

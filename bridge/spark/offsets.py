@@ -124,7 +124,7 @@ def read_assignment(option: str, text: str) -> dict[str, list[int]]:
     assigned: dict[str, list[int]] = {}
     for topic, partitions in parsed.items():
         numbers = partitions if isinstance(partitions, list) else []
-        if not topic or not numbers or not all(type(each) is int and each >= 0 for each in numbers):
+        if not topic or not numbers or not all(type(number) is int and number >= 0 for number in numbers):
             raise SourceRejected(f"{right}; that of topic {_short(topic)} is not")
         assigned[topic] = sorted(set(numbers))
     if not assigned:

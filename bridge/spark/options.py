@@ -107,7 +107,7 @@ class RecordsOptions:
             return settings_at(_PREFIXES, self.kafka).raw
         except ConfigRejected as rejected:
             raise SourceRejected(
-                "; ".join(_named(each.key, each.message) for each in rejected.errors)
+                "; ".join(_named(error.key, error.message) for error in rejected.errors)
             ) from None
 
 

@@ -92,11 +92,13 @@ async def planned(
     since = await offsets_at(
         client,
         AtTime(limits.since),
-        {each.tp: logs[each.tp] for each in left},
+        {offset_range.tp: logs[offset_range.tp] for offset_range in left},
         committed_only=options.committed_only,
     )
-    clipped = (each._replace(start=max(each.start, since[each.tp])) for each in left)
-    return [each for each in clipped if each.start < each.end]
+    clipped = (
+        offset_range._replace(start=max(offset_range.start, since[offset_range.tp])) for offset_range in left
+    )
+    return [offset_range for offset_range in clipped if offset_range.start < offset_range.end]
 
 
 async def described(client: NetworkClient, options: RecordsOptions) -> dict[TopicPartition, Log]:
@@ -139,7 +141,7 @@ async def sampled(
     sizes only say how work is divided. With `strict` what may heal is a KafkaFailure: an epoch that is replayed has to
     be divided as it was."""
     middles = {
-        each.tp: FetchPartition(each.topic_id, (each.start + each.end) // 2, _SAMPLE) for each in parts
+        part.tp: FetchPartition(part.topic_id, (part.start + part.end) // 2, _SAMPLE) for part in parts
     }
     nodes, leaderless = client.by_leader(middles)
     for failed in leaderless.values():
@@ -204,10 +206,10 @@ def split(
     """Splits ranges into what each Spark partition reads. `bytes_each`: bytes of an offset, for the partitions where
     that is known; for the others the mean of these is taken. `max_offsets`: of a Spark partition."""
     usual = sum(bytes_each.values()) / len(bytes_each) if bytes_each else _GUESS
-    sizes = [(each, bytes_each.get(each.tp, usual)) for each in ranges]
-    total = sum((each.end - each.start) * size for each, size in sizes)
+    sizes = [(offset_range, bytes_each.get(offset_range.tp, usual)) for offset_range in ranges]
+    total = sum((offset_range.end - offset_range.start) * size for offset_range, size in sizes)
     target = min(float(max_bytes), max(1.0, total / min_partitions))
-    offsets = sum(each.end - each.start for each in ranges)
+    offsets = sum(offset_range.end - offset_range.start for offset_range in ranges)
     parts = _packed(sizes, target, max_offsets)
     for _ in range(_STEPS):
         if len(parts) >= min(min_partitions, offsets):
@@ -223,18 +225,18 @@ def _packed(
     parts: list[tuple[OffsetRange, ...]] = []
     together: list[OffsetRange] = []
     held, offsets = 0.0, 0
-    for each, size in sizes:
-        count = each.end - each.start
+    for offset_range, size in sizes:
+        count = offset_range.end - offset_range.start
         size *= count
         most = max_offsets or count
         pieces = min(count, max(1, math.ceil(size / target), math.ceil(count / most)))
         if pieces > 1:
-            parts += ((piece,) for piece in _cut(each, pieces))
+            parts += ((piece,) for piece in _cut(offset_range, pieces))
             continue
         if together and (held + size > target or offsets + count > (max_offsets or math.inf)):
             parts.append(tuple(together))
             together, held, offsets = [], 0.0, 0
-        together.append(each)
+        together.append(offset_range)
         held, offsets = held + size, offsets + count
     return [*parts, tuple(together)] if together else parts
 

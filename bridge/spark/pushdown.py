@@ -71,17 +71,17 @@ class Limits:
 
     def read(self, tp: TopicPartition) -> bool:
         """Whether anything of the partition is left."""
-        return tp.partition in self.partitions and all(_matches(each, tp.topic) for each in self.texts)
+        return tp.partition in self.partitions and all(_matches(text, tp.topic) for text in self.texts)
 
     def clipped(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """Returns what is left of the ranges."""
         low, high = self.offsets.bounds
         clipped = (
-            each._replace(start=max(each.start, low), end=min(each.end, high + 1))
-            for each in ranges
-            if self.read(each.tp)
+            offset_range._replace(start=max(offset_range.start, low), end=min(offset_range.end, high + 1))
+            for offset_range in ranges
+            if self.read(offset_range.tp)
         )
-        return [each for each in clipped if each.start < each.end]
+        return [offset_range for offset_range in clipped if offset_range.start < offset_range.end]
 
 
 def pushed(filters: Sequence[Filter]) -> tuple[Limits, list[Filter]]:

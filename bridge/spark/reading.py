@@ -72,8 +72,8 @@ class RangesReader:
         patience: float = 60.0,
     ) -> None:
         self._client, self._committed_only, self._fail = client, committed_only, fail_on_data_loss
-        self._ranges = {each.tp: each for each in ranges}
-        self._positions = {each.tp: each.start for each in ranges}
+        self._ranges = {offset_range.tp: offset_range for offset_range in ranges}
+        self._positions = {offset_range.tp: offset_range.start for offset_range in ranges}
         self._wrong: dict[TopicPartition, int] = {}
         """Times that the bytes at the position were damaged."""
         self._fetcher = Fetcher(client, committed_only=committed_only)
@@ -84,7 +84,10 @@ class RangesReader:
     async def start(self) -> None:
         await self._fetcher.start()
         self._fetcher.assign(
-            {tp: FetchPosition(each.topic_id, each.start) for tp, each in self._ranges.items()}
+            {
+                tp: FetchPosition(offset_range.topic_id, offset_range.start)
+                for tp, offset_range in self._ranges.items()
+            }
         )
 
     async def close(self) -> None:
@@ -166,7 +169,7 @@ class RangesReader:
         """Raises KafkaFailure: nothing has come for too long."""
         for failed in self._fetcher.errors.values():
             raise failed
-        name = ", ".join(each.name for each in self._ranges.values())
+        name = ", ".join(offset_range.name for offset_range in self._ranges.values())
         text = f"no records of {name} have come for {self._patience:g} s"
         raise KafkaFailure(KafkaFault.TIMEOUT, text, retriable=True)
 

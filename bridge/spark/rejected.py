@@ -42,5 +42,5 @@ def in_one_line(source: str) -> Iterator[None]:
         os.environ[_NO_TRACEBACK] = "1"
         text = str(error)
         if isinstance(error, ConfigRejected):
-            text = "; ".join(each.message for each in error.errors)
+            text = "; ".join(config_error.message for config_error in error.errors)
         raise SourceRejected(text if text.startswith(source) else f"{source}: {text}") from None

@@ -105,7 +105,7 @@ class RecordsPart(NamedTuple):
 
 def as_batch(parts: Sequence[RecordsPart], tp: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
     """The columns that the schema names. Raises BrokenRecord."""
-    records = Records.together([each.records for each in parts])
+    records = Records.together([records_part.records for records_part in parts])
     table = _Table(records, parts, tp, schema)
     columns = [_COLUMN[column_of(field.name) or ""](table, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -126,7 +126,7 @@ class _Table:
     def repeated(self, values: Sequence[int]) -> pa.Array:
         if len(set(values)) == 1:
             return pa.repeat(pa.scalar(values[0], pa.int32()), self.rows)
-        counts = [each.records.count for each in self.parts]
+        counts = [records_part.records.count for records_part in self.parts]
         return pa.array(np.repeat(np.array(values, np.int32), counts))
 
     def timestamps(self, kind: pa.DataType) -> pa.Array:

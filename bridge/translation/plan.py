@@ -257,9 +257,9 @@ def with_standing(
         return row
     if alone is None or alone.offset is None or standing is None or standing.offset <= alone.offset:
         return row
-    for each in earlier:
-        right = -1 if each is None or each.verdict.offset is None else each.verdict.offset
-        if each is not None and each.upstream <= row.committed.offset and standing.offset <= right:
+    for commit in earlier:
+        right = -1 if commit is None or commit.verdict.offset is None else commit.verdict.offset
+        if commit is not None and commit.upstream <= row.committed.offset and standing.offset <= right:
             return row._replace(alone=replace(alone, offset=standing.offset, leader_epoch=-1))
     return row
 

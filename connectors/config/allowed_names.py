@@ -215,7 +215,7 @@ def _signed_sides(props: Mapping[str, str]) -> frozenset[str]:
 def _of_aws(key: str, value: str, signed: Collection[str], policy: Policy) -> Iterator[str]:
     """A broker that is not AWS' could log in elsewhere with what it gets."""
     side = key.partition(".")[0]
-    if not signed or (side in {str(each) for each in Side} and side not in signed):
+    if not signed or (side in {str(side) for side in Side} and side not in signed):
         return
     module = _login_module(key, value) if policy.open_to_others else None
     for role in () if module is None else filter(None, map(module.options.get, _ROLES)):
@@ -274,7 +274,9 @@ def _token_endpoint(value: str, policy: Policy) -> Iterator[str]:
     if match is not None:
         usual = _PORTS[match["scheme"].lower()]
         address = f"{match['host'].lower()}:{int(match['port'] or usual)}"
-        hosts = (each if ":" in each else f"{each}:{usual}" for each in policy.token_endpoints)
+        hosts = (
+            endpoint if ":" in endpoint else f"{endpoint}:{usual}" for endpoint in policy.token_endpoints
+        )
         if fits_server(address, hosts):
             return
         named = f"{address} is"

@@ -476,7 +476,7 @@ class ValidatedConfig:
     def with_errors_instead(self, errors: Sequence[ConfigError]) -> ValidatedConfig:
         """Returns the configuration with these errors in place of all others of their keys."""
         keys = {error.key for error in errors}
-        kept = (replace(each, errors=()) if each.key.name in keys else each for each in self.entries)
+        kept = (replace(entry, errors=()) if entry.key.name in keys else entry for entry in self.entries)
         return ValidatedConfig(tuple(kept), self.ignored).with_errors(errors)
 
     def with_ignored(self, ignored: Sequence[IgnoredSetting], unseen: Iterable[str]) -> ValidatedConfig:
@@ -504,7 +504,9 @@ def _unrefused(
     ignored: Iterable[IgnoredSetting], entries: Mapping[str, KeyValue]
 ) -> tuple[IgnoredSetting, ...]:
     """Leaves out settings with an error: they are refused, not ignored."""
-    return tuple(each for each in ignored if each.key not in entries or not entries[each.key].errors)
+    return tuple(
+        setting for setting in ignored if setting.key not in entries or not entries[setting.key].errors
+    )
 
 
 def describe(key: Key) -> ConfigKey:

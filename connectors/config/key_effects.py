@@ -223,14 +223,14 @@ class KeyRules:
 
     def _meant(self, key: str) -> str | None:
         defined = {name for name, key in self.definition.keys.items() if key.group != client_keys.UNPREFIXED}
-        ours = defined | {each.name for each in connect_keys.KEYS}
+        ours = defined | {key.name for key in connect_keys.KEYS}
         near = _near_keys(frozenset(ours), frozenset(self.client_properties)).of(key)
         return next((each for each in near if self.rule(each) not in NOTHING), None)
 
     def _connects(self, key: str) -> KeyRule | None:
-        for each in connect_keys.KEYS:
-            if each.covers(key):
-                return each.rules[self.kind]
+        for connect_key in connect_keys.KEYS:
+            if connect_key.covers(key):
+                return connect_key.rules[self.kind]
         return None
 
     def _clients(self, key: str) -> KeyRule | None:

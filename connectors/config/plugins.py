@@ -269,7 +269,7 @@ def token_function_errors(there: Mapping[str, str], config: ValidatedConfig) -> 
         for key, name in token_functions(there).items()
         if key not in wrong
     ]
-    return [each for each in results if isinstance(each, ConfigError)]
+    return [result for result in results if isinstance(result, ConfigError)]
 
 
 def _takes_two(function: Callable[..., object]) -> str | None:

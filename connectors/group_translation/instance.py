@@ -173,7 +173,7 @@ class GroupOperations:
             await self._moves.follow()
             left = await self._moves.roll_back(arguments["groups"])
             self._moves.publish()
-        return {"left": {name: [each.fields() for each in some] for name, some in left.items()}}
+        return {"left": {name: [standing.fields() for standing in some] for name, some in left.items()}}
 
     async def _give_back(self, arguments: Arguments) -> Arguments:
         self._check_enabled()

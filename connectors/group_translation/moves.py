@@ -180,7 +180,9 @@ class Moves:
         await self._store.follow()
         if self._store.lost != self._lost:
             try:
-                await self._store.put({(MoveRecord.kind, name): each for name, each in self.moved.items()})
+                await self._store.put(
+                    {(MoveRecord.kind, name): record for name, record in self.moved.items()}
+                )
             except KafkaFailure:
                 return  # the store's remarks say why, and the next round tries again
             self._lost = self._store.lost
@@ -285,18 +287,18 @@ class Moves:
                 raise OperationRefused(f"group {name} is not moved: there is nothing to roll back")
             self._refuse_active(name, states[name])
             there = _offsets_or_raise(Side.TARGET, offsets[name])
-            in_snapshot = {(each.topic, each.partition) for each in self.moved[name].snapshot}
+            in_snapshot = {(standing.topic, standing.partition) for standing in self.moved[name].snapshot}
             left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in in_snapshot]
         for name in names:
             previous = {
-                TopicPartition(each.topic, each.partition): Committed(
-                    each.offset, each.metadata, each.leader_epoch
+                TopicPartition(standing.topic, standing.partition): Committed(
+                    standing.offset, standing.metadata, standing.leader_epoch
                 )
-                for each in self.moved[name].snapshot
+                for standing in self.moved[name].snapshot
             }
             if previous:
                 failed = (await self._target.alter(name, previous)).values()
-                if first := next((each for each in failed if each is not None), None):
+                if first := next((failure for failure in failed if failure is not None), None):
                     raise first
         await self._store.put({(MoveRecord.kind, name): None for name in names})
         for name in names:

@@ -31,8 +31,8 @@ LEAST_AGE_MS, MOST_INTERVALS = 5_000, 3
 """How old a record may be, at least and in intervals of its own, to be of the present: as between services
 (docs/readiness.md)."""
 _SEEN_HERE = frozenset(
-    each.value
-    for each in (
+    reason.value
+    for reason in (
         *(Reason.OTHER_SOURCE_UNKNOWN, Reason.OTHER_SOURCE_NOT_READY, Reason.OTHER_SOURCE_OUTDATED),
         *(
             Reason.TARGET_AHEAD,
@@ -76,12 +76,12 @@ class _Connector:
     @property
     def whole(self) -> bool:
         """Whether each of its tasks has told of all its groups."""
-        return tell_all({name: each.record for name, each in self.tasks.items()})
+        return tell_all({name: task.record for name, task in self.tasks.items()})
 
     @property
     def of_groups(self) -> bool:
         """Whether it has written records of groups, or will: connectors that copy write a record of their task too."""
-        return bool(self._kept) or any(each.record.groups for each in self.tasks.values())
+        return bool(self._kept) or any(task.record.groups for task in self.tasks.values())
 
     def has_told(self, group: str) -> bool:
         """Whether a round has looked at the group since a move of it was taken back."""
@@ -89,11 +89,11 @@ class _Connector:
 
     @property
     def as_of_ms(self) -> int:
-        return min((each.record.as_of_ms for each in self.tasks.values()), default=0)
+        return min((task.record.as_of_ms for task in self.tasks.values()), default=0)
 
     @property
     def interval_ms(self) -> int:
-        return max((each.record.interval_ms for each in self.tasks.values()), default=0)
+        return max((task.record.interval_ms for task in self.tasks.values()), default=0)
 
     def fresh(self, now_ms: int, monotonic_ms: int) -> bool:
         """Whether what it has written is of the present."""
@@ -134,7 +134,7 @@ class _OtherSource:
     @property
     def remarks(self) -> list[str]:
         followed = (self._readiness,) if self.owners else ()
-        return [each.remark for each in followed if each.remark is not None]
+        return [follower.remark for follower in followed if follower.remark is not None]
 
     def _claim(self, record: LogRecord) -> None:
         claim = Claim.decode(record.key, record.value)
@@ -143,7 +143,7 @@ class _OtherSource:
         self._claims.pop(record.key, None)
         if record.value is not None and claim.settled:
             self._claims[record.key] = record.offset, claim
-        self.owners = {each.target_topic: each.connector for _, each in sorted(self._claims.values())}
+        self.owners = {claim.target_topic: claim.connector for _, claim in sorted(self._claims.values())}
 
     def _no_claims(self) -> None:
         self._claims, self.owners = {}, {}
@@ -175,19 +175,21 @@ class _OtherSource:
     def of(self, group: str, tp: TopicPartition) -> OtherFlow | None:
         """Returns what the flow says of a group in a partition of the target; None where it has said that it has no
         such group, or the group no offset there."""
-        there = {name: each for name, each in self._connectors.items() if each.of_groups}
+        there = {name: connector for name, connector in self._connectors.items() if connector.of_groups}
         now_ms, monotonic_ms = int(time.time() * 1000), int(time.monotonic() * 1000)
-        fresh = {name: each for name, each in there.items() if each.fresh(now_ms, monotonic_ms)}
+        fresh = {
+            name: connector for name, connector in there.items() if connector.fresh(now_ms, monotonic_ms)
+        }
         # What is old counts where nobody tells of the group now: its connector may be paused beside another one.
         for some in (fresh, _latest(there), there):
-            said = [one for name, each in some.items() for one in self._of(name, each, group, tp)]
+            said = [one for name, connector in some.items() for one in self._of(name, connector, group, tp)]
             if said:
                 lowest = min(said, key=lambda one: -1 if one.offset is None else one.offset)
                 if some is fresh or lowest.offset is None:
                     return lowest
                 return lowest._replace(outdated=True, said=lowest.said or self._silent(some))
         asked = fresh or there
-        if asked and all(each.whole and each.has_told(group) for each in asked.values()):
+        if asked and all(connector.whole and connector.has_told(group) for connector in asked.values()):
             return None
         return self._not_known(self._unknown(asked, tp.topic))
 
@@ -235,14 +237,16 @@ class _OtherSource:
 
     def _silent(self, there: Mapping[str, _Connector]) -> str:
         names = ", ".join(sorted(there))
-        seconds = (int(time.time() * 1000) - max(each.as_of_ms for each in there.values())) // 1000
+        seconds = (int(time.time() * 1000) - max(connector.as_of_ms for connector in there.values())) // 1000
         return f"connector {names} of {self.name} has told nothing for {seconds} s"
 
     def _unknown(self, asked: Mapping[str, _Connector], topic: str) -> str:
         if self._readiness.remark is not None:
             return self._readiness.remark
         if asked:
-            names = ", ".join(sorted(name for name, each in asked.items() if not each.whole) or sorted(asked))
+            names = ", ".join(
+                sorted(name for name, connector in asked.items() if not connector.whole) or sorted(asked)
+            )
             return f"connector {names} of {self.name} has not told yet which groups it has"
         owner = self.owners.get(topic, "")
         return (
@@ -266,7 +270,7 @@ class OtherSources:
 
     @property
     def remarks(self) -> Sequence[str]:
-        return [remark for each in self._sources.values() for remark in each.remarks]
+        return [remark for source in self._sources.values() for remark in source.remarks]
 
     async def look(self) -> None:
         """Looks for topics that other sources are copied to, and reads what their flows say. Raises ClusterAway."""
@@ -277,21 +281,21 @@ class OtherSources:
                 del self._sources[name]
             for name in layouts - self._sources.keys():
                 self._sources[name] = _OtherSource(name, self._target, self._options)
-            for each in self._sources.values():
-                await each.layouts.follow()
-            hidden = (each.layouts.remark for each in self._sources.values())
+            for source in self._sources.values():
+                await source.layouts.follow()
+            hidden = (source.layouts.remark for source in self._sources.values())
             self._hidden = next((remark for remark in hidden if remark is not None), "")
             self._look_at = time.monotonic() + LOOK_EVERY
         await self.follow()
 
     async def follow(self) -> None:
         """Reads what is new of the flows that are known to share topics. Raises ClusterAway."""
-        for each in self._sources.values():
-            await each.follow()
+        for source in self._sources.values():
+            await source.follow()
 
     def shared(self, row: Translated) -> Translated:
         """Returns the row with its verdict as that of this flow alone, where others are copied to the partition."""
-        shared = any(row.target.topic in each.owners for each in self._sources.values())
+        shared = any(row.target.topic in source.owners for source in self._sources.values())
         if shared or self._may_be_shared(row):
             return row._replace(alone=row.verdict)
         return row
@@ -305,8 +309,8 @@ class OtherSources:
             return together(row, [hidden])
         flows = [
             flow
-            for each in self._sources.values()
-            if row.target.topic in each.owners and (flow := each.of(group, row.target)) is not None
+            for source in self._sources.values()
+            if row.target.topic in source.owners and (flow := source.of(group, row.target)) is not None
         ]
         return together(row, flows)
 
@@ -323,11 +327,11 @@ def _latest(connectors: Mapping[str, _Connector]) -> dict[str, _Connector]:
     if newest is None:
         return {}
     return {
-        name: each
-        for name, each in connectors.items()
-        if each is newest
-        or newest.as_of_ms - each.as_of_ms
-        <= max(LEAST_AGE_MS, MOST_INTERVALS * max(newest.interval_ms, each.interval_ms))
+        name: connector
+        for name, connector in connectors.items()
+        if connector is newest
+        or newest.as_of_ms - connector.as_of_ms
+        <= max(LEAST_AGE_MS, MOST_INTERVALS * max(newest.interval_ms, connector.interval_ms))
     }
 
 

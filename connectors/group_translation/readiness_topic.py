@@ -417,7 +417,7 @@ class ReadinessTopic:
             return summary
         await self._recall(assignment, records, reason)
         as_of = [] if summary.as_of_ms is None or not summary.tasks else [summary.as_of_ms]
-        as_of_ms = min([*as_of, *(each.as_of_ms for each in records.values())])
+        as_of_ms = min([*as_of, *(record.as_of_ms for record in records.values())])
         tasks = sorted({*summary.tasks, *records})
         return replace(summary, as_of_ms=as_of_ms, as_of_monotonic_ms=None, tasks=tasks)
 

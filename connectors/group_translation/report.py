@@ -67,9 +67,9 @@ def report(
 def lacking(not_begun: Iterable[NotBegun]) -> list[NotBegunPartition]:
     """Returns the partitions that a group has yet to begin and of which the target lacks records, or may."""
     return [
-        NotBegunPartition(topic=each.topic, partition=each.partition, not_on_target=each.not_on_target)
-        for each in not_begun
-        if each.not_on_target != 0
+        NotBegunPartition(topic=begun.topic, partition=begun.partition, not_on_target=begun.not_on_target)
+        for begun in not_begun
+        if begun.not_on_target != 0
     ]
 
 
@@ -96,7 +96,9 @@ def with_last_verdicts(plan: GroupPlan, last: GroupReport, away: Reason) -> Grou
     others our runs say that the target lacks records that the source has not had for long: where its log began is not
     known after a restart. What the target has lost since moves the answer, or is below the start of its log.
     """
-    partitions = {TopicPartition(each.topic, each.partition): each for each in last.partitions}
+    partitions = {
+        TopicPartition(partition.topic, partition.partition): partition for partition in last.partitions
+    }
     rows = (_with_last_verdict(row, partitions.get(row.source), away) for row in plan.rows)
     return replace(plan, rows=tuple(rows))
 

@@ -207,8 +207,8 @@ class Reports:
         if last.ready and (
             standing is None
             or any(
-                standing.get(TopicPartition(each.topic, each.partition)) != each.written
-                for each in last.partitions
+                standing.get(TopicPartition(partition.topic, partition.partition)) != partition.written
+                for partition in last.partitions
             )
         ):
             return False
@@ -241,6 +241,8 @@ def _with_standing(partitions: Iterable[PartitionReport], plan: GroupPlan) -> li
     """Returns the partitions with what stands on the target now."""
     standing = {row.source: row.standing for row in plan.rows}
     return [
-        each.model_copy(update={"written": standing.get(TopicPartition(each.topic, each.partition))})
-        for each in partitions
+        partition.model_copy(
+            update={"written": standing.get(TopicPartition(partition.topic, partition.partition))}
+        )
+        for partition in partitions
     ]

@@ -276,7 +276,7 @@ class GroupRounds:
             not_copied, not_begun = self._left_out.not_copied(group), self._not_begun.get(group, ())
             if not_copied or not_begun:
                 topics = {row.source.topic for row in plan.rows}
-                kept = tuple(each for each in not_begun if each.topic in topics)
+                kept = tuple(begun for begun in not_begun if begun.topic in topics)
                 plans[group] = replace(plan, not_copied=not_copied, not_begun=kept)
 
     async def _behind_markers(

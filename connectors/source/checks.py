@@ -191,9 +191,9 @@ def _of_parameters(
     except ValueError:
         return
     named = {
-        each.name: each for each in takes if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
+        take.name: take for take in takes if take.kind in (take.KEYWORD_ONLY, take.POSITIONAL_OR_KEYWORD)
     }
-    if not any(each.kind is each.VAR_KEYWORD for each in takes):
+    if not any(take.kind is take.VAR_KEYWORD for take in takes):
         for name in parameters:
             if name not in named:
                 known = f"it has {', '.join(named)}" if named else "it has none"
@@ -201,9 +201,9 @@ def _of_parameters(
                     f"{prefix}{name}",
                     f"Unknown configuration {prefix}{name}: the transform has no parameter {name}; {known}",
                 )
-    for each in named.values():
-        if each.default is each.empty and each.name not in parameters:
-            key = f"{prefix}{each.name}"
+    for parameter in named.values():
+        if parameter.default is parameter.empty and parameter.name not in parameters:
+            key = f"{prefix}{parameter.name}"
             yield ConfigError(key, f'Missing required configuration "{key}" which has no default value.')
 
 

@@ -95,7 +95,7 @@ def copied(
     for topic, info in sorted(sources.items()):
         there = remotes.get(names[topic])
         others = [remotes.get(name) for name in also.get(topic, ())]
-        infos = [each for each in (there, *others) if each is not None]
+        infos = [info for info in (there, *others) if info is not None]
         if there is not None and len(infos) == 1 + len(others):
             transforms = transforms_of(topic)
             partitions += [
@@ -105,9 +105,9 @@ def copied(
                     there.name,
                     there.topic_id,
                     transforms=transforms,
-                    also=tuple((each.name, each.topic_id) for each in infos[1:]),
+                    also=tuple((info.name, info.topic_id) for info in infos[1:]),
                 )
-                for number in range(min(info.partitions, *(each.partitions for each in infos)))
+                for number in range(min(info.partitions, *(info.partitions for info in infos)))
             ]
     return partitions
 
@@ -263,8 +263,8 @@ class Discovery:
         if new:
             making = self._sides.admin(Side.TARGET).create_topics(new)
             failures += [
-                naming_factor(each, REPLICATION_FACTOR, options.replication_factor)
-                for each in failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values()
+                naming_factor(failure, REPLICATION_FACTOR, options.replication_factor)
+                for failure in failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values()
             ]
         return failures
 
@@ -318,7 +318,7 @@ def _why_never_copied(options: SourceOptions, topic: str) -> str:
 
 
 def _targets(copied: Copied) -> set[str]:
-    return {each.target_topic for each in copied.copies}
+    return {copy.target_topic for copy in copied.copies}
 
 
 def _not_there_yet(remote: str) -> KafkaFailure:

@@ -68,7 +68,7 @@ class GroupConnectors:
         self._seen = {}
         for name, tasks in self._tasks.items():
             if tell_all(tasks):
-                as_of_ms = min(each.as_of_ms for each in tasks.values())
+                as_of_ms = min(task.as_of_ms for task in tasks.values())
                 last = before.get(name)
                 self._seen[name] = last if last is not None and last[0] == as_of_ms else (as_of_ms, now_ms)
 
@@ -77,7 +77,7 @@ class GroupConnectors:
         """Of each connector the time of its last round, its interval, and when that was seen first, by the monotonic
         clock (ms)."""
         return {
-            name: (as_of_ms, max(each.interval_ms for each in self._tasks[name].values()), seen_ms)
+            name: (as_of_ms, max(record.interval_ms for record in self._tasks[name].values()), seen_ms)
             for name, (as_of_ms, seen_ms) in self._seen.items()
         }
 

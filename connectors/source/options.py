@@ -164,7 +164,9 @@ class SourceOptions:
         own."""
         if self.policy.is_heartbeats_topic(topic):
             return ()
-        return tuple(number for number, each in enumerate(self.transforms) if each.topics.matches(topic))
+        return tuple(
+            number for number, transform in enumerate(self.transforms) if transform.topics.matches(topic)
+        )
 
     def also(self, topic: str) -> tuple[str, ...]:
         """Returns the other topics of the target that transforms may send the topic's records to."""
@@ -192,7 +194,7 @@ class SourceOptions:
             transaction_interval=self.transaction_interval,
             batch_size=self.batch_size,
             max_rate=self.max_rate,
-            transforms=tuple(each.transform for each in self.transforms),
+            transforms=tuple(transform.transform for transform in self.transforms),
             transform_timeout=self.transform_timeout,
             transform_memory=self.transform_memory,
             recopy=self.recopy,

@@ -168,8 +168,8 @@ def gap_report(gap: Gap) -> GapReport:
 def _counts(states: PartitionStates, partitions: int) -> dict[str, int]:
     """Counts the partitions by state, all states named."""
     counts = dict.fromkeys((state.value for state in PartitionState), 0)
-    for each in states.apart:
-        counts[each.state.value] += 1
+    for status in states.apart:
+        counts[status.state.value] += 1
     counts[states.usual.value] += max(0, partitions - len(states.apart))
     return counts
 

@@ -53,9 +53,9 @@ class TakeOver:
     async def begun(self, topics: DiscoveredTopics) -> DiscoveredTopics:
         """Returns the topics with the start of each partition; a partition without one yet is left out, and counts as a
         failure."""
-        partitions = {each.source for each in topics.copied}
+        partitions = {copied.source for copied in topics.copied}
         self._starts = {tp: start for tp, start in self._starts.items() if tp in partitions}
-        unknown = [each.source for each in topics.copied if each.source not in self._starts]
+        unknown = [copied.source for copied in topics.copied if copied.source not in self._starts]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 offsets = await self._ask([stocks_partition(self._alias, tp) for tp in unknown])
@@ -68,9 +68,9 @@ class TakeOver:
 
     def _with(self, topics: DiscoveredTopics, failures: Sequence[KafkaFailure]) -> DiscoveredTopics:
         started: list[Copied] = [
-            replace(each, start=self._starts[each.source])
-            for each in topics.copied
-            if each.source in self._starts
+            replace(copied, start=self._starts[copied.source])
+            for copied in topics.copied
+            if copied.source in self._starts
         ]
         return replace(topics, copied=started, failures=failures)
 

@@ -231,7 +231,9 @@ class SourceInstance:
         pipeline, place = self._pipeline, TopicPartition(topic, partition)
         if pipeline is None:
             raise does_not_run(self._name)
-        stands = next((each for each in pipeline.status.partitions if each.source == place), None)
+        stands = next(
+            (partition for partition in pipeline.status.partitions if partition.source == place), None
+        )
         skip = planned_skip(self._name, place, stands, pipeline.status.progress.get(place), to)
         if not dry_run:
             pipeline.skip(skip)
@@ -417,7 +419,9 @@ class SourceInstance:
             unreadable = status.unreadable
             if status.failure is not None:
                 failures.insert(0, (status.failure, status.failure_code))
-            partitions = {each.sentence: (each.state, each.since_ms) for each in reasons(status.partitions)}
+            partitions = {
+                reason.sentence: (reason.state, reason.since_ms) for reason in reasons(status.partitions)
+            }
             gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < GAPS_SHOWN_MS])
         if self._loaded.is_set() and (status is None or status.state in _WELL or status.slices_running):
             self._copying = now_ms, int(time.monotonic() * 1000)

@@ -308,7 +308,7 @@ class Keys:
 
     def _meaning(self, key: str, value: str) -> Meaning:
         read = [self._of_scope(scoped, value) for scoped in scopes(key, self._clusters)]
-        return next((each for each in read if each.fate is not Fate.UNKNOWN), read[0])
+        return next((meaning for meaning in read if meaning.fate is not Fate.UNKNOWN), read[0])
 
     def _of_scope(self, scoped: Scoped, value: str) -> Meaning:
         scope, _, rest = scoped
@@ -335,7 +335,9 @@ class Keys:
 
     def _rules_of(self, key: str) -> list[KeyRule]:
         # Other connectors leave Connect's keys to Connect, and there is none: what the copies make of them counts.
-        connects = any(each.covers(key) for each in connect_keys.KEYS) and key != stock.TASKS_MAX
+        connects = (
+            any(connect_key.covers(key) for connect_key in connect_keys.KEYS) and key != stock.TASKS_MAX
+        )
         own = ["MirrorSourceConnector"] if connects and not key.startswith(OVERRIDE) else list(KINDS)
         return [self._rules[name].rule(key) for name in own]
 
@@ -368,7 +370,7 @@ class Keys:
     @cached_property
     def _known(self) -> Known:
         flows = {key for kind in KINDS.values() for key in kind.definition.keys}
-        flows |= {each.name for each in connect_keys.KEYS if not each.name.endswith("*")}
+        flows |= {key.name for key in connect_keys.KEYS if not key.name.endswith("*")}
         everywhere = {each.name for each in OF_DRIVER if not each.name.endswith("*")}
         everywhere |= {*stock.CLIENT_NAMES, *STORAGE}
         top = stock.CONNECTOR_NAMES | OWN_NAMES | everywhere | {stock.CLUSTERS}
@@ -429,7 +431,7 @@ def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
             result.file[now] = value
             result.written[now] = key
             result.warnings.append(KeyWarning(key, f"{key} is an old name and is read as {now}: write that"))
-        if any(each.rest == _RENAMING for each in scopes(key, clusters)) and value == "false":
+        if any(scope.rest == _RENAMING for scope in scopes(key, clusters)) and value == "false":
             why = f"topics are renamed by the replication policy; remove it, and use {_IDENTITY}"
             result.errors.append(ConfigError(key, invalid(key, value, why)))
     return result
@@ -441,7 +443,7 @@ def _now(key: str, clusters: Sequence[str]) -> str:
         shorter = key.removeprefix(draft)
         if next(scopes(shorter, clusters)).scope != TOP:
             key = shorter
-    for each in scopes(key, clusters):
-        if each.rest in _RENAMED:
-            return each.prefix + _RENAMED[each.rest]
+    for scope in scopes(key, clusters):
+        if scope.rest in _RENAMED:
+            return scope.prefix + _RENAMED[scope.rest]
     return key

@@ -164,7 +164,7 @@ def all_worker_settings(flows: Sequence[FlowPlan]) -> Mapping[str, WorkerSetting
         try:
             settings = by_flow[flow.name] = worker_settings(flow)
         except ConfigRejected as rejected:
-            errors |= {each.message: each for each in rejected.errors}
+            errors |= {error.message: error for error in rejected.errors}
             continue
         other = owners.setdefault((flow.target, settings.group), flow.name)
         if other != flow.name:

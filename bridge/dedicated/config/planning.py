@@ -122,12 +122,12 @@ def round_trips(copies: Mapping[tuple[str, str], Properties], clients: ClientChe
     without errors, by source and target."""
     flows = {flow: SourceOptions.from_props(props, clients) for flow, props in copies.items()}
     found: set[frozenset[tuple[str, str]]] = set()
-    if not any(each.may_go_round for each in flows.values()):
+    if not any(flow.may_go_round for flow in flows.values()):
         return
     for flow, options in flows.items():
         back = flow[1], flow[0]
         common = _in_both((copies[flow], options), (copies[back], flows[back])) if back in flows else ()
-        named = (name for each in flows.values() for name in each.named_topics)
+        named = (name for flow in flows.values() for name in flow.named_topics)
         for topic in dict.fromkeys((*named, _COMMON, *common)):
             way = _endless(flow, topic, flows)
             # Each way round once, whichever of its flows it is found from.
@@ -197,7 +197,7 @@ def _in_both(*flows: tuple[Properties, SourceOptions]) -> Iterator[str]:
 
 def _of(patterns: str, languages: Languages) -> int:
     items: Sequence[str] = split_list(patterns)
-    return languages.union(*(read_pattern(each, languages).whole for each in items))
+    return languages.union(*(read_pattern(item, languages).whole for item in items))
 
 
 def plan_of(file: File, clients: ClientCheck, resolved: Collection[str] = ()) -> MirrorPlan:
@@ -217,8 +217,8 @@ def plan_of(file: File, clients: ClientCheck, resolved: Collection[str] = ()) ->
         wrong = [ConfigError(stock.CLUSTERS, f"{NO_FLOWS} Enable one, as in A->B.enabled = true")]
     if wrong:
         hidden = secrets(file, resolved)
-        written = (today.as_written(each) for each in wrong)
-        masked = (replace(each, message=without(hidden, each.message)) for each in written)
+        written = (today.as_written(error) for error in wrong)
+        masked = (replace(error, message=without(hidden, error.message)) for error in written)
         raise ConfigRejected(list(dict.fromkeys(masked)))
     return MirrorPlan(
         {alias: _cluster(today.file, alias) for alias in aliases},
@@ -386,5 +386,5 @@ def _chosen(plan: MirrorPlan, clusters: frozenset[str]) -> Iterator[FlowPlan]:
         if flow.target in clusters:
             yield flow
         elif flow.heartbeats and (flow.target, flow.source) in copied:
-            alone = tuple(each for each in flow.connectors if each.kind == _HEARTBEAT)
+            alone = tuple(connector for connector in flow.connectors if connector.kind == _HEARTBEAT)
             yield replace(flow, copies=False, connectors=alone)

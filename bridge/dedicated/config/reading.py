@@ -184,7 +184,9 @@ def plan_of_properties(
     except ConfigRejected as rejected:
         # What is said of a value that still has its reference helps nobody.
         left = {key for key, reference in references(file) if reference not in data}
-        raise ConfigRejected([*errors, *(each for each in rejected.errors if each.key not in left)]) from None
+        raise ConfigRejected(
+            [*errors, *(error for error in rejected.errors if error.key not in left)]
+        ) from None
     if errors:
         raise ConfigRejected(errors)
     return plan

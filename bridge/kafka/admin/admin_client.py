@@ -81,8 +81,8 @@ class AsyncAdminClient:
         results = await self._once(doing, method, *args, **how)
         for pause in pauses(*_CONTROLLER_PAUSES):
             if not any(
-                isinstance(each, KafkaError) and each.code() == Errors.NOT_CONTROLLER
-                for each in results.values()
+                isinstance(result, KafkaError) and result.code() == Errors.NOT_CONTROLLER
+                for result in results.values()
             ):
                 break
             await asyncio.sleep(pause)
@@ -90,7 +90,9 @@ class AsyncAdminClient:
             # the process where a broker knows of no broker, as the only one does that has lost its session.
             self._replace()
             # Those without a call under way, which would fail.
-            await self._close_replaced([each for each in self._replaced if not self._under_way[id(each)]])
+            await self._close_replaced(
+                [client for client in self._replaced if not self._under_way[id(client)]]
+            )
             results = await self._once(doing, method, *args, **how)
         return results
 
@@ -101,10 +103,10 @@ class AsyncAdminClient:
             self._replaced.append(client)
 
     async def _close_replaced(self, closing: Sequence[AdminClient]) -> None:
-        self._replaced = [each for each in self._replaced if each not in closing]
-        for each in closing:
+        self._replaced = [client for client in self._replaced if client not in closing]
+        for client in closing:
             # Waits for the threads, of which one may be looking up a name.
-            await asyncio.to_thread(each.__exit__, None, None, None)
+            await asyncio.to_thread(client.__exit__, None, None, None)
 
     async def _made(self, doing: str) -> AdminClient:
         """It connects at once, so it is made for who has something to ask."""
@@ -169,7 +171,7 @@ class AsyncAdminClient:
             for wait in waits.values():
                 if not wait.cancel() and not wait.cancelled():
                     wait.exception()  # nobody misses it
-        local = [each for each in results.values() if isinstance(each, KafkaError) and _local(each)]
+        local = [result for result in results.values() if isinstance(result, KafkaError) and _local(result)]
         if local and len(local) == len(results):
             raise of_librdkafka(local[0], doing)
         return results

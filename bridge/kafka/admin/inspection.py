@@ -133,8 +133,10 @@ class DescribedTopic(NamedTuple):
 
 def read_topics(response: Reader, version: int) -> dict[str, DescribedTopic]:
     return {
-        name: DescribedTopic(each.error, len(each.partitions), operations(each.operations))
-        for name, each in read_metadata(response, version).items()
+        name: DescribedTopic(
+            topic_metadata.error, len(topic_metadata.partitions), operations(topic_metadata.operations)
+        )
+        for name, topic_metadata in read_metadata(response, version).items()
     }
 
 
@@ -252,8 +254,8 @@ async def _reach(settings: RawSettings, seconds: float) -> Description | list[Tr
     tried = [asyncio.create_task(_trouble(server, settings, seconds)) for server in servers]
     troubles: list[Trouble] = []
     try:
-        for each in asyncio.as_completed(tried):
-            trouble = await each
+        for future in asyncio.as_completed(tried):
+            trouble = await future
             if trouble is None:
                 return await _described(settings, servers, max(0.1, end - time.monotonic()), seconds)
             troubles.append(trouble)

@@ -167,7 +167,9 @@ class KafkaTopicAdmin:
     ) -> dict[str, KafkaFailure | None]:
         """A broker refuses all changes of a topic for one key: then each is tried alone."""
         results = await self._alter(changes)
-        refused = {name: list(changes[name].items()) for name, each in results.items() if _of_one_key(each)}
+        refused = {
+            name: list(changes[name].items()) for name, result in results.items() if _of_one_key(result)
+        }
         apart: dict[str, list[KafkaFailure | None]] = {
             name: [] for name, configs in refused.items() if len(configs) > 1
         }
@@ -234,7 +236,7 @@ def _of_one_key(failed: KafkaFailure | None) -> bool:
 
 
 def _all_of(results: Iterable[KafkaFailure | None]) -> KafkaFailure | None:
-    failures = [each for each in results if each is not None]
+    failures = [result for result in results if result is not None]
     if not failures:
         return None
     return KafkaFailure(

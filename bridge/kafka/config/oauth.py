@@ -480,4 +480,4 @@ def login_modules(props: Mapping[str, str]) -> list[str]:
         signed = key.endswith(_CALLBACK_CLASS) and text == LOGIN_CALLBACKS
         if signed or (key.endswith(_MECHANISM) and text == MECHANISM):
             modules.append(SIGNER_MODULE)
-    return list(dict.fromkeys(each for each in modules if each))
+    return list(dict.fromkeys(module for module in modules if module))

@@ -391,4 +391,4 @@ def rows() -> Iterator[tuple[str, KeyRule, list[Use]]]:
             of_use = rule(use, name) if is_of(role, name) else None
             if of_use is not None:
                 by_rule.setdefault(of_use, []).append(use)
-        yield from ((name, each, uses) for each, uses in by_rule.items())
+        yield from ((name, key_rule, uses) for key_rule, uses in by_rule.items())

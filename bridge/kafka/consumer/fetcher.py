@@ -265,7 +265,7 @@ class Fetcher:
         self._leaderless.pop(tp, None)
         self.errors.pop(tp, None)
         self.bytes_in_hand -= self._partitions.pop(tp).in_hand
-        self._completed = [each for each in self._completed if each.tp != tp]
+        self._completed = [fetch for fetch in self._completed if fetch.tp != tp]
         self._wake(full)
 
     def resume(self, tp: TopicPartition, offset: int) -> None:
@@ -279,15 +279,15 @@ class Fetcher:
     async def check(self) -> dict[TopicPartition, FetchError]:
         """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
         go by id. Raises KafkaFailure when that can't be known now."""
-        by_name = {tp: each for tp, each in self._partitions.items() if each.by_name}
+        by_name = {tp: partition for tp, partition in self._partitions.items() if partition.by_name}
         if not by_name:
             return {}
-        before = {tp: each.checked for tp, each in by_name.items() if each.checked}
-        now = {tp: each.position for tp, each in by_name.items()}
+        before = {tp: state.checked for tp, state in by_name.items() if state.checked}
+        now = {tp: state.position for tp, state in by_name.items()}
         errors = await errors_by_name(self._client, before, now)
         if not errors:
-            for tp, each in by_name.items():
-                each.checked = now[tp]
+            for tp, state in by_name.items():
+                state.checked = now[tp]
         return errors
 
     # -- fetches ---------------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ class Fetcher:
             await asyncio.sleep(SILENT_SECONDS)
             if self._room <= 0:  # nobody is asked for anything
                 continue
-            stand = {tp: each.position for tp, each in self._partitions.items() if each.behind}
+            stand = {tp: partition.position for tp, partition in self._partitions.items() if partition.behind}
             still = [tp for tp, position in stand.items() if stood.get(tp) == position]
             last_asked = {tp: last_asked.get(tp, 0) for tp in still}
             # The rest in turns: many that are only slow must not hide one that is silent.
@@ -409,7 +409,7 @@ class Fetcher:
     async def _find_leaders(self, tps: Sequence[TopicPartition]) -> None:
         states = {tp: self._partitions[tp] for tp in tps}
         try:
-            positions = {tp: each.position for tp, each in states.items()}
+            positions = {tp: state.position for tp, state in states.items()}
             errors = await topic_errors(self._client, positions)
         except KafkaFailure as failed:
             self._failed(self._unchanged(states), failed)
@@ -428,7 +428,7 @@ class Fetcher:
 
     def _unchanged(self, states: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
         """Those that were not assigned anew meanwhile."""
-        return [tp for tp, each in states.items() if self._partitions.get(tp) is each]
+        return [tp for tp, state in states.items() if self._partitions.get(tp) is state]
 
     def _assign_broker(self, tp: TopicPartition, node: int) -> None:
         """Fetches the partition from that node from now on."""

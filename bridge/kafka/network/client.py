@@ -68,7 +68,7 @@ class NetworkClient:
     def connections_dropped(self) -> int:
         """Connections that broke so far, but for those that were not used for long."""
         library = self._client.dropped if isinstance(self._client, LibraryClient) else 0
-        return library + self._dropped + sum(each.dropped for each in self._bulk.values())
+        return library + self._dropped + sum(connection.dropped for connection in self._bulk.values())
 
     @property
     def metadata_seconds(self) -> float:
@@ -78,8 +78,8 @@ class NetworkClient:
     async def close(self) -> None:
         client, self._client = self._client, None
         bulk, self._bulk = list(self._bulk.values()), {}
-        for each in bulk:
-            await each.close()
+        for connection in bulk:
+            await connection.close()
         if client is not None:
             await client.close()
 

@@ -142,8 +142,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._outgoing.clear()
         requests, self._requests = self._requests, deque()
         closed = KafkaConnectionError(str(why))
-        for each in requests:
-            each.fail(closed)
+        for request in requests:
+            request.fail(closed)
         self._library.session.close(closed)
         self._transport.abort()
 

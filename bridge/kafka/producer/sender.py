@@ -253,7 +253,10 @@ class BatchSender:
         now = time.monotonic()
         self.round_trip = quickest(self.round_trip, now - began)
         self.throttled_until = max(self.throttled_until, now + throttle)
-        last, size = max(batches, key=lambda each: each.handed_over), sum(len(each.data) for each in batches)
+        last, size = (
+            max(batches, key=lambda each: each.handed_over),
+            sum(len(batch.data) for batch in batches),
+        )
         self.window.acknowledged(size, last.in_flight, now - last.handed_over, self.round_trip, throttle)
 
     def _left(self) -> float:

@@ -312,7 +312,7 @@ async def fence(
 async def _all_of(work: Iterable[Awaitable[T]]) -> list[T]:
     """Waits for all of it; then raises the first error, if any."""
     results = await asyncio.gather(*work, return_exceptions=True)
-    for each in results:
-        if isinstance(each, BaseException):
-            raise each
-    return [each for each in results if not isinstance(each, BaseException)]
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

@@ -80,12 +80,12 @@ class Records:
         """At least one."""
         if len(several) == 1:
             return cls(several[0].data, several[0].columns)
-        columns = np.concatenate([each.columns for each in several], axis=1)
+        columns = np.concatenate([records.columns for records in several], axis=1)
         row = shift = 0
-        for each in several:
-            columns[2:, row : row + each.count] += shift
-            row, shift = row + each.count, shift + len(each.data)
-        return cls(np.concatenate([each.data for each in several]), columns)
+        for records in several:
+            columns[2:, row : row + records.count] += shift
+            row, shift = row + records.count, shift + len(records.data)
+        return cls(np.concatenate([records.data for records in several]), columns)
 
     @property
     def size(self) -> int:

@@ -104,8 +104,8 @@ def messages(data: memoryview, most: int) -> list[LegacyMessage]:
     # From 0.10 on they are numbered from 0, and the one around them has the offset of the last.
     shift = outer.offset - messages_read[-1].offset if messages_read and magic else 0
     if shift > 0:
-        messages_read = [each._replace(offset=each.offset + shift) for each in messages_read]
-    offsets = [-1, *(each.offset for each in messages_read)]
+        messages_read = [message._replace(offset=message.offset + shift) for message in messages_read]
+    offsets = [-1, *(message.offset for message in messages_read)]
     if any(one >= other for one, other in pairwise(offsets)) or (
         messages_read and offsets[-1] != outer.offset
     ):
@@ -206,18 +206,20 @@ class DecodedRecords:
 
     def __iter__(self) -> Iterator[LogRecord]:
         for content, start in self._batches:
-            for each in _records_in(content):
-                if each.offset >= start:
+            for view in _records_in(content):
+                if view.offset >= start:
                     # A NamedTuple's own constructor takes twice as long, for each of a million records.
-                    yield tuple.__new__(LogRecord, (each.offset, each.timestamp, each.key, each.value))
+                    yield tuple.__new__(LogRecord, (view.offset, view.timestamp, view.key, view.value))
 
     def add(self, batch: RawBatch, content: _Decompressed, start: int) -> None:
         """Adds those from offset `start` on. Raises ValueError and what decoding a record raises, and adds nothing
         then."""
-        offsets = [each.offset for each in _records_in(content)]
+        offsets = [view.offset for view in _records_in(content)]
         if offsets:
             _verify_offsets(batch, offsets[0], offsets[-1])
-        count = len(offsets) if offsets and offsets[0] >= start else sum(each >= start for each in offsets)
+        count = (
+            len(offsets) if offsets and offsets[0] >= start else sum(offset >= start for offset in offsets)
+        )
         if count:
             self._batches.append((content, start))
             self._count += count

@@ -160,8 +160,8 @@ class MoveRecord(Value):
             "sourceAway": self.source_away,
             **since,
             "partitions": [row.fields() for row in self.rows],
-            "snapshot": [each.fields() for each in self.snapshot],
-            **({"notBegun": [each.fields() for each in self.not_begun]} if self.not_begun else {}),
+            "snapshot": [standing.fields() for standing in self.snapshot],
+            **({"notBegun": [moved.fields() for moved in self.not_begun]} if self.not_begun else {}),
         }
 
     @classmethod

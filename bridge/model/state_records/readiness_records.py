@@ -92,7 +92,7 @@ def tell_all(tasks: Mapping[str, TaskRecord]) -> bool:
         return False
     count = newest.task_count
     known = (tasks.get(str(task)) for task in range(count))
-    return all(each is not None and each.groups and each.task_count == count for each in known)
+    return all(record is not None and record.groups and record.task_count == count for record in known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def build(archive: Path, functions: Sequence[str] = (), modules: Sequence[str] =
 def files(functions: Sequence[str] = (), modules: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """Files, and the names that they have in the archive."""
     yield from _tree(_OURS)
-    transforms = (*_TRANSFORMS, *(each.rpartition(".")[0] for each in functions)) if functions else ()
+    transforms = (*_TRANSFORMS, *(function.rpartition(".")[0] for function in functions)) if functions else ()
     plain, imported = _imported([_SLICE, _PATTERNS], [*transforms, *modules])
     for name in imported.keys() - plain.keys() - sys.stdlib_module_names:
         yield from _own_files(imported[name])
@@ -63,13 +63,13 @@ def files(functions: Sequence[str] = (), modules: Sequence[str] = ()) -> Iterato
 def _own_files(places: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """The files of a module that may belong to no distribution, or to one that is installed as a link to its
     sources."""
-    for each in map(Path, places):
-        if each.parent == _STDLIB:
+    for path in map(Path, places):
+        if path.parent == _STDLIB:
             continue  # Python's own, under a name that the list of its modules does not have
-        if each.is_dir():
-            yield from _tree(each)
+        if path.is_dir():
+            yield from _tree(path)
         else:
-            yield each, each.name
+            yield path, path.name
 
 
 def _tree(directory: Path) -> Iterator[tuple[Path, str]]:

@@ -62,7 +62,7 @@ class Rights:
 
     def why_denied(self, copied: Copied) -> str:
         """Returns which right a partition lacks; "" for none."""
-        return next((_message(*each) for each in sorted(_topics(copied) & self.denied)), "")
+        return next((_message(*topic) for topic in sorted(_topics(copied) & self.denied)), "")
 
     async def allowed(self, partitions: Sequence[Copied]) -> list[Copied]:
         """Those of `partitions` that may be copied now. Raises KafkaFailure."""
@@ -74,7 +74,7 @@ class Rights:
             log.info("%s cluster: %s on topic %s is granted now", side.value, _OPERATIONS[side], topic)
         if self.denied and self._spec.until_caught_up:
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, "; ".join(self.errors))
-        return [each for each in partitions if not _topics(each) & self.denied]
+        return [partition for partition in partitions if not _topics(partition) & self.denied]
 
     async def check(self, *, after_errors: bool) -> None:
         """Checks whether other topics are denied by now. `after_errors`: copying meets errors."""
@@ -105,8 +105,8 @@ class Rights:
 
     async def _ask(self, partitions: Sequence[Copied]) -> Denied:
         names: Mapping[Side, set[str]] = {side: set() for side in _OPERATIONS}
-        for each in partitions:
-            for side, topic in _topics(each):
+        for partition in partitions:
+            for side, topic in _topics(partition):
                 names[side].add(topic)
         denied: set[tuple[Side, str]] = set()
         for side, some in names.items():

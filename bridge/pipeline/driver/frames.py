@@ -72,15 +72,15 @@ def pack_spec(spec: PipelineSpec) -> bytes:
 def pack_assignment(partitions: Sequence[Copied]) -> bytes:
     rows = [
         [
-            *each.source,
-            each.source_topic_id,
-            each.target_topic,
-            each.target_topic_id,
-            each.start,
-            each.transforms,
-            each.also,
+            *partition.source,
+            partition.source_topic_id,
+            partition.target_topic,
+            partition.target_topic_id,
+            partition.start,
+            partition.transforms,
+            partition.also,
         ]
-        for each in partitions
+        for partition in partitions
     ]
     return _line({"assign": rows})
 

@@ -115,7 +115,7 @@ def _start_spark(spec: PipelineSpec) -> asyncio.Future[AnyJobs]:
 
     def start() -> None:
         try:
-            jobs = _kind(spec)(spec.name, spec.props, [each.function for each in spec.transforms])
+            jobs = _kind(spec)(spec.name, spec.props, [transform.function for transform in spec.transforms])
         except Exception as error:
             failed = error
             post(lambda: started.set_exception(failed))

@@ -222,26 +222,30 @@ class Watcher:
 
     def new_layout(self, layout: int, slices: Sequence[Sequence[Copied]], others: Set[CopyId]) -> None:
         """Follows a new layout. `slices`: the partitions of each; `others`: what else the runs topic tells of."""
-        partitions = [each for share in slices for each in share]
+        partitions = [copied for share in slices for copied in share]
         self._earlier_reports |= self._slice_reports
         self._layout, self._partitions, self._slice_reports = layout, partitions, {}
-        self._slots = [[each.source for each in share] for share in slices]
-        self._ids = {each.id for each in partitions}
+        self._slots = [[copied.source for copied in share] for share in slices]
+        self._ids = {partition.id for partition in partitions}
         self._copies.keep(self._ids | others)
-        self.progress = {each.source: known for each in partitions if (known := self._copies.of(each.id))}
+        self.progress = {
+            partition.source: known for partition in partitions if (known := self._copies.of(partition.id))
+        }
 
     def join(self, shares: Sequence[Sequence[Copied]]) -> None:
         """Follows these too, which have joined the slices of the layout."""
         for slot, share in zip(self._slots, shares, strict=True):
-            slot += [each.source for each in share]
-        partitions = [each for share in shares for each in share]
+            slot += [copied.source for copied in share]
+        partitions = [copied for share in shares for copied in share]
         self._partitions = [*self._partitions, *partitions]
-        self._ids |= {each.id for each in partitions}
-        self.progress |= {each.source: known for each in partitions if (known := self._copies.of(each.id))}
+        self._ids |= {partition.id for partition in partitions}
+        self.progress |= {
+            partition.source: known for partition in partitions if (known := self._copies.of(partition.id))
+        }
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """Returns the cost of each partition so far, for the balance of the next layout."""
-        return {tp: float(each.bytes) for tp, each in self.progress.items()}
+        return {tp: float(progress.bytes) for tp, progress in self.progress.items()}
 
     def drain_samples(self) -> list[CopySample]:
         """Returns and clears the samples of these partitions since the last call."""
@@ -249,7 +253,7 @@ class Watcher:
 
     @property
     def errors(self) -> list[str]:
-        slices = [each.error for _, each in sorted(self._slice_reports.items()) if each.error]
+        slices = [report.error for _, report in sorted(self._slice_reports.items()) if report.error]
         return list(dict.fromkeys([*slices, *self._own_errors.values()]))
 
     @property
@@ -269,42 +273,45 @@ class Watcher:
 
     @property
     def failure(self) -> str:
-        return next((each.failure for each in self._slice_reports.values() if each.failure), "")
+        return next((report.failure for report in self._slice_reports.values() if report.failure), "")
 
     @property
     def moved(self) -> bool:
-        return any(each.moved for each in self._slice_reports.values())
+        return any(report.moved for report in self._slice_reports.values())
 
     @property
     def ended(self) -> str:
         """Why a slice has ended unasked, "" where none has."""
-        return next((each.ended for each in self._slice_reports.values() if each.ended and not each.left), "")
+        return next(
+            (report.ended for report in self._slice_reports.values() if report.ended and not report.left), ""
+        )
 
     @property
     def left_id(self) -> str:
         """Why a slice has ended by leaving its transactional id, which is no fault of the others; "" where none has."""
-        return next((each.ended for each in self._slice_reports.values() if each.left), "")
+        return next((report.ended for report in self._slice_reports.values() if report.left), "")
 
     async def with_current_ids(self, partitions: Sequence[Copied]) -> list[Copied]:
         """The partitions with the ids that their topics have now; without the topics that are gone: the connector looks
         for topics itself, and assigns them again when they are back. Raises KafkaFailure."""
-        here = await self._source.metadata(sorted({each.source.topic for each in partitions}))
+        here = await self._source.metadata(sorted({partition.source.topic for partition in partitions}))
         there = await self._target.metadata(
-            sorted({copy.target_topic for each in partitions for copy in each.copies})
+            sorted({copy.target_topic for partition in partitions for copy in partition.copies})
         )
         return [
             replace(
-                each,
+                partition,
                 source_topic_id=one.topic_id,
-                target_topic_id=there[each.target_topic].topic_id,
-                also=tuple((topic, there[topic].topic_id) for topic, _ in each.also),
+                target_topic_id=there[partition.target_topic].topic_id,
+                also=tuple((topic, there[topic].topic_id) for topic, _ in partition.also),
             )
-            for each in partitions
-            if not (one := here[each.source.topic]).error
-            and each.source.partition in one.partitions
+            for partition in partitions
+            if not (one := here[partition.source.topic]).error
+            and partition.source.partition in one.partitions
             and all(
-                not (other := there[copy.target_topic]).error and each.source.partition in other.partitions
-                for copy in each.copies
+                not (other := there[copy.target_topic]).error
+                and partition.source.partition in other.partitions
+                for copy in partition.copies
             )
         ]
 
@@ -336,7 +343,7 @@ class Watcher:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
             self._find_partitions()
-            not_copied = any(each.state is not PartitionState.GAP for each in self.partitions)
+            not_copied = any(partition.state is not PartitionState.GAP for partition in self.partitions)
             await self.rights.check(after_errors=bool(self.errors) or not_copied)
             for line in self._unreadable.drain_lines():
                 log.warning("%s", line)
@@ -423,12 +430,12 @@ class Watcher:
     async def _ask_ends(self) -> None:
         # A new layout may come while the cluster is asked; its partitions are asked for at the next look.
         partitions = self._partitions
-        tps = [each.source for each in partitions]
+        tps = [partition.source for partition in partitions]
         if not tps:
             return
         await self._source.metadata(sorted({tp.topic for tp in tps}))
         logs = await bounds(self._source, tps, committed_only=self._spec.committed_only)
-        failures = {tp: each for tp, each in logs.items() if isinstance(each, KafkaFailure)}
+        failures = {tp: failure for tp, failure in logs.items() if isinstance(failure, KafkaFailure)}
         for copied in partitions:
             each = logs[copied.source]
             if copied.id not in self._ids or not isinstance(each, Bounds):
@@ -439,7 +446,7 @@ class Watcher:
         if len(failures) == len(logs):
             raise next(iter(failures.values()))
         # A partition that can't be asked can't be copied either, and only this tells.
-        self._without_end = {tp: str(each) for tp, each in failures.items()}
+        self._without_end = {tp: str(failure) for tp, failure in failures.items()}
         for tp, now in self.progress.items():
             if now.position > now.source_end >= 0:
                 # Read before the end was asked for: the log was cut back and its slice is about to see that, or
@@ -452,19 +459,19 @@ class Watcher:
         """Finds the partitions that are not copied: of a whole slice, those that can't be asked, and those that a slice
         leaves out while it copies the others, which knows best. And those with a gap of the last day."""
         now_ms = int(time.time() * 1000)
-        found = {each.source: each for each in self._still_failed()}
+        found = {status.source: status for status in self._still_failed()}
         for report in self._slice_reports.values():
             if report.error and report.slot < len(self._slots):
                 found |= _waiting(dict.fromkeys(self._slots[report.slot], report.error), now_ms)
         found |= _waiting(self._without_end, now_ms)
         for report in self._slice_reports.values():
-            found |= {each.source: each for each in report.partitions}
+            found |= {partition.source: partition for partition in report.partitions}
         gaps = {
             tp: PartitionStatus(*tp, PartitionState.GAP, gap.seen_at_ms, gap.sentence)
             for tp, gap in self._newest_gaps.items()
             if now_ms - gap.seen_at_ms < GAPS_SHOWN_MS and tp in self.progress
         }
-        before = {each.source: each for each in self.partitions}
+        before = {partition.source: partition for partition in self.partitions}
         self.partitions = sorted(with_since((gaps | found).values(), before))
 
     def _still_failed(self) -> Iterator[PartitionStatus]:

@@ -55,7 +55,9 @@ class SharedSparks:
         spark.users.remove(connector)
         spark.cancel(connector)
         if not spark.users:
-            self._running = {key: each for key, each in self._running.items() if each is not spark}
+            self._running = {
+                key: shared_spark for key, shared_spark in self._running.items() if shared_spark is not spark
+            }
             await spark.stop()
 
 

@@ -41,7 +41,7 @@ def error_line(error: BaseException) -> str:
     found = next(of_java, 0)
     line = lines[found].removeprefix(":").strip()
     if line.endswith(_PYTHONS):
-        raised = next((each for each in lines[found + 1 :] if not each[0].isspace()), "")
+        raised = next((line for line in lines[found + 1 :] if not line[0].isspace()), "")
         line = f"{line.removesuffix(_PYTHONS)}{raised.strip()}"
     return line.strip()
 

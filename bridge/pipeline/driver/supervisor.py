@@ -126,7 +126,7 @@ class Supervisor:
     def status(self) -> PipelineStatus:
         watched = self._watcher
         errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
-        waiting = (each for each in self._left_out if each.state is PartitionState.WAITING)
+        waiting = (status for status in self._left_out if status.state is PartitionState.WAITING)
         apart = [*waiting, *(watched.partitions if watched else ())]
         copying = self._state is PipelineState.COPYING and errors
         return PipelineStatus(
@@ -139,9 +139,12 @@ class Supervisor:
             errors=(
                 *errors,
                 *(watched.rights.errors if watched else ()),
-                *(each.sentence for each in reasons(apart) if each.why not in errors),
+                *(reason.sentence for reason in reasons(apart) if reason.why not in errors),
             ),
-            partitions=[*(each for each in self._left_out if each.state is PartitionState.FAILED), *apart],
+            partitions=[
+                *(status for status in self._left_out if status.state is PartitionState.FAILED),
+                *apart,
+            ],
             failure=self._failure,
             failure_code=self._code,
             restarts=self._restarts,
@@ -338,15 +341,15 @@ class Supervisor:
         )
         lost = lost_runs(topic, runs.by_copy, spec.name)
         held = [
-            [*work.partitions, *(each.copied for each in self._added[work.slot].partitions)]
+            [*work.partitions, *(partition.copied for partition in self._added[work.slot].partitions)]
             for work in slices
         ]
         records: list[tuple[bytes, bytes | None]] = []
         shares = spread(held, new, watcher.weights())
         for work, share in zip(slices, shares, strict=True):
             joined = [
-                Addition(replace(each, copied_before=each.id.topics in lost), runs.by_copy[each.id])
-                for each in share
+                Addition(replace(copied, copied_before=copied.id.topics in lost), runs.by_copy[copied.id])
+                for copied in share
             ]
             come = self._added[work.slot]
             self._added[work.slot] = come._replace(partitions=[*come.partitions, *joined])
@@ -368,10 +371,10 @@ class Supervisor:
         records: list[tuple[bytes, bytes | None]] = []
         for work in slices:
             come = self._added[work.slot]
-            sources = {each.source for each in work.partitions} | {
-                each.copied.source for each in come.partitions
+            sources = {partition.source for partition in work.partitions} | {
+                partition.copied.source for partition in come.partitions
             }
-            if own := [each for each in skips if each.source in sources]:
+            if own := [skip for skip in skips if skip.source in sources]:
                 self._added[work.slot] = come._replace(skips=[*come.skips, *own])
                 value = encode(work, self._added[work.slot])
                 records.append((additions_key(self._spec, work.slot), value))
@@ -398,7 +401,7 @@ class Supervisor:
         if self._readable is not None:
             self._readable.cancel()
         claimed = await claim(self._spec, source, target, self._leading, topic, partitions)
-        topics = sorted({each.where for each in claimed.unread.values()})
+        topics = sorted({copy.where for copy in claimed.unread.values()})
         waits = [(target, name) for name in topics]
         # One of the opposite direction is on the source; the target may have one of that name as well.
         waits += [(source, name) for name in topics if name == self._spec.opposite_layouts]
@@ -413,13 +416,13 @@ class Supervisor:
         kept = {each.source for each in copied}
         now_ms, taken = int(time.time() * 1000), "; ".join(self._taken)
         left_out = []
-        for each in (each for each in assigned if each.source not in kept):
+        for each in (copied for copied in assigned if copied.source not in kept):
             why, state = self._watcher.rights.why_denied(each) or taken, PartitionState.FAILED
             unread = [other for copy in each.copies if (other := self._unread.get(copy.id.topics))]
             if unread:
                 why, state = unread_claims(unread[0]), PartitionState.WAITING
             left_out.append(PartitionStatus(*each.source, state, now_ms, why))
-        self._left_out = with_since(left_out, {each.source: each for each in self._left_out})
+        self._left_out = with_since(left_out, {status.source: status for status in self._left_out})
 
     async def assign_current_ids(self, watcher: Watcher) -> None:
         """Raises KafkaFailure."""
@@ -467,19 +470,19 @@ class Supervisor:
         if dropped := forget_unversioned(spec, topic):
             await self._leading.write(spec.layout_topic, dropped)
         copies = [copy for each in copied for copy in each.copies]
-        ours = runs_of([each.source for each in partitions])
+        ours = runs_of([partition.source for partition in partitions])
         records = await read_committed(target, spec.runs_topic, counts=ours)
         free = [transactional_id(spec, each) for each in range(self._layout.slots) if each not in passed_over]
         lacking = {tp for number in passed_over for tp in ending[number]}
         await end_of_slots(spec, target, free, copies, records, lacking)
         self._unfenced = 1 + max(0, *numbers, *passed_over)
-        runs = by_copy(records, [each.id for each in copies])
+        runs = by_copy(records, [copy.id for copy in copies])
         lost = lost_runs(topic, runs.by_copy, spec.name)
-        pairs = {copy.id.topics for each in partitions for copy in each.copies}
+        pairs = {copy.id.topics for partition in partitions for copy in partition.copies}
         gone = await dropper.drop(self._leading, topic, runs.others, pairs)
         self._claimed = {
             pair for pair in topic.claims if topic.owner(pair) == spec.name and pair not in pairs
-        } - {each.topics for each in gone}
+        } - {copy.topics for copy in gone}
         watcher.new_layout(self._layout.layout, shares, runs.others.keys() - gone)
         secret = secrets.token_bytes(32)
         return [
@@ -488,8 +491,8 @@ class Supervisor:
                 self._layout.layout,
                 slot,
                 LEASE,
-                [replace(each, copied_before=each.id.topics in lost) for each in share],
-                [record for each in share for copy in each.copies for record in runs.by_copy[copy.id]],
+                [replace(copied, copied_before=copied.id.topics in lost) for copied in share],
+                [record for copied in share for copy in copied.copies for record in runs.by_copy[copy.id]],
                 rates[slot] if rates else 0,
                 secret,
                 number,

@@ -207,11 +207,11 @@ async def decided(
     end = time.monotonic() + DECIDED_SECONDS
     while True:
         others = await look()
-        late = {each for each in others.values() if not before(spec, each)}
+        late = {copy for copy in others.values() if not before(spec, copy)}
         if not late:
             return others
         if time.monotonic() >= end:
-            named = ", ".join(sorted(f"{each.connector} ({each.where})" for each in late))
+            named = ", ".join(sorted(f"{copy.connector} ({copy.where})" for copy in late))
             log.warning(
                 "waited %.0f s for %s to settle or withdraw its claim: %s does not copy these topics now; if a driver "
                 "has died in a transaction, kafka-transactions.sh find-hanging lists it, and abort ends it",
@@ -324,7 +324,7 @@ async def claim(
     already goes on with what it owns when a new topic turns out to be another connector's, or when nobody can tell.
     Raises KafkaFailure.
     """
-    pairs = {copy.id.topics for each in partitions for copy in each.copies}
+    pairs = {copy.id.topics for partition in partitions for copy in partition.copies}
     claimed = ownership(topic, pairs, spec.name)
     for owner in sorted(set(claimed.taken.values()) & set(spec.take_over_from)):
         taken = [pair for pair, each in claimed.taken.items() if each == owner]
@@ -387,7 +387,11 @@ async def claim(
             raise
         await leader.write(spec.layout_topic, claims([*{*free} - {*lost}, *starting], spec.name))
     refused = claimed.taken.keys() | others.keys()
-    ours = [each for each in partitions if not any(copy.id.topics in refused for copy in each.copies)]
+    ours = [
+        partition
+        for partition in partitions
+        if not any(copy.id.topics in refused for copy in partition.copies)
+    ]
     unread = {pair: other for pair, other in others.items() if other.unread}
     known = {pair: other for pair, other in others.items() if not other.unread}
     texts = [*refusals(claimed.taken, spec.name), *mixture_refusals(known, spec.name)]

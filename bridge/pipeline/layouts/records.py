@@ -185,13 +185,13 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
     """
     newest, unversioned, records = LayoutRecord(0, 0), None, list(records)
     key, old_key = layout_key(spec), unversioned_layout_key(spec)
-    for each in records:
-        if each.key == key:
-            fields = LayoutRecord.decode(each.value)
-            if each.value is not None:
-                newest = fields or LayoutRecord(each.offset + 1, MOST_SLOTS)
-        elif each.key == old_key:
-            unversioned = LayoutRecord.decode(each.value)
+    for record in records:
+        if record.key == key:
+            fields = LayoutRecord.decode(record.value)
+            if record.value is not None:
+                newest = fields or LayoutRecord(record.offset + 1, MOST_SLOTS)
+        elif record.key == old_key:
+            unversioned = LayoutRecord.decode(record.value)
     return LayoutTopic(newest, unversioned, read_claims(records), read_left(records, spec))
 
 
@@ -200,7 +200,7 @@ def read_partitions(
 ) -> Iterator[PartitionStatus]:
     """Yields what the connector's slices of this layout, and of the one before, have reported last of partitions that
     they do not copy. `records`: as for `read_layouts`."""
-    newest = {each.key: SliceReport.decode(each.value) for each in records}
+    newest = {record.key: SliceReport.decode(record.value) for record in records}
     for key, report in newest.items():
         if report is not None and report.layout >= layout - 1 and key == report_key(spec, report.slot):
             yield from report.partitions
@@ -213,14 +213,18 @@ def read_claims(
     where a claim that is settled has moved behind those that came after it. `undecided`: records of transactions that
     are open: one that makes a claim counts as not settled, one that ends it counts not."""
     claims: dict[bytes, tuple[bool, int, Claim]] = {}
-    for each in records:
-        if each.key is not None and (claim := Claim.decode(each.key, each.value)) is not None:
-            claims.pop(each.key, None)
-            if each.value is not None:
-                claims[each.key] = (not claim.settled, each.offset, claim)
-    for each in undecided:
-        if each.key is not None and each.value is not None and (claim := Claim.decode(each.key, each.value)):
-            claims.setdefault(each.key, (True, each.offset, claim._replace(settled=False)))
+    for record in records:
+        if record.key is not None and (claim := Claim.decode(record.key, record.value)) is not None:
+            claims.pop(record.key, None)
+            if record.value is not None:
+                claims[record.key] = (not claim.settled, record.offset, claim)
+    for record in undecided:
+        if (
+            record.key is not None
+            and record.value is not None
+            and (claim := Claim.decode(record.key, record.value))
+        ):
+            claims.setdefault(record.key, (True, record.offset, claim._replace(settled=False)))
     held: dict[tuple[str, str], list[Claim]] = {}
     for *_, claim in sorted(claims.values()):
         held.setdefault((claim.source_topic, claim.target_topic), []).append(claim)
@@ -253,7 +257,7 @@ def _number(fields: object, most: int) -> TypeGuard[int]:
 
 def _text(fields: object) -> bool:
     """Whether it is one that can be shown: JSON may hold halves of characters."""
-    return isinstance(fields, str) and not any("\ud800" <= each <= "\udfff" for each in fields)
+    return isinstance(fields, str) and not any("\ud800" <= field <= "\udfff" for field in fields)
 
 
 def _partition(fields: object) -> bool:
@@ -290,7 +294,7 @@ def encode(work: Slice, additions: Additions) -> bytes:
         {
             "layout": work.layout,
             "slot": work.slot,
-            "partitions": [_packed(each) for each in additions.partitions],
+            "partitions": [_packed(partition) for partition in additions.partitions],
             "skips": additions.skips,
         },
         separators=(",", ":"),
@@ -319,10 +323,10 @@ def decode(value: bytes | None, work: Slice) -> Additions | None:
 def joining(copied: Sequence[Copied], wanted: Sequence[Copied]) -> list[Copied] | None:
     """The partitions that are wanted and not copied yet; None where something that is copied is not wanted as it is."""
     held = {each.source: each for each in copied}
-    found = {each.source: each for each in wanted}
-    if any(found.get(source) != each for source, each in held.items()):
+    found = {copied.source: copied for copied in wanted}
+    if any(found.get(source) != copied for source, copied in held.items()):
         return None
-    return [each for source, each in found.items() if source not in held]
+    return [copied for source, copied in found.items() if source not in held]
 
 
 def spread(
@@ -330,12 +334,12 @@ def spread(
 ) -> list[list[Copied]]:
     """The new partitions by slot: what the slots hold already counts as `balance` counts it."""
     unknown = min((weight for weight in weights.values() if weight > 0), default=1.0)
-    loads = [sum(max(weights.get(each.source, unknown), unknown) for each in held) for held in slots]
+    loads = [sum(max(weights.get(copied.source, unknown), unknown) for copied in held) for held in slots]
     added: list[list[Copied]] = [[] for _ in slots]
     (ordered,) = balance(new, 1, weights) or [[]]
-    for each in ordered:
+    for copied in ordered:
         lightest = loads.index(min(loads))
-        added[lightest].append(each)
+        added[lightest].append(copied)
         loads[lightest] += unknown
     return added
 

@@ -90,10 +90,12 @@ def balance(
     gives equal output, whatever the order of `partitions`.
     """
     unknown = min((weight for weight in weights.values() if weight > 0), default=1.0)
-    weigh = {each.source: max(weights.get(each.source, unknown), unknown) for each in partitions}
+    weigh = {
+        partition.source: max(weights.get(partition.source, unknown), unknown) for partition in partitions
+    }
     filled: list[tuple[float, int, list[Copied]]] = [(0.0, slot, []) for slot in range(max(1, slots))]
-    for each in sorted(partitions, key=lambda each: (-weigh[each.source], each.source)):
+    for partition in sorted(partitions, key=lambda each: (-weigh[each.source], each.source)):
         load, slot, held = heapq.heappop(filled)
-        held.append(each)
-        heapq.heappush(filled, (load + weigh[each.source], slot, held))
+        held.append(partition)
+        heapq.heappush(filled, (load + weigh[partition.source], slot, held))
     return [held for _, _, held in sorted(filled, key=lambda each: each[1]) if held]

@@ -56,8 +56,8 @@ class RunsTopic(NamedTuple):
 
 
 def by_copy(records: Sequence[LogRecord], copies: Collection[CopyId]) -> RunsTopic:
-    newest = {each.key: each for each in records}
-    by_id: dict[CopyId, list[LogRecord]] = {each: [] for each in copies}
+    newest = {record.key: record for record in records}
+    by_id: dict[CopyId, list[LogRecord]] = {copy: [] for copy in copies}
     others: dict[CopyId, list[bytes]] = {}
     for key, record in newest.items():
         try:

@@ -36,7 +36,7 @@ class RowJobs:
         copied = self._map(
             self._session.createDataFrame(rows), arrow_function(name, self._key, self._archive)
         )
-        return [each[0] for each in copied.where("ended is not null").select("ended").collect()]
+        return [row[0] for row in copied.where("ended is not null").select("ended").collect()]
 
     def _map(self, slices: DataFrame, function: Any) -> DataFrame:
         return slices.mapInArrow(function, SCHEMA)

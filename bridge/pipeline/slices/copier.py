@@ -113,8 +113,8 @@ class Copier:
         self._cycles = CycleDetector()
         self._lost: set[CopyId] = set()
         """The copies that are known to be lost, until the next ones are committed."""
-        self._copied = {each.source: each for each in work.partitions}
-        self._copies = {copy.id: copy for each in work.partitions for copy in each.copies}
+        self._copied = {partition.source: partition for partition in work.partitions}
+        self._copies = {copy.id: copy for partition in work.partitions for copy in partition.copies}
         self._runs = {copy: runs.get(copy) or PartitionRuns([]) for copy in self._copies}
         self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
         self._fetcher = Fetcher(self._source, committed_only=self._spec.committed_only)
@@ -186,9 +186,11 @@ class Copier:
                     await self.commit()
         await self.commit()
         if self._spec.until_caught_up and not self._lease.over():
-            failed = [each for each in self._failed.take_statuses() if not self._reached_end(each.source)]
+            failed = [
+                status for status in self._failed.take_statuses() if not self._reached_end(status.source)
+            ]
             if failed:
-                raise PolicySaysFail("; ".join(each.sentence for each in reasons(failed)))
+                raise PolicySaysFail("; ".join(reason.sentence for reason in reasons(failed)))
 
     def _pace(self) -> None:
         """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
@@ -226,7 +228,7 @@ class Copier:
             await self.commit()
         self._lost = set(self._seen.target_ends)
         self._seen.clear()
-        topics = sorted({each.target_topic for each in self._copies})
+        topics = sorted({copy.target_topic for copy in self._copies})
         self._limits = await topic_limits(self._target, topics)
         due = self._failed.take_due(time.monotonic())
         for tp in [tp for tp in self._positions if self._failed.holds(tp) and tp not in due]:
@@ -294,13 +296,16 @@ class Copier:
             if added is self._added and not again:
                 return
             self._added, self._to_open = added, []
-            if new := [*again, *(each for each in added if each.copied.source not in self._copied)]:
+            if new := [
+                *again,
+                *(addition for addition in added if addition.copied.source not in self._copied),
+            ]:
                 self._opening = self._open_joining(new, retried=self._retried or bool(again))
         elif self._opening.done():
             joined, self._opening = self._opening.result(), None
             if held_back := joined.opened.held_back:
                 await self.commit()
-                copies = [copy for each in joined.partitions for copy in each.copies]
+                copies = [copy for partition in joined.partitions for copy in partition.copies]
                 await self._end_hanging(held_back, copies, joined.runs)
                 self._opening = self._open_joining(joined.additions, retried=True)
                 return
@@ -321,8 +326,8 @@ class Copier:
         return asyncio.create_task(open_them())
 
     def _add_joined(self, joined: Joined) -> None:
-        self._copied |= {each.source: each for each in joined.partitions}
-        self._copies |= {each.id: each for each in joined.partitions}
+        self._copied |= {partition.source: partition for partition in joined.partitions}
+        self._copies |= {partition.id: partition for partition in joined.partitions}
         self._runs |= joined.runs
         self._limits = {**self._limits, **joined.limits}
         self._round_trip = None  # the policies of their topics are to be made
@@ -544,22 +549,24 @@ class Copier:
             await self._producer.begin()
         spec = self._spec
         done = await written_parts(self._open.values())
-        log_starts = [self._producer.log_start(each.part.copied.remote) for each in done]
+        log_starts = [self._producer.log_start(part.part.copied.remote) for part in done]
         runs: list[tuple[bytes, bytes | None]] = []
         now_ms = _now_ms()
-        for each, log_start in zip(done, log_starts, strict=True):
-            self._check_copies(each)
-            copied = each.part.copied
+        for written_part, log_start in zip(done, log_starts, strict=True):
+            self._check_copies(written_part)
+            copied = written_part.part.copied
             position = self._positions[copied.source]
-            times = each.part.times.encoded(now_ms)
-            known, lost_from = self._runs[copied.id], each.part.lost_from
-            if each.part.skipped is not None:
-                runs += known.reset(*each.part.skipped)
-            runs += known.commit(each.segments, position, copied, log_start, times, lost_from=lost_from)
+            times = written_part.part.times.encoded(now_ms)
+            known, lost_from = self._runs[copied.id], written_part.part.lost_from
+            if written_part.part.skipped is not None:
+                runs += known.reset(*written_part.part.skipped)
+            runs += known.commit(
+                written_part.segments, position, copied, log_start, times, lost_from=lost_from
+            )
         syncs: list[OffsetSync] = []
-        for each in done if spec.syncs_topic else ():
-            if (copied := each.part.copied).id == self._copied[copied.source].id:
-                syncs += queue_syncs(each, self._writer)
+        for written_part in done if spec.syncs_topic else ():
+            if (copied := written_part.part.copied).id == self._copied[copied.source].id:
+                syncs += queue_syncs(written_part, self._writer)
         syncs += self._writer.drain_delayed()
         encoded = [(sync.key(), sync.value()) for sync in syncs]
         ledger = [ledger_entry(gap, spec.name) for part in self._open.values() for gap in part.gaps]
@@ -573,7 +580,7 @@ class Copier:
         for tp in self._moved:
             self._failed.heal(tp)
         self._moved.clear()
-        for segment in (segment for each in done for segment in each.segments):
+        for segment in (segment for part in done for segment in part.segments):
             self._tally.add(segment.count, segment.size)
         self._open = {}
         self._clock.end(time.monotonic() - began)

@@ -59,7 +59,7 @@ class FailedPartitions:
 
     def recall(self, statuses: Iterable[PartitionStatus]) -> None:
         """Takes what an earlier slice has reported: what fails in the same way again has failed since then."""
-        self._before |= {each.source: each for each in statuses}
+        self._before |= {status.source: status for status in statuses}
 
     def fail(
         self,
@@ -138,7 +138,7 @@ class FailedPartitions:
 
     def take_due(self, now: float) -> list[TopicPartition]:
         """Returns the partitions that are to be tried again now. Each is due once, until it fails again."""
-        due = [tp for tp, each in self._failed.items() if each.due <= now]
+        due = [tp for tp, failed in self._failed.items() if failed.due <= now]
         for tp in due:
             self._failed[tp].due = math.inf
         return due
@@ -146,9 +146,9 @@ class FailedPartitions:
     def lose_tries(self, now: float) -> None:
         """Has partitions tried again, after a pause, whose last try was made by a copier that is gone: an error of
         another kind may have ended it before anything was known of them."""
-        for each in self._failed.values():
-            if each.tries and each.due == math.inf:
-                each.due = now + each.backoff.next()
+        for failed in self._failed.values():
+            if failed.tries and failed.due == math.inf:
+                failed.due = now + failed.backoff.next()
 
     def __contains__(self, tp: object) -> bool:
         return tp in self._failed
@@ -156,7 +156,7 @@ class FailedPartitions:
     def take_statuses(self) -> list[PartitionStatus]:
         """Returns the statuses for a report."""
         self.changed = False
-        return sorted(each.status for each in self._failed.values())
+        return sorted(failed.status for failed in self._failed.values())
 
 
 class Lease:

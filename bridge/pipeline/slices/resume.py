@@ -189,16 +189,19 @@ async def open_partitions(
     KafkaFailure, and Moved where a topic has another id than its Copied says."""
     committed_only = spec.committed_only
     await _same_topics(
-        source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
+        source,
+        {partition.source.topic: partition.source_topic_id for partition in partitions},
+        partitions,
+        "READ",
     )
-    copies = [copy for each in partitions for copy in each.copies]
+    copies = [copy for partition in partitions for copy in partition.copies]
     await _same_topics(
-        target, {each.target_topic: each.target_topic_id for each in copies}, partitions, "WRITE"
+        target, {copy.target_topic: copy.target_topic_id for copy in copies}, partitions, "WRITE"
     )
     here, of_source = _by_answer(
-        await bounds(source, [each.source for each in partitions], committed_only=committed_only)
+        await bounds(source, [partition.source for partition in partitions], committed_only=committed_only)
     )
-    remote = list({each.remote: None for each in copies})
+    remote = list({copy.remote: None for copy in copies})
     # The target's log with what is not committed: our own aborted copies are part of it too.
     logs_there, (begin, no_answer) = await asyncio.gather(
         bounds(target, remote, committed_only=False), open_transactions(target, remote)
@@ -208,12 +211,12 @@ async def open_partitions(
         return Opened({}, {}, {}, {}, {}, held_back)
     there, of_target = _by_answer({**logs_there, **no_answer})
     failed = of_source | {copy.source: of_target[copy.remote] for copy in copies if copy.remote in of_target}
-    partitions = [each for each in partitions if each.source not in failed]
+    partitions = [partition for partition in partitions if partition.source not in failed]
     unknown = {
         copy.remote: there[copy.remote]
-        for each in partitions
-        for copy in each.copies
-        if _unknown(each, copy, runs)
+        for partition in partitions
+        for copy in partition.copies
+        if _unknown(partition, copy, runs)
     }
     there |= await _without_data(target, unknown)
     logs = ClusterLogs(source, here, committed_only), ClusterLogs(target, there, committed_only=True)
@@ -221,45 +224,47 @@ async def open_partitions(
     ignored = await ignore_untrue(
         *logs,
         partitions,
-        {each.source: runs[each.id] for each in partitions},
+        {partition.source: runs[partition.id] for partition in partitions},
     )
     agreed = await _agreed(source, partitions, runs) | seen.agreed
     now_ms = int(time.time() * 1000)
     starts = {}
     target_ends: dict[CopyId, int] = {}
     lost_from: dict[CopyId, int] = {}
-    for each in partitions:
-        tp = each.source
-        ends = {copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in each.copies}
+    for partition in partitions:
+        tp = partition.source
+        ends = {
+            copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in partition.copies
+        }
         start = resume(
-            each,
-            runs[each.id].runs,
+            partition,
+            runs[partition.id].runs,
             _ending(here[tp], agreed.get(tp)),
-            ends[each.id],
+            ends[partition.id],
             from_latest=spec.from_latest,
             now_ms=now_ms,
-            not_again=why_not_again(each, runs, ends) if spec.recopy else "",
+            not_again=why_not_again(partition, runs, ends) if spec.recopy else "",
         )
         target_ends |= {copy: log.end for copy, log in ends.items()}
         lost_from |= {
             copy.id: ends[copy.id].end
-            for copy in each.copies
+            for copy in partition.copies
             if (last := runs[copy.id].last) is not None
             and last.target_topic_id == copy.target_topic_id
             and ends[copy.id].end < last.downstream_end
         }
         gaps = list(start.gaps)
-        for copy in each.copies[1:]:
+        for copy in partition.copies[1:]:
             if (last := runs[copy.id].last) is not None and start.again and last.upstream_count:
                 gaps.append(copied_again(copy, start.offset, start.offset, now_ms))
             elif last is not None:
                 gaps += copies_lost(copy, last, ends[copy.id], now_ms)
-            elif each.copied_before and runs[each.id].last is None:
+            elif partition.copied_before and runs[partition.id].last is None:
                 gaps += not_empty(
-                    copy, start.offset, ends[copy.id], spec.from_latest and each.start is None, now_ms
+                    copy, start.offset, ends[copy.id], spec.from_latest and partition.start is None, now_ms
                 )
         if tp in ignored:
-            gaps.insert(0, contradicted(each, *ignored[tp], start.offset, now_ms))
+            gaps.insert(0, contradicted(partition, *ignored[tp], start.offset, now_ms))
         starts[tp] = start._replace(gaps=tuple(gaps))
     return Opened(starts, {tp: here[tp].end for tp in starts}, failed, target_ends, lost_from)
 
@@ -294,15 +299,18 @@ async def _with_copied_before(
     """Marks partitions whose target somebody has copied to after a stock mirror: there what the target holds is a
     gap."""
     doubtful = [
-        each
-        for each in partitions
-        if each.start is not None
-        and not each.copied_before
-        and runs[each.id].last is None
-        and target.bounds[each.remote].start < target.bounds[each.remote].end
+        partition
+        for partition in partitions
+        if partition.start is not None
+        and not partition.copied_before
+        and runs[partition.id].last is None
+        and target.bounds[partition.remote].start < target.bounds[partition.remote].end
     ]
     already = await copied_on(source, target, doubtful) if doubtful else set()
-    return [replace(each, copied_before=each.copied_before or each.source in already) for each in partitions]
+    return [
+        replace(partition, copied_before=partition.copied_before or partition.source in already)
+        for partition in partitions
+    ]
 
 
 def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosition:
@@ -328,15 +336,15 @@ async def _agreed(
     """The offsets up to which logs are still those that were copied, of those that are not. Their ends do not tell: a
     log that was cut back may be longer by now than it was. Needs `client.metadata` of the topics first."""
     positions = {
-        each.source: FetchPosition(each.source_topic_id, last.position, last.leader_epoch)
-        for each in partitions
-        if (last := runs[each.id].last) is not None and last.source_topic_id == each.source_topic_id
+        partition.source: FetchPosition(partition.source_topic_id, last.position, last.leader_epoch)
+        for partition in partitions
+        if (last := runs[partition.id].last) is not None and last.source_topic_id == partition.source_topic_id
     }
     errors = await log_errors(source, positions)
     return {
-        each.source: agreement(runs[each.id].runs, error.epoch, error.end_offset)
-        for each in partitions
-        if (error := errors.get(each.source)) is not None
+        partition.source: agreement(runs[partition.id].runs, error.epoch, error.end_offset)
+        for partition in partitions
+        if (error := errors.get(partition.source)) is not None
     }
 
 
@@ -385,9 +393,9 @@ async def _same_topics(
             raise failed
         if failed is not None or (expected and meta.topic_id != expected):
             moved |= {
-                each.source
-                for each in partitions
-                if topic in (each.source.topic, *(copy.target_topic for copy in each.copies))
+                partition.source
+                for partition in partitions
+                if topic in (partition.source.topic, *(copy.target_topic for copy in partition.copies))
             }
     if moved:
         raise Moved(moved)
@@ -403,7 +411,7 @@ class Joined(NamedTuple):
 
     @property
     def partitions(self) -> list[Copied]:
-        return [each.copied for each in self.additions]
+        return [addition.copied for addition in self.additions]
 
 
 async def open_joining(
@@ -420,14 +428,14 @@ async def open_joining(
     the runs topic tells how far. `ended` and `ending`: as of open_partitions.
 
     Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
-    partitions = [each.copied for each in additions]
+    partitions = [addition.copied for addition in additions]
     if retried:
-        ours = runs_of([each.source for each in partitions])
+        ours = runs_of([partition.source for partition in partitions])
         records = await read_committed(target, spec.runs_topic, counts=ours)
     else:
-        records = [run for each in additions for run in each.runs]
+        records = [run for addition in additions for run in addition.runs]
     known = read_runs(records)
-    runs = {each.id: known.get(each.id) or PartitionRuns([]) for each in partitions}
+    runs = {partition.id: known.get(partition.id) or PartitionRuns([]) for partition in partitions}
     opened = await open_partitions(source, target, spec, partitions, runs, Seen(), ended=ended, ending=ending)
-    topics = sorted({each.target_topic for each in partitions})
+    topics = sorted({partition.target_topic for partition in partitions})
     return Joined(additions, runs, opened, await topic_limits(target, topics))

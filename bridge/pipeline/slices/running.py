@@ -82,7 +82,7 @@ async def copy_slice(work: Slice, *, retried: bool = False, tally: Tally | None 
 async def _transforms(work: Slice, stack: AsyncExitStack) -> Transforms | None:
     """Starts the transforms of the slice's partitions, if any have some: without, nothing of what they need is
     imported."""
-    if not any(each.transforms for each in work.partitions):
+    if not any(partition.transforms for partition in work.partitions):
         return None
     from bridge.pipeline.slices.transforming.steps import TransformSteps
 
@@ -169,17 +169,20 @@ class _Attempts:
 
     def _leave_out(self, found: Sequence[Refused]) -> None:
         now_ms = int(time.time() * 1000)
-        for each in found:
-            for records in each.left_out(self._copied(each), now_ms):
+        for refused in found:
+            for records in refused.left_out(self._copied(refused), now_ms):
                 self._memory.refusals.leave_out(records)
-            self._memory.failed.release(each.source)
+            self._memory.failed.release(refused.source)
 
     def _copied(self, refused: Refused) -> Copied:
         return next(
             copy
-            for each in (*self._work.partitions, *(added.copied for added in self._lease.added.partitions))
-            if each.source == refused.source
-            for copy in each.copies
+            for partition in (
+                *self._work.partitions,
+                *(added.copied for added in self._lease.added.partitions),
+            )
+            if partition.source == refused.source
+            for copy in partition.copies
             if refused.target in ("", copy.target_topic)
         )
 
@@ -197,7 +200,7 @@ class _Attempts:
             # whether somebody has it.
             stack.push_async_callback(producer.close, abort=True)
             runs_log = TopicPartition(spec.runs_topic, 0)
-            tps = [runs_log, *(each.remote for each in work.partitions)]
+            tps = [runs_log, *(partition.remote for partition in work.partitions)]
             if retried:
                 await take_over(spec, producer, tps, always=runs_log)
             else:  # the layout's driver has ended what was left open before
@@ -214,8 +217,8 @@ class _Attempts:
             added = self._lease.added.partitions
             work = replace(
                 work,
-                partitions=[*work.partitions, *(each.copied for each in added)],
-                runs=[*work.runs, *(run for each in added for run in each.runs)],
+                partitions=[*work.partitions, *(addition.copied for addition in added)],
+                runs=[*work.runs, *(run for addition in added for run in addition.runs)],
             )
             syncs = None
             if spec.syncs_topic and not spec.syncs_on_target:
@@ -223,7 +226,7 @@ class _Attempts:
                 stack.push_async_callback(syncs.close)
             records = work.runs
             if retried:
-                ours = runs_of([each.source for each in work.partitions])
+                ours = runs_of([partition.source for partition in work.partitions])
                 records = await read_committed(self._target, spec.runs_topic, counts=ours)
             connections = Connections(self._source, self._target, producer, syncs)
             runs = read_runs(records)

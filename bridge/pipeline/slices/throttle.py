@@ -157,7 +157,7 @@ def new_shares(limit: int, shares: Sequence[int], used: Sequence[ShareUse]) -> t
     and some more; what that leaves goes in equal parts to those that have one, and of these only as much to one that
     does not use it as an equal share. What is left even then goes to those with a backlog, or, without any, to all."""
     equal = limit / len(shares)
-    demands = [_demand(each, share, equal, limit) for each, share in zip(used, shares, strict=True)]
+    demands = [_demand(use, share, equal, limit) for use, share in zip(used, shares, strict=True)]
     given, left = [0.0] * len(shares), float(limit)
     waiting = sorted(range(len(shares)), key=lambda slot: demands[slot])
     for done, slot in enumerate(waiting):
@@ -184,7 +184,7 @@ class Sharing:
 
     def __init__(self, limit: int, slices: Sequence[Slice]) -> None:
         self._limit = limit
-        self._partitions = [[each.source for each in work.partitions] for work in slices]
+        self._partitions = [[partition.source for partition in work.partitions] for work in slices]
         self._last: tuple[float, list[int]] | None = None
 
     def shares(
@@ -192,12 +192,15 @@ class Sharing:
     ) -> Sequence[int] | None:
         """Returns new shares, None to keep the present ones. `now` in seconds."""
         known = [[progress.get(tp) for tp in held] for held in self._partitions]
-        copied = [sum(each.bytes for each in held if each is not None) for held in known]
+        copied = [sum(progress.bytes for progress in held if progress is not None) for held in known]
         last, self._last = self._last, (now, copied)
         if last is None or now <= last[0]:
             return None
         used = [
-            ShareUse((after - before) / (now - last[0]), any(each is None or each.lag != 0 for each in held))
+            ShareUse(
+                (after - before) / (now - last[0]),
+                any(progress is None or progress.lag != 0 for progress in held),
+            )
             for after, before, held in zip(copied, last[1], known, strict=True)
         ]
         newer = new_shares(self._limit, shares, used)

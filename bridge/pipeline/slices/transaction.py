@@ -139,12 +139,17 @@ async def written_parts(parts: Iterable[Part]) -> list[WrittenPart]:
     the other batches of the transaction then fail too; else KafkaFailure, and the cause rather than what it brought."""
     done: list[WrittenPart] = []
     failed: list[BaseException] = []
-    for each in await asyncio.gather(*map(_written_part, parts), return_exceptions=True):
-        if isinstance(each, BaseException):
-            failed.append(each)
+    for exception in await asyncio.gather(*map(_written_part, parts), return_exceptions=True):
+        if isinstance(exception, BaseException):
+            failed.append(exception)
         else:
-            done.append(each)
-    if refused := [one for each in failed if isinstance(each, Refused) for one in (each, *each.others)]:
+            done.append(exception)
+    if refused := [
+        one
+        for exception in failed
+        if isinstance(exception, Refused)
+        for one in (exception, *exception.others)
+    ]:
         first, *first.others = refused
         raise first
     if failed:

@@ -55,31 +55,31 @@ async def ignore_untrue(
     Raises KafkaFailure."""
     ignored: dict[TopicPartition, IgnoredRuns] = {}
     sides = {Side.SOURCE: source, Side.TARGET: target}
-    left = [each for each in partitions if each.source in runs]
+    left = [partition for partition in partitions if partition.source in runs]
     while left:
         checks: dict[Side, dict[TopicPartition, tuple[Copied, RunCheck]]] = {side: {} for side in sides}
         untrue: dict[TopicPartition, tuple[Copied, str]] = {}
-        for each in left:
+        for copied in left:
             tps = {
-                Side.SOURCE: each.source,
-                Side.TARGET: each.remote,
+                Side.SOURCE: copied.source,
+                Side.TARGET: copied.remote,
             }
-            known = runs[each.source]
+            known = runs[copied.source]
             if known.last is None:
                 continue
             here, there = (sides[side].bounds[tp] for side, tp in tps.items())
-            doubt = doubted(known.last, each, here, there, known.others)
+            doubt = doubted(known.last, copied, here, there, known.others)
             if isinstance(doubt, str):
-                untrue[each.source] = each, doubt
+                untrue[copied.source] = copied, doubt
             elif doubt is not None:
-                checks[doubt.side][tps[doubt.side]] = each, doubt
+                checks[doubt.side][tps[doubt.side]] = copied, doubt
         for side, pending in checks.items():
             untrue |= await _unconfirmed(side, sides[side], pending)
         for tp, (_, why) in untrue.items():
             wrong = runs[tp].pass_over()
             ignored.setdefault(tp, IgnoredRuns([], why)).runs.append(wrong)
             log.warning("%s-%d: ignoring an offset run, because %s: %s", *tp, why, wrong)
-        left = [each for each, _ in untrue.values()]
+        left = [copied for copied, _ in untrue.values()]
     return ignored
 
 
@@ -114,22 +114,22 @@ async def copied_on(
 ) -> set[TopicPartition]:
     """Source partitions of those that are to begin where a stock mirror had come to whose copies do not end with the
     record before that, or whose end nobody can tell. Raises KafkaFailure."""
-    last_copied = {each.source: each.start - 1 for each in partitions if each.start}
+    last_copied = {partition.source: partition.start - 1 for partition in partitions if partition.start}
     originals = await _at(source, Side.SOURCE, last_copied)
-    copies = await _last(target, [each.remote for each in partitions])
+    copies = await _last(target, [partition.remote for partition in partitions])
     different = {
-        each
-        for each in partitions
-        if (one := originals.get(each.source)) is None
-        or (other := copies.get(each.remote)) is None
-        or not _alike(one, other, each)
+        partition
+        for partition in partitions
+        if (one := originals.get(partition.source)) is None
+        or (other := copies.get(partition.remote)) is None
+        or not _alike(one, other, partition)
     }
-    late = await _late(target, {each.target_topic for each in different})
+    late = await _late(target, {copied.target_topic for copied in different})
     return {
-        each.source
-        for each in different
-        if each.target_topic not in late
-        or not _same_texts(originals.get(each.source), copies.get(each.remote))
+        copied.source
+        for copied in different
+        if copied.target_topic not in late
+        or not _same_texts(originals.get(copied.source), copies.get(copied.remote))
     }
 
 

@@ -43,9 +43,9 @@ def readiness_report(
         if connector.kind in GROUP_KINDS
     ]
     here = {connector.flow for connector in known if connector.kind in GROUP_KINDS}
-    elsewhere = [each for each in others if (each.source, each.target) not in here]
+    elsewhere = [status for status in others if (status.source, status.target) not in here]
     flows += map(_elsewhere, elsewhere)
-    here |= {(each.source, each.target) for each in elsewhere}
+    here |= {(status.source, status.target) for status in elsewhere}
     copied = {connector.flow: connector for connector in known if connector.kind in COPYING_KINDS}
     alone = [
         _without_groups(connector, snapshots.connector(connector.name).summary, now_ms)
@@ -54,12 +54,12 @@ def readiness_report(
     ]
     # A flow of which nobody follows groups, on purpose maybe, says nothing of the groups of others.
     flows += [flow for flow, followed in alone if followed] if flows else [flow for flow, _ in alone]
-    times = [each.as_of_ms for each in flows]
+    times = [flow.as_of_ms for flow in flows]
     known_times = [at for at in times if at is not None]
-    missing = [each.missing_records for each in flows]
+    missing = [flow.missing_records for flow in flows]
     known_missing = [records for records in missing if records is not None]
     return ReadinessReport(
-        readiness=_weakest(Readiness(each.readiness) for each in flows),
+        readiness=_weakest(Readiness(flow.readiness) for flow in flows),
         as_of_ms=min(known_times) if known_times and len(known_times) == len(times) else None,
         missing_records=sum(known_missing) if missing and len(known_missing) == len(missing) else None,
         flows=flows,
@@ -77,7 +77,9 @@ def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView
         own.append(view.source_away)
     if not counts and not view.unknown:
         own.append(reason("no_groups"))
-    reasons = {each.detail: counted(each, 0, ()) for each in own} | of_groups
+    reasons = {
+        readiness_reason.detail: counted(readiness_reason, 0, ()) for readiness_reason in own
+    } | of_groups
     # A task that runs nowhere may have groups that are not known.
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     nothing = {("", 0): (0, -1)} if snapshot.missing else {}
@@ -175,4 +177,4 @@ def _not_known(connector: str, source: str, target: str, why: ReadinessReason) -
 def _weakest(readiness: Iterable[Readiness]) -> Readiness:
     """The weakest of the answers; CANNOT_TELL for none."""
     there = set(readiness)
-    return next((each for each in _WEAKEST if each in there), Readiness.CANNOT_TELL)
+    return next((readiness for readiness in _WEAKEST if readiness in there), Readiness.CANNOT_TELL)

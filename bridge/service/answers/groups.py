@@ -178,8 +178,8 @@ def _group(report: GroupReport) -> Iterator[str]:
         yield f"{state}; unchanged since {_iso_time(report.synced_at_ms)}."
     for partition in report.partitions:
         yield from _partition(partition)
-    for each in report.not_begun:
-        yield not_begun(each, report.target)
+    for begun_partition in report.not_begun:
+        yield not_begun(begun_partition, report.target)
     for left in report.not_copied:
         yield f"{left.topic}: not copied, {left_out_by(left.key)}; nothing of it is on {report.target}."
 

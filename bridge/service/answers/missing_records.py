@@ -101,7 +101,9 @@ def _sum(counts: Collection[int | None]) -> int | None:
 def not_begun_of(report: GroupReport, missing: Mapping[Place, int | None]) -> list[NotBegunPartition]:
     """Returns the partitions in which the group has committed nothing, and of which records are missing, or may be."""
     begun = {(part.topic, part.partition) for part in report.partitions}
-    lacks = {(each.topic, each.partition): each.not_on_target for each in report.not_begun}
+    lacks = {
+        (partition.topic, partition.partition): partition.not_on_target for partition in report.not_begun
+    }
     return [
         NotBegunPartition(
             topic=place[0], partition=place[1], not_on_target=lacks.get(place, 0), missing_records=count

@@ -132,8 +132,8 @@ class ConnectorView:
             readiness = Readiness.HOME if home else Readiness.READY
         reasons: dict[str, ReadinessReason] = {}
         causes = self.causes if unknown or missing else ()
-        for each in (*unknown, *missing, *home, *copying, *causes, *away, *earlier):
-            reasons.setdefault(each.detail, each)
+        for readiness_reason in (*unknown, *missing, *home, *copying, *causes, *away, *earlier):
+            reasons.setdefault(readiness_reason.detail, readiness_reason)
         own_ms = self.own_ms if task in self.own_tasks else None
         return GroupAnswer(readiness, self.times.get(task, own_ms), under_causes(reasons.values()))
 
@@ -144,7 +144,7 @@ class ConnectorView:
     def copying_reasons(self, topics: Iterable[str]) -> list[ReadinessReason]:
         """Why records of these topics are not copied, each reason once."""
         reasons = (self.not_copied.get(topic) for topic in topics)
-        return list({each.detail: each for each in reasons if each is not None}.values())
+        return list({reason.detail: reason for reason in reasons if reason is not None}.values())
 
     @property
     def as_of_ms(self) -> int | None:
@@ -208,13 +208,13 @@ class Answers:
         reasons: dict[str, ReadinessReason] = {}
         names: dict[str, list[str]] = {}
         for answer, count, first in self._not_ready():
-            for each in answer.reasons:
-                counts[each.detail] += count
-                reasons.setdefault(each.detail, each)
-                names.setdefault(each.detail, []).extend(first)
+            for reason in answer.reasons:
+                counts[reason.detail] += count
+                reasons.setdefault(reason.detail, reason)
+                names.setdefault(reason.detail, []).extend(first)
         return {
-            detail: counted(each, counts[detail], sorted(names[detail])[:NAMED])
-            for detail, each in reasons.items()
+            detail: counted(reason, counts[detail], sorted(names[detail])[:NAMED])
+            for detail, reason in reasons.items()
         }
 
     def _not_ready(self) -> Iterator[tuple[GroupAnswer, int, Sequence[str]]]:
@@ -273,7 +273,7 @@ def counted(reason: ReadinessReason, groups: int, names: Sequence[str]) -> Count
 def _with_merged(answer: GroupAnswer, connector: str, other: GroupAnswer) -> GroupAnswer:
     """Returns the answer for a group that another flow brings into the same topics: its offset there lies behind
     records of both sources, so both have to be ready."""
-    times = [each.as_of_ms for each in (answer, other) if each.as_of_ms is not None]
+    times = [group_answer.as_of_ms for group_answer in (answer, other) if group_answer.as_of_ms is not None]
     answer = replace(answer, as_of_ms=min(times, default=None))
     if other.readiness in _FINE:
         return answer
@@ -324,13 +324,13 @@ def connector_views(
 ) -> dict[str, ConnectorView]:
     """Returns the view of each connector."""
     now = _Now(now_ms, table.now_ms)
-    there = [(each, snapshots.connector(each.name)) for each in table]
-    copying = [(each, snapshot) for each, snapshot in there if each.kind in COPYING_KINDS]
+    there = [(connector, snapshots.connector(connector.name)) for connector in table]
+    copying = [(connector, snapshot) for connector, snapshot in there if connector.kind in COPYING_KINDS]
     views = {
-        each.name: _view(
-            each, snapshot, [one for one in copying if one[0].flow == each.flow], rounds, now, table
+        connector.name: _view(
+            connector, snapshot, [one for one in copying if one[0].flow == connector.flow], rounds, now, table
         )
-        for each, snapshot in there
+        for connector, snapshot in there
     }
     return views | _with_merged_flows(table, snapshots, views)
 
@@ -385,7 +385,9 @@ def _away_since_ms(
     """Returns since when a cluster does not answer the rounds, or who copies: that asks every two seconds, however long
     the interval of the rounds is."""
     summaries = [summary, *(snapshot.summary for connector, snapshot in copying if connector.active())]
-    return min((each.away_since_ms[side] for each in summaries if side in each.away_since_ms), default=None)
+    return min(
+        (summary.away_since_ms[side] for summary in summaries if side in summary.away_since_ms), default=None
+    )
 
 
 def _checked_tasks(connector: Connector, summary: Summary, now: _Now, table: TaskTable) -> frozenset[int]:

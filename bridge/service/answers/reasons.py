@@ -343,7 +343,7 @@ def under_causes(reasons: Iterable[Told]) -> list[Told]:
 
     def cause(code: str) -> str | None:
         known = REASONS.get(code)
-        return None if known is None else next((each for each in known.follows if each in codes), None)
+        return None if known is None else next((follow for follow in known.follows if follow in codes), None)
 
     def tree(code: str | None) -> Iterator[Told]:
         told: set[str] = set()
@@ -364,7 +364,7 @@ def with_reasons(text: str) -> str:
     _, _, tail = rest.partition(end)
     rows = "".join(
         f"| `{code}` | `{known.answer}` | {known.subject} | {known.means} | {known.to_do or 'nothing'} | "
-        f"{', '.join(f'`{each}`' for each in known.follows) or '-'} |\n"
+        f"{', '.join(f'`{follow}`' for follow in known.follows) or '-'} |\n"
         for code, known in REASONS.items()
     )
     columns = (

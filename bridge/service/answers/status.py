@@ -233,9 +233,9 @@ def connector_status(
         oldest_waiting_ms=traffic.oldest_waiting_ms,
         conditions=lasting,
         errors=[
-            each.detail
-            for each in lasting
-            if each.condition not in _NO_ERRORS and each.detail != summary.failure
+            condition.detail
+            for condition in lasting
+            if condition.condition not in _NO_ERRORS and condition.detail != summary.failure
         ],
         failure=summary.failure,
         copying=snapshot.copying.totals,
@@ -308,11 +308,11 @@ def overall(
         return "down"
     if states and all(state == "failed" for state in states):
         return "down"
-    named = {each.condition for status in connector for each in status.conditions}
-    for each in flows:
-        if each.detail is not None:
-            named.add(each.state)
-        elif each.state == WAITING:
+    named = {condition.condition for status in connector for condition in status.conditions}
+    for flow in flows:
+        if flow.detail is not None:
+            named.add(flow.state)
+        elif flow.state == WAITING:
             named.add(STARTING)
     if named - {STARTING, GONE}:
         return "degraded"

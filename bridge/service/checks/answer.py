@@ -32,7 +32,7 @@ def answer_of(
 ) -> ValidateResponse:
     """The answer without secrets."""
     secrets = secrets_of(kind, config)
-    answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
+    answer = judged.response(kind.connector_class, [_warning(warning, secrets) for warning in warnings])
     if not secrets or not answer.error_count:
         return answer
     entries = [

@@ -72,15 +72,15 @@ class LargeConfigs:
             "question": "answer",
             "kind": kind.kind,
             "config": dict(config),
-            "errors": [(each.key, each.message) for each in errors],
-            "warnings": [(each.key, each.message) for each in warnings],
+            "errors": [(error.key, error.message) for error in errors],
+            "warnings": [(warning.key, warning.message) for warning in warnings],
             "number": number,
         }
         return LargeAnswer(**self._ask(question))
 
     def conflicts(self, kind: Kind, config: Config, others: Sequence[CopiedTopics]) -> Sequence[ConfigError]:
         """Looks for conflicts as `kind.conflicts` does."""
-        rows = [(each.name, dict(each.config), list(each.topics)) for each in others]
+        rows = [(topics.name, dict(topics.config), list(topics.topics)) for topics in others]
         question = {"question": "conflicts", "kind": kind.kind, "config": dict(config), "others": rows}
         return [ConfigError(key, message) for key, message in self._ask(question)["errors"]]
 

@@ -72,7 +72,7 @@ class CheckAnswers:
         judged = self._judged(kind, config)
         return {
             "errors": [(error.key, error.message) for error in judged.errors],
-            "ignored": [each.model_dump() for each in judged.ignored],
+            "ignored": [setting.model_dump() for setting in judged.ignored],
         }
 
     def answer(
@@ -85,9 +85,9 @@ class CheckAnswers:
     ) -> Answer:
         if self._last[0] != number:
             self._last = number, self._judged(kind, config)
-        judged = self._last[1].with_errors([ConfigError(*each) for each in errors])
+        judged = self._last[1].with_errors([ConfigError(*error) for error in errors])
         answer = answer_of(
-            self._context.kinds[kind], config, judged, [ConfigError(*each) for each in warnings]
+            self._context.kinds[kind], config, judged, [ConfigError(*warning) for warning in warnings]
         )
         return {"good": not answer.error_count, "json": as_json(answer)}
 

@@ -55,7 +55,7 @@ class PluginProcess(NamedTuple):
 
     def conflicts(self, kind: Kind, config: Props, others: Sequence[CopiedTopics]) -> Sequence[ConfigError]:
         """Looks for conflicts as `kind.conflicts` does. Raises as `validate` does."""
-        rows = [(each.name, each.config, list(each.topics)) for each in others]
+        rows = [(topics.name, topics.config, list(topics.topics)) for topics in others]
         question = {"question": "conflicts", "kind": kind.kind, "config": config, "others": rows}
         answer = self._ask(question)
         try:
@@ -117,7 +117,7 @@ def conflicts(
     kind: Kind, config: Props, others: Sequence[CopiedTopics], plugin_process: PluginProcess | None
 ) -> Sequence[ConfigError]:
     """Errors where the configuration would do what another connector does already."""
-    configs = [given(config), *(given(each.config) for each in others)]
+    configs = [given(config), *(given(topics.config) for topics in others)]
     if plugin_process is None or not any(map(code, configs)):
         return kind.conflicts(config, others)
     try:

@@ -61,8 +61,8 @@ def _answer(context: CheckContext, question: Mapping[str, Any]) -> Mapping[str, 
     except ConfigRejected as rejected:
         validated = ValidatedConfig(()).with_errors(rejected.errors)
     return {
-        "entries": [(each.key.name, each.errors, each.visible) for each in validated.entries],
-        "ignored": [each.model_dump() for each in validated.ignored],
+        "entries": [(entry.key.name, entry.errors, entry.visible) for entry in validated.entries],
+        "ignored": [setting.model_dump() for setting in validated.ignored],
     }
 
 

@@ -60,7 +60,7 @@ class ProbeInPluginProcess(NamedTuple):
             answers = call("probe", props, list(sides), seconds, seconds=seconds + _SLACK)
         except BridgeError as error:
             return Probed(dict.fromkeys(sides, str(error)), {})
-        return Probed(*({Side(side): str(text) for side, text in each.items()} for each in answers))
+        return Probed(*({Side(side): str(text) for side, text in answer.items()} for answer in answers))
 
 
 class DoctorInPluginProcess(NamedTuple):
@@ -137,7 +137,7 @@ def packed(error: BridgeError) -> Sequence[object]:
     """An error of ours for another process: its class, its text, and what else it is made of."""
     more: object = None
     if isinstance(error, ConfigRejected):
-        more = [(each.key, each.message) for each in error.errors]
+        more = [(config_error.key, config_error.message) for config_error in error.errors]
     elif isinstance(error, KafkaFailure):
         more = (error.fault.value, error.retriable)
     return type(error).__name__, str(error), error.code.value, more

@@ -86,7 +86,7 @@ def too_large(config: Config) -> ConfigError | None:
 
 def no_room(table: TaskTable, name: str, config: Config) -> str | None:
     """Why the service has no room for the configuration of a connector beside those of all others."""
-    others = sum(len(each.name) + each.size for each in table if each.name != name)
+    others = sum(len(connector.name) + connector.size for connector in table if connector.name != name)
     size = len(name) + characters(config)
     total = size + others
     if total <= MOST_CHARACTERS:
@@ -118,7 +118,7 @@ def check_tasks(table: TaskTable, name: str, index: int) -> None:
     connector = table.get(name)
     if connector is not None and index in connector.tasks:
         return
-    tasks = sum(len(each.tasks) for each in table)
+    tasks = sum(len(connector.tasks) for connector in table)
     if tasks >= MOST_TASKS:
         raise Overloaded(f"this service has {tasks} tasks, and its limit is {MOST_TASKS}", retry_after=60)
 

@@ -53,7 +53,7 @@ async def fail_back(service: Service, request: MoveGroups) -> RolledBack:
     }
     home = select(service, returning, sorted(group for group, some in moved.items() if some))
     refused = [
-        each for some in moved.values() for one in some for each in why_not(one, home[one.report.group])
+        refused for some in moved.values() for one in some for refused in why_not(one, home[one.report.group])
     ]
     if refused:
         count = len({each.group for each in refused})

@@ -80,7 +80,9 @@ class Refused(NamedTuple):
 
     @property
     def line(self) -> str:
-        return self.text or "; ".join(f"{each.reason}: {each.detail}" for each in self.reasons)
+        return self.text or "; ".join(
+            f"{readiness_reason.reason}: {readiness_reason.detail}" for readiness_reason in self.reasons
+        )
 
 
 class AsOf(NamedTuple):
@@ -162,11 +164,15 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
     """The connectors that follow the groups of a flow. Raises NotFound."""
     there = [connector for connector in service.table if connector.kind in GROUP_KINDS]
     connectors = [connector for connector in there if flow_name(connector) == name]
-    away = [each for each in service.flows if f"{each.source}-to-{each.target}" == name and each.node]
+    away = [flow for flow in service.flows if f"{flow.source}-to-{flow.target}" == name and flow.node]
     if not connectors and away:
         text = f"another node runs flow {away[0].flow}: ask {away[0].node}"
         raise NotFound(text, code=ErrorCode.UNKNOWN_CONNECTOR)
-    copied = [each for each in service.table if each.kind in COPYING_KINDS and flow_name(each) == name]
+    copied = [
+        connector
+        for connector in service.table
+        if connector.kind in COPYING_KINDS and flow_name(connector) == name
+    ]
     if not connectors and copied:
         told = service.snapshots.connector(copied[0].name).summary.group_connectors
         who = f" ({', '.join(sorted(told))} has told of them before)" if told else ""
@@ -277,7 +283,7 @@ async def fail_over(service: Service, request: MoveGroups) -> Failover:
     ]
     since = [record.get("missingSinceMs") for records in answers.values() for record in records.values()]
     missing = _sum(
-        ((row.topic, row.partition), row.missing_records) for each in groups for row in _rows_of(each)
+        ((row.topic, row.partition), row.missing_records) for group in groups for row in _rows_of(group)
     )
     known_since = [at for at in since if at is not None]
     answer = Failover(
@@ -307,8 +313,10 @@ def shared_with(
     """Returns, by flow, those of the groups that the flows of other sources bring into the same topics, and that have
     not failed over there."""
     views, flows = service.views(), dict[str, set[str]]()
-    moved = {each.group: {row.target_topic for row in each.partitions} for each in groups}
-    others = {name: one for each in connectors for name, (one, _) in views[each.name].merged.items()}
+    moved = {group.group: {row.target_topic for row in group.partitions} for group in groups}
+    others = {
+        name: one for connector in connectors for name, (one, _) in views[connector.name].merged.items()
+    }
     for name, view in others.items():
         other = service.table.get(name)
         for group, topics in moved.items():
@@ -424,7 +432,9 @@ def groups_at_home(selected: Mapping[str, Sequence[GroupOfConnector]]) -> list[s
 
 def answered(one: GroupOfConnector, of: str = "") -> Refused:
     """A group that is refused by its answer. `of`: whose it is, where that is not the flow's own."""
-    why = "; ".join(f"{each.reason}: {each.detail}" for each in one.answer.reasons)
+    why = "; ".join(
+        f"{readiness_reason.reason}: {readiness_reason.detail}" for readiness_reason in one.answer.reasons
+    )
     readiness = one.answer.readiness
     return Refused(one.report.group, readiness, one.answer.reasons, f"{readiness}: {of}{why}")
 
@@ -446,7 +456,9 @@ def refused_groups(
     ]
     if not selected:
         views = service.views()
-        why = [each for connector in connectors for each in views[connector.name].unknown]
+        why = [
+            readiness_reason for connector in connectors for readiness_reason in views[connector.name].unknown
+        ]
         refused.append(Refused("", Readiness.CANNOT_TELL, why or [reason("no_groups")]))
     return refused
 
@@ -527,8 +539,8 @@ def _facts(
                 "missing_since_ms": rows.of_report(one.report)["missing_since_ms"],
                 "missing": [[*tp, missing[tp]] for tp in tps if missing[tp] is not None],
                 "not_begun": [
-                    [each.topic, each.partition, each.not_on_target, each.missing_records]
-                    for each in not_begun_of(one.report, missing)
+                    [partition.topic, partition.partition, partition.not_on_target, partition.missing_records]
+                    for partition in not_begun_of(one.report, missing)
                 ],
             }
     return facts

@@ -15,7 +15,7 @@ _SHOWN = 5
 def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str]:
     """After a failover: the consumers may start on the target. `shared`: groups that other flows bring into the same
     topics, by flow."""
-    groups = sorted({each.group for each in moved.groups})
+    groups = sorted({group.group for group in moved.groups})
     source, target = moved.source, moved.target
     if not groups:
         return [*_at_home(moved), *not_moved(moved.left_out)]
@@ -31,7 +31,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
             *_shared(shared),
         )
         return [can, *told, *_at_home(moved)]
-    topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
+    topics = sorted({row.target_topic for group in moved.groups for row in group.partitions})
     return [
         f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
         *(
@@ -71,8 +71,8 @@ def _at_home(moved: Failover) -> list[str]:
 def not_moved(left_out: Sequence[LeftOut]) -> list[str]:
     """Says which groups a failover of all leaves where they are, and what to do about them."""
     connectors: dict[str, list[str]] = {}
-    for each in left_out:
-        connectors.setdefault(each.connector, []).append(each.group)
+    for out in left_out:
+        connectors.setdefault(out.connector, []).append(out.group)
     return [
         f"Not moved: {listed(groups)}. Only connector {connector} reports them, which Connect has stopped or deleted: "
         f"start it in Connect, or, if it was deleted, mirror-bridge forget {connector}."
@@ -98,7 +98,7 @@ def after_roll_back(
         f"Keep the consumers stopped on {target}; {there}.",
     ]
     if done.left:
-        tps = listed(sorted({f"{each.topic}-{each.partition}" for each in done.left}))
+        tps = listed(sorted({f"{offset.topic}-{offset.partition}" for offset in done.left}))
         lines.append(
             f"On {tps} groups have committed offsets that were not there before; delete them with "
             "kafka-consumer-groups --delete-offsets, or they stay."
@@ -151,7 +151,7 @@ def _missing(moved: Failover) -> str:
             "" if moved.missing_since_ms is None else f", appended since {iso_time(moved.missing_since_ms)}"
         )
         counted = f"At most {moved.missing_records} records of {source} were missing on {target} as of {as_of}{since}."
-    if any(each.source_away for each in moved.groups):
+    if any(group.source_away for group in moved.groups):
         counted += f" {source} did not answer any more: what was produced there later is not counted."
     return counted
 
@@ -160,12 +160,12 @@ def _read_twice(moved: Failover) -> list[str]:
     """Says how many records groups read again on the target, and which group most of them."""
     bounds: dict[str, int] = {}
     unknown: set[str] = set()
-    for each in moved.groups:
-        for row in each.partitions:
+    for group in moved.groups:
+        for row in group.partitions:
             if row.bound is None and row.verdict == "bounded":
-                unknown.add(each.group)
+                unknown.add(group.group)
             elif row.bound:
-                bounds[each.group] = bounds.get(each.group, 0) + row.bound
+                bounds[group.group] = bounds.get(group.group, 0) + row.bound
     lines = []
     if bounds:
         most = max(sorted(bounds), key=bounds.__getitem__)
@@ -183,10 +183,10 @@ def _not_begun(moved: Failover) -> list[str]:
     may not."""
     groups: dict[tuple[str, int], list[str]] = {}
     lacks: dict[tuple[str, int], int | None] = {}
-    for each in moved.groups:
-        for part in each.not_begun:
+    for group in moved.groups:
+        for part in group.not_begun:
             if part.not_on_target != 0:
-                groups.setdefault((part.topic, part.partition), []).append(each.group)
+                groups.setdefault((part.topic, part.partition), []).append(group.group)
                 lacks[part.topic, part.partition] = part.not_on_target
     lines = []
     for place, names in sorted(groups.items())[:_SHOWN]:
@@ -212,4 +212,4 @@ def _not_copied(moved: Failover) -> list[str]:
 
 
 def _oldest(groups: Sequence[MovedGroup]) -> int:
-    return min((each.as_of_ms for each in groups), default=0)
+    return min((group.as_of_ms for group in groups), default=0)

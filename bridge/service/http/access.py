@@ -253,7 +253,7 @@ def _is_one(given: bytes, tokens: Iterable[str]) -> bool:
     """Compares in constant time, so that the time reveals nothing of a token."""
     scheme, _, token = given.partition(b" ")
     shown = scheme.capitalize() + b" " + token.strip()
-    return any(hmac.compare_digest(shown, f"Bearer {each}".encode()) for each in tokens)
+    return any(hmac.compare_digest(shown, f"Bearer {token}".encode()) for token in tokens)
 
 
 def _host(given: str) -> str:

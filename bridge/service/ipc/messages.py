@@ -302,7 +302,7 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         report.reason,
         len(report.partitions),
         report.moved_at_ms,
-        tuple(sorted({each.topic for each in report.partitions})),
+        tuple(sorted({partition.topic for partition in report.partitions})),
         lacking(report),
         tuple(topic.topic for topic in report.not_copied),
         blob,
@@ -315,7 +315,9 @@ def lacking(report: GroupReport) -> Lacking:
     begun = tuple(
         (part.topic, part.partition, count) for part in report.partitions if (count := _lacks(part)) != 0
     )
-    return begun + tuple((each.topic, each.partition, each.not_on_target) for each in report.not_begun)
+    return begun + tuple(
+        (partition.topic, partition.partition, partition.not_on_target) for partition in report.not_begun
+    )
 
 
 def _lacks(part: PartitionReport) -> int | None:

@@ -258,7 +258,9 @@ class CopyCollector:
             for connector in self._table
             if (snapshot := self._snapshots.connector(connector.name).copying).totals is not None
         }
-        yield from _sums({name: each.totals for name, each in copying.items() if each.totals is not None})
+        yield from _sums(
+            {name: snapshot.totals for name, snapshot in copying.items() if snapshot.totals is not None}
+        )
         yield from _lags(copying, self._now_ms())
         yield from _histograms(copying)
         yield _partition_states(copying)
@@ -419,8 +421,8 @@ class FlowCollector:
             "target",
             "kind",
         )
-        for each in self._flows():
-            kind = "copy" if each.copies else "heartbeats"
-            running.add_metric([each.source, each.target, kind], float(each.state == RUNNING))
+        for flow in self._flows():
+            kind = "copy" if flow.copies else "heartbeats"
+            running.add_metric([flow.source, flow.target, kind], float(flow.state == RUNNING))
         if running.samples:
             yield running

@@ -183,7 +183,7 @@ class CopySnapshot:
             self.gaps = report.gaps
         if report.states is not None:
             self.usual = report.states.usual
-            self.apart = {each.source: each for each in report.states.apart}
+            self.apart = {status.source: status for status in report.states.apart}
         if report.totals.state == PipelineState.STOPPED:
             self.positions.clear()
 

@@ -281,9 +281,9 @@ class RoundsState(StrEnum):
 def copied_topics(table: TaskTable, snapshots: Snapshots) -> list[CopiedTopics]:
     """Returns the topics of connectors that have a running task: others may have handed their copies back."""
     return [
-        CopiedTopics(each.name, each.config, _topics(snapshots, each.name))
-        for each in table
-        if each.kind in COPYING_KINDS and each.active()
+        CopiedTopics(connector.name, connector.config, _topics(snapshots, connector.name))
+        for connector in table
+        if connector.kind in COPYING_KINDS and connector.active()
     ]
 
 

@@ -69,7 +69,7 @@ class OffsetRequests:
     async def _portion(
         self, name: str, generation: int, partitions: Sequence[SourcePartition]
     ) -> list[SourceOffset | None]:
-        digests = [partition_digest(each) for each in partitions]
+        digests = [partition_digest(partition) for partition in partitions]
         pending = _Pending(set(digests), asyncio.get_running_loop().create_future())
         self._pending[name, generation] = pending
         try:
@@ -115,7 +115,9 @@ class OpenOffsetRequests:
         current = self._open.get(name)
         if current is not None and generation < current.generation:
             return
-        self._open[name] = _Open(generation, {partition_digest(each): each for each in partitions})
+        self._open[name] = _Open(
+            generation, {partition_digest(partition): partition for partition in partitions}
+        )
         if partitions:
             self._wake(name)
 

@@ -400,8 +400,8 @@ class TaskTable:
     def stopped_beside_others(self, since_ms: float) -> list[Connector]:
         """Returns the connectors of groups that Connect has stopped whole so long ago, while another one of their flow
         runs: else Connect's workers may all have ended."""
-        groups = [each for each in self._connectors.values() if each.kind in GROUP_KINDS]
-        followed = {each.flow for each in groups if each.active() or each.elsewhere}
+        groups = [connector for connector in self._connectors.values() if connector.kind in GROUP_KINDS]
+        followed = {group.flow for group in groups if group.active() or group.elsewhere}
         return [
             connector
             for connector in groups

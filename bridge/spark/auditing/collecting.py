@@ -82,9 +82,9 @@ async def pairs(
     source: NetworkClient, target: NetworkClient, cuts: Sequence[Cut], *, committed_only: bool
 ) -> dict[TopicPartition, list[tuple[int, int]]]:
     """Offsets that belong together, in order, near those that are wanted; perhaps none. Raises KafkaFailure."""
-    chosen: dict[TopicPartition, list[tuple[int, int]]] = {each.logs.sides.source: [] for each in cuts}
-    for step in range(max((len(each.offsets) for each in cuts), default=0)):
-        wanted = [each for each in cuts if step < len(each.offsets)]
+    chosen: dict[TopicPartition, list[tuple[int, int]]] = {cut.logs.sides.source: [] for cut in cuts}
+    for step in range(max((len(cut.offsets) for cut in cuts), default=0)):
+        wanted = [cut for cut in cuts if step < len(cut.offsets)]
         for tp, pair in (await _step(source, target, wanted, step, committed_only)).items():
             before = chosen[tp][-1] if chosen[tp] else (-1, -1)
             if pair[0] > before[0] and pair[1] > before[1]:
@@ -96,14 +96,14 @@ async def _step(
     source: NetworkClient, target: NetworkClient, cuts: Sequence[Cut], step: int, committed_only: bool
 ) -> dict[TopicPartition, tuple[int, int]]:
     """One place of each partition."""
-    timed = {each.logs.sides.source.topic: each.timed for each in cuts}
+    timed = {cut.logs.sides.source.topic: cut.timed for cut in cuts}
     at = {
-        each.logs.sides.source: FetchPartition(each.logs.sides.source_id, each.offsets[step], _BYTES)
-        for each in cuts
+        cut.logs.sides.source: FetchPartition(cut.logs.sides.source_id, cut.offsets[step], _BYTES)
+        for cut in cuts
     }
     first = await _records(source, at, timed, committed_only)
     times = {tp: int(some[TIMESTAMP, 0]) for tp, some in first.items() if some[TIMESTAMP, 0] >= 0}
-    sides = {each.logs.sides.source: each.logs.sides for each in cuts if each.logs.sides.source in times}
+    sides = {cut.logs.sides.source: cut.logs.sides for cut in cuts if cut.logs.sides.source in times}
     if not sides:
         return {}
     here, there = await asyncio.gather(
@@ -222,41 +222,41 @@ class AuditCollection:
         names = await self._topics()
         copies, sources = await self._pairs(names)
         rules = await self._rules({name: names[name] for name in sources})
-        copies = [each for each in copies if each.source.topic in rules]
+        copies = [copy for copy in copies if copy.source.topic in rules]
         # The target first, then the runs, then the source: runs tell of all copies that the target has by now, and the
         # source has the originals of all of them.
         there = await self.readable_bounds(
-            self._target, [each.target for each in copies], committed_only=True
+            self._target, [copy.target for copy in copies], committed_only=True
         )
         runs = await self._runs()
         committed = self._options.source.committed_only
         here = await self.readable_bounds(
-            self._source, [each.source for each in copies], committed_only=committed
+            self._source, [copy.source for copy in copies], committed_only=committed
         )
-        copies = [each for each in copies if each.source in here and each.target in there]
+        copies = [copy for copy in copies if copy.source in here and copy.target in there]
         wanted = await self._wanted(
-            self._source, {each.source: here[each.source] for each in copies}, committed
+            self._source, {copy.source: here[copy.source] for copy in copies}, committed
         )
         wanted_target = await self._wanted(
-            self._target, {each.target: there[each.target] for each in copies}, True
+            self._target, {copy.target: there[copy.target] for copy in copies}, True
         )
         logs = [
             Logs(
-                each,
-                here[each.source],
-                there[each.target],
-                _applying(runs.get(CopyId(each.source, each.target.topic)), each),
-                wanted.get(each.source),
-                wanted_target.get(each.target),
+                copy,
+                here[copy.source],
+                there[copy.target],
+                _applying(runs.get(CopyId(copy.source, copy.target.topic)), copy),
+                wanted.get(copy.source),
+                wanted_target.get(copy.target),
             )
-            for each in copies
+            for copy in copies
         ]
         sizes = await sampled(
             self._source,
             [
-                OffsetRange(each.sides.source, each.sides.source_id, each.source.start, each.source.end)
-                for each in logs
-                if each.source.start < each.source.end
+                OffsetRange(log.sides.source, log.sides.source_id, log.source.start, log.source.end)
+                for log in logs
+                if log.source.start < log.source.end
             ],
         )
         for each in await self._divided(logs, rules, sizes):
@@ -270,18 +270,18 @@ class AuditCollection:
     ) -> list[Logs]:
         """The logs, those without runs with offsets at which they can be divided."""
         cuts = list[Cut]()
-        for each in logs:
-            rule, size = rules[each.sides.source.topic], _size(each, sizes)
-            if each.runs or rule.source_compacted or rule.target_compacted:
+        for log in logs:
+            rule, size = rules[log.sides.source.topic], _size(log, sizes)
+            if log.runs or rule.source_compacted or rule.target_compacted:
                 continue
-            whole = each.wanted or Offsets(each.source.start, each.source.end)
+            whole = log.wanted or Offsets(log.source.start, log.source.end)
             parts = int(whole.size * size / (self._stretch_bytes * _CONTENT_PARTS))
             places = [whole.start + whole.size * part // (parts + 1) for part in range(1, parts + 1)]
             if places:
-                cuts.append(Cut(each, places, rule.timed))
+                cuts.append(Cut(log, places, rule.timed))
         committed = self._options.source.committed_only
         by_source = await pairs(self._source, self._target, cuts, committed_only=committed)
-        return [replace(each, pairs=by_source.get(each.sides.source, ())) for each in logs]
+        return [replace(log, pairs=by_source.get(log.sides.source, ())) for log in logs]
 
     @property
     def _stretch_bytes(self) -> int:
@@ -296,7 +296,8 @@ class AuditCollection:
         report.findings.not_compared = plan.not_compared
         self.result.partitions.append(report)
         self.result.work += (
-            Work(each, rules, int((each.source.size + each.target.size) * size)) for each in plan.stretches
+            Work(stretch, rules, int((stretch.source.size + stretch.target.size) * size))
+            for stretch in plan.stretches
         )
 
     async def _topics(self) -> dict[str, str]:

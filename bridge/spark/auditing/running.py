@@ -43,8 +43,8 @@ def audited(
     job = _Job(spark, options, collected.work)
     numbers = range(len(collected.work))
     outcomes: list[Outcome] = [
-        (collected.work[each.number].stretch.sides, each.failure or unpacked(each.text))
-        for each in job.run(numbers, None, started)
+        (collected.work[done.number].stretch.sides, done.failure or unpacked(done.text))
+        for done in job.run(numbers, None, started)
     ]
     partitions = put_together(collected.partitions, outcomes, options.window_ms)
     report = AuditReport(partitions, collected.failures, options.window_ms, options.sample)
@@ -77,7 +77,7 @@ def _name_copies(report: AuditReport, job: _Job, started: Callable[[int], None] 
         for part in report.partitions
         if 0 < len(digests := extra_digests(part)) <= _SOUGHT
     }
-    numbers = [number for number, each in enumerate(job.work) if each.stretch.sides.source in sought]
+    numbers = [number for number, work in enumerate(job.work) if work.stretch.sides.source in sought]
     if not numbers:
         return
     copies: dict[TopicPartition, dict[int, tuple[int, int]]] = {tp: {} for tp in sought}

@@ -114,11 +114,11 @@ def _refusal(to: str, owner: str | None, copy: TopicInfo, compacted: bool | str 
 
 def _others(copies: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]) -> str | None:
     """Refuses runs that a connector of ours has left without handing back."""
-    for each in copies:
-        last = runs[each.id].last if each.id in runs else None
+    for copy in copies:
+        last = runs[copy.id].last if copy.id in runs else None
         if last is not None and not last.handed_back:
             return (
-                f"there are runs of partition {each.source.partition} that no connector has claimed or handed back: "
+                f"there are runs of partition {copy.source.partition} that no connector has claimed or handed back: "
                 "start the connector that has copied it, then hand it back (mirror-bridge hand-back)"
             )
     return None
@@ -253,8 +253,8 @@ class Index:
         chosen = await choose(source, target, self.remote, self.named, layouts, runs)
         self.refused = chosen.refused
         # What a pass has added to the runs that failed may be in the topic or not: the topic tells.
-        before = {each: row for each, row in self.rows.items() if not self.away}
-        counts = {each: row.found for each, row in self.rows.items()}
+        before = {copy: row for copy, row in self.rows.items() if not self.away}
+        counts = {copy: row.found for copy, row in self.rows.items()}
         self.rows, self.away = {}, ""
         for copied in chosen.copies:
             row = before.get(copied.id)
@@ -341,7 +341,7 @@ class Index:
 
 def _owners(layouts: LayoutTopic, copies: Sequence[Copied]) -> Mapping[str, str]:
     """The connectors that own some of these copies, by what they own."""
-    owners = {place(each.source): layouts.owner(each.id.topics) for each in copies}
+    owners = {place(copy.source): layouts.owner(copy.id.topics) for copy in copies}
     return {where: owner for where, owner in owners.items() if owner is not None}
 
 

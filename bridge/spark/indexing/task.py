@@ -91,7 +91,7 @@ class _Logs:
                 cluster.forget_windows()
             if not more:
                 break
-        records = sum(each.count for each in segments)
+        records = sum(segment.count for segment in segments)
         return PairedPart(segments, end, more, target.start, source.end, records)
 
     async def _untrue(self, last: tuple[int, int], source: LogBounds, target: LogBounds) -> bool:

@@ -144,9 +144,9 @@ def newest_of_tasks(records: Iterable[KeyValue], query: str) -> int | None:
     decided (0080); None where there is none."""
     found = (unpacked(key, value) for key, value in records)
     epochs = [
-        each.task.epoch
-        for each in found
-        if each is not None and each.task.query == query and each.written is not None
+        record.task.epoch
+        for record in found
+        if record is not None and record.task.query == query and record.written is not None
     ]
     return max(epochs, default=None)
 

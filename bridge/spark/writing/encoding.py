@@ -81,7 +81,7 @@ class Encoder:
     def _add(self, fields: Fields) -> None:
         rows, size = self._written
         texts = (fields.keys, fields.values, fields.header_keys, fields.header_values)
-        size += sum(int(each.ends[-1]) for each in texts)
+        size += sum(int(text.ends[-1]) for text in texts)
         self._written = WrittenTotals(rows + len(fields.offsets), size)
 
     def _full(self, tp: TopicPartition, records: Records) -> Iterator[EncodedBatch]:

@@ -250,7 +250,9 @@ def _settled(make: Callable[[], T]) -> T:
     try:
         return make()
     except ConfigRejected as rejected:
-        raise SourceRejected("; ".join(_named(each.key, each.message) for each in rejected.errors)) from None
+        raise SourceRejected(
+            "; ".join(_named(error.key, error.message) for error in rejected.errors)
+        ) from None
 
 
 def _named(key: str, message: str) -> str:

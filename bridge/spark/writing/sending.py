@@ -69,8 +69,8 @@ class TaskTransaction:
             if self._size > self._options.buffer:
                 await self._producer.begin()
                 held, self._held = self._held, []
-                for each in held:
-                    await self._send(each)
+                for encoded_batch in held:
+                    await self._send(encoded_batch)
 
     async def decided(self) -> Decision | None:
         """Returns what was decided last of the task's query; before `open_epoch`. Raises KafkaFailure."""

@@ -55,17 +55,17 @@ def verify_schema(schema: StructType, topic: str) -> None:
     """Verifies the columns. `topic`: that of the option, "" for none. Raises SourceRejected, which names each column
     that does not fit."""
     wrong = []
-    for each in schema:
-        kind = each.dataType.simpleString()
-        if each.name.lower() in LEFT_OUT:
+    for field in schema:
+        kind = field.dataType.simpleString()
+        if field.name.lower() in LEFT_OUT:
             continue
-        if each.name.lower() not in COLUMNS:
-            near = get_close_matches(each.name.lower(), COLUMNS, 1, 0.75)
+        if field.name.lower() not in COLUMNS:
+            near = get_close_matches(field.name.lower(), COLUMNS, 1, 0.75)
             wrong.append(
-                f"there is no column {each.name} ({kind})" + (f"; did you mean {near[0]}?" if near else "")
+                f"there is no column {field.name} ({kind})" + (f"; did you mean {near[0]}?" if near else "")
             )
-        elif kind not in (kinds := COLUMNS[each.name.lower()]):
-            wrong.append(f"column {each.name} has type {kind}, and must be {' or '.join(kinds)}")
+        elif kind not in (kinds := COLUMNS[field.name.lower()]):
+            wrong.append(f"column {field.name} has type {kind}, and must be {' or '.join(kinds)}")
     names = [name.lower() for name in schema.names]
     wrong += [
         f"column {name} is there {names.count(name)} times" for name in COLUMNS if names.count(name) > 1

@@ -144,7 +144,7 @@ class RunColumns:
 
 def _by_list(run: OffsetRun, holes: Holes, passed: Numbers) -> tuple[Numbers, Numbers]:
     """The range for offsets so far behind the run's start, by its list of holes."""
-    upstream, downstream, copies = (np.frombuffer(each, np.int64) for each in holes.spans)
+    upstream, downstream, copies = (np.frombuffer(span, np.int64) for span in holes.spans)
     at = np.searchsorted(upstream, passed, "right") - 1
     before = np.minimum(copies[at] + passed - upstream[at], np.append(copies[1:], holes.copies)[at])
     if not holes.tells_extra:

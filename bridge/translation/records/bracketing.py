@@ -77,7 +77,7 @@ def aligned_offset(
     # Between a record that the source still holds and the offset the mirror has lost none: nothing makes up for what it
     # copied twice.
     for delta in dict.fromkeys(
-        each.delta for each in anchors if each and each.upstream >= source_log.bounds.start
+        anchor.delta for anchor in anchors if anchor and anchor.upstream >= source_log.bounds.start
     ):
         downstream = offset + delta
         if not copies.target.start <= downstream <= copies.target.end:

@@ -142,7 +142,7 @@ def beside(
         earlier = yield from target_log.last_before(edge)
         if earlier is None:
             break
-        if any(same(earlier, each) for each in preceding):
+        if any(same(earlier, view) for view in preceding):
             return True
         edge = earlier.offset
     after = yield from record_log.first_from(record.offset + 1)
@@ -176,7 +176,7 @@ def none_alike(
     # Beyond: what follows may recur, and its first original be that of another copy.
     while len(source_log.records) < source_log.index(max(originals)) + BLOCK and not source_log.at_end:
         yield from source_log.forward()
-    return not any(same(each, record) for each in source_log.records[source_log.index(offset) :])
+    return not any(same(view, record) for view in source_log.records[source_log.index(offset) :])
 
 
 class Copies:
@@ -249,7 +249,7 @@ class Copies:
             return None
         yield from self._reach(record, before, anchor.downstream, record_log)
         between = source_log.records[source_log.index(record.offset + 1) : source_log.index(offset)]
-        if record_log is source_log and not any(same(each, record) for each in between):
+        if record_log is source_log and not any(same(view, record) for view in between):
             with self.budget.part():
                 again = yield from first_at_or_after(source_log, record.offset + 1, record, self.memory)
                 if again is None:

@@ -63,12 +63,12 @@ def short(some: Sequence[CopySpan], size: int) -> bytes:
 def beginning(hole_list: bytes, copies: int) -> bytes:
     """Returns the list up to so many copies."""
     result: list[CopySpan] = []
-    for each in spans(hole_list):
-        if each.copies >= copies:
+    for span in spans(hole_list):
+        if span.copies >= copies:
             result.append(CopySpan(copies))
             break
-        result.append(each)
-        copies -= each.copies
+        result.append(span)
+        copies -= span.copies
     return hole_list[:1] + _encoded(result)
 
 
@@ -94,10 +94,10 @@ def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
     """Returns a list of the source's holes only; b"" where that is too long."""
     result: list[CopySpan] = []
     copies = 0
-    for each in some:
-        copies += each.copies
-        if each.skipped:
-            result.append(CopySpan(copies, each.skipped))
+    for span in some:
+        copies += span.copies
+        if span.skipped:
+            result.append(CopySpan(copies, span.skipped))
             copies = 0
     encoded = SKIPPED_ONLY + _encoded([*result, CopySpan(copies)])
     return encoded if len(encoded) <= max(MOST_BYTES, size // PART) else b""
@@ -129,13 +129,13 @@ class Holes:
         self.tells_extra = hole_list[:1] == EVERYTHING
         self._upstream, self._downstream, self._copies = array("q"), array("q"), array("q")
         upstream = downstream = copies = 0
-        for each in spans(hole_list):
+        for span in spans(hole_list):
             self._upstream.append(upstream)
             self._downstream.append(downstream)
             self._copies.append(copies)
-            copies += each.copies
-            upstream += each.copies + each.skipped
-            downstream += each.copies + each.extra
+            copies += span.copies
+            upstream += span.copies + span.skipped
+            downstream += span.copies + span.extra
             if max(upstream, downstream) > _MOST:
                 raise SchemaError("holes that are too large")
         self.copies, self.skipped, self.extra = copies, upstream - copies, downstream - copies
@@ -184,9 +184,9 @@ def _encoded(some: Iterable[CopySpan]) -> bytes:
     """Encodes spans; the hole behind the last one is left out."""
     encoded = b""
     parts: list[bytes] = []
-    for each in some:
-        parts += (encoded, _varint(each.copies))
-        encoded = _hole(each.skipped, each.extra)
+    for span in some:
+        parts += (encoded, _varint(span.copies))
+        encoded = _hole(span.skipped, span.extra)
     return b"".join(parts)
 
 

@@ -83,13 +83,13 @@ def _spans(segments: Sequence[Segment]) -> list[CopySpan]:
         (newer.upstream_start - older.upstream_end, newer.downstream_start - older.downstream_end)
         for older, newer in pairwise(segments)
     ]
-    return [CopySpan(each.count, *hole) for each, hole in zip(segments, [*holes, (0, 0)], strict=True)]
+    return [CopySpan(segment.count, *hole) for segment, hole in zip(segments, [*holes, (0, 0)], strict=True)]
 
 
 def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
     """Returns one run of neighbouring segments, between which nothing was copied."""
     first, last = segments[0], segments[-1]
-    copies = sum(each.count for each in segments)
+    copies = sum(segment.count for segment in segments)
     run = OffsetRun(
         copied.source,
         copied.source_topic_id,
@@ -104,7 +104,7 @@ def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
         last.leader_epoch,
         last.upstream_end,
         last.last_timestamp,
-        sum(each.size for each in segments),
+        sum(segment.size for segment in segments),
         transformed=bool(copied.transforms),
     )
     return run if len(segments) == 1 else _listing(run, short(_spans(segments), run.size))

@@ -397,7 +397,7 @@ def decode_times(times: bytes) -> tuple[Latencies, Latencies] | None:
     if len(rest) != _NUMBERS - 1 or not 0 < count <= _MOST:
         return None
     latencies = Latencies(count, *rest[:3]), Latencies(count, *rest[3:])
-    return latencies if all(_sound(each) for each in latencies) else None
+    return latencies if all(_sound(latency) for latency in latencies) else None
 
 
 def _sound(latencies: Latencies) -> bool:

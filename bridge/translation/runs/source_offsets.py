@@ -47,7 +47,7 @@ def plan(
 ) -> list[PartitionHandBack]:
     """Plans the hand-back of each partition. `topic_ids`: those of the source now, None for topics that it does not
     have."""
-    return [_row(tp, each, topic_ids[tp.topic]) for tp, each in sorted(runs.items())]
+    return [_row(tp, run, topic_ids[tp.topic]) for tp, run in sorted(runs.items())]
 
 
 def _row(tp: TopicPartition, runs: PartitionRuns, topic_id: str | None) -> PartitionHandBack:

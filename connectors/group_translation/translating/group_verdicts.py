@@ -200,14 +200,14 @@ class GroupVerdicts:
             for (pair, offset), verdict in (at_once | looked_up).items()
         }
         both = {
-            pair: (each.state.source.end, each.position)
-            for pair, each in known.items()
-            if isinstance(each.state, BothSides)
+            pair: (known_pair.state.source.end, known_pair.position)
+            for pair, known_pair in known.items()
+            if isinstance(known_pair.state, BothSides)
         }
         return Verdicts(
             by_offset=by_offset,
             source_ends={pair[0]: end for pair, (end, _) in both.items()},
-            target_ends={pair[1]: each.state.target.end for pair, each in known.items()},
+            target_ends={pair[1]: known_pair.state.target.end for pair, known_pair in known.items()},
             behind={}
             if source_failure is not None
             else {pair[0]: (0, None) for pair in (*offsets, *not_begun) if not _gone(states[pair])}

@@ -376,9 +376,9 @@ def not_begun_of(
         return {}
     return {
         group: tuple(
-            each
+            begun
             for topic in sorted({source.topic for source, _ in offsets} & by_topic.keys())
-            for pair, each in by_topic[topic]
+            for pair, begun in by_topic[topic]
             if pair not in offsets
         )
         for group, offsets in committed.items()

@@ -73,7 +73,7 @@ class Scanning:
 
     def end_round(self, *, whole: bool = True) -> None:
         """Ends a round. `whole`: every group was translated in it."""
-        self._scans = {run: each for run, each in self._scans.items() if each.end_round(whole=whole)}
+        self._scans = {run: scan for run, scan in self._scans.items() if scan.end_round(whole=whole)}
         longest_first = [run for run in self._queue if run in self._waiting]
         self._queue, self._queued = {}, 0
         for run in dict.fromkeys([*longest_first, *self._waiting]):

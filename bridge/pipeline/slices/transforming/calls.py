@@ -198,7 +198,7 @@ class Calls:
     def __init__(self, spec: PipelineSpec) -> None:
         self._transforms = spec.transforms
         self._timeout, self._memory = spec.transform_timeout, spec.transform_memory
-        self._native = [native(each) for each in spec.transforms]
+        self._native = [native(transform) for transform in spec.transforms]
         self._process: _Process | None = None
         self._most = _MOST
 
@@ -306,7 +306,7 @@ class _Process:
             async with asyncio.timeout(_START):
                 header, _ = await process.receive()
         except (EOFError, ConnectionError, TimeoutError) as error:
-            names = ", ".join(each.name for each in transforms)
+            names = ", ".join(transform.name for transform in transforms)
             how = await process.end()
             slow = isinstance(error, TimeoutError)
             what = f"did not load them within {_START:.0f} s" if slow else f"ended while loading them ({how})"

@@ -87,12 +87,12 @@ class TransformSteps:
                     made = {
                         topic: partial(
                             put_together,
-                            each,
+                            record,
                             codec,
                             epoch,
                             replace(policy, **limits[topic]._asdict()),
                         )
-                        for topic, each in outcome.records.items()
+                        for topic, record in outcome.records.items()
                     }
                     yield Step(outcome.end, made)
 

@@ -112,7 +112,7 @@ async def alter_offsets(
     body: Annotated[AlterOffsets, Depends(read(AlterOffsets, long_list="offsets"))],
 ) -> Response:
     """Alters where a stopped source connector copies from, by its source offsets. Waits for the clusters."""
-    first = [[each.source_partition, each.source_offset] for each in body.offsets[:_NOTED]]
+    first = [[offset.source_partition, offset.source_offset] for offset in body.offsets[:_NOTED]]
     add_details(after={"offsets": len(body.offsets), "first": first})
     return Response(await service.alter_offsets(name, body), media_type="application/json")
 

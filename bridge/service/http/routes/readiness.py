@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/readiness", tags=["groups"])
 async def readiness(service: TheService) -> ReadinessReport:
     """Counts the groups of every flow: ready, ready as of a time, not ready, can't tell; and why. /v1/groups names
     them."""
-    others = [each for each in service.flows if each.copies]
+    others = [flow for flow in service.flows if flow.copies]
     return readiness_report(
         service.table, service.snapshots, service.views(), others, int(time.time() * 1000)
     )
