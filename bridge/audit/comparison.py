@@ -293,12 +293,12 @@ class _Comparison:
         for first in range(len(moved)):
             path: list[int] = []
             seen: dict[int, int] = {}
-            at = first
-            while at >= 0 and not state[at] and at not in seen:
-                seen[at] = len(path)
-                path.append(at)
-                at = following[at]
-            ring = seen.get(at, len(path)) if at >= 0 else len(path)
+            position = first
+            while position >= 0 and not state[position] and position not in seen:
+                seen[position] = len(path)
+                path.append(position)
+                position = following[position]
+            ring = seen.get(position, len(path)) if position >= 0 else len(path)
             for number, each in enumerate(path):
                 state[each] = 2 if number >= ring else 1
         return np.array([each == 2 for each in state], np.bool_)

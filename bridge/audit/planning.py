@@ -141,20 +141,20 @@ def _by_runs(logs: Logs, plan: AuditPlan) -> Iterator[_Part]:
     if logs.wanted is None or logs.wanted.end >= logs.source.end:
         plan.leave(NotCompared.NOT_COPIED_YET, logs.source.end - max(last.position, logs.source.start))
     upstream, downstream = logs.source.start, logs.target.start
-    for at, run in enumerate(runs):
-        following = runs[at + 1] if at + 1 < len(runs) else None
+    for index, run in enumerate(runs):
+        following = runs[index + 1] if index + 1 < len(runs) else None
         end = following.downstream_start if following and following.upstream_count else logs.target.end
         if not run.upstream_count:
             # A bare position: what precedes it on the target is another mirror's, or an older copy.
-            if at == 0 and logs.target.start >= end:
+            if index == 0 and logs.target.start >= end:
                 plan.leave(NotCompared.BEFORE_THE_COPY, run.covered_from - upstream)
             elif wanted.start < run.covered_from:
-                yield from _uncovered(logs, plan, upstream, run.covered_from, downstream, end, at == 0)
+                yield from _uncovered(logs, plan, upstream, run.covered_from, downstream, end, index == 0)
             upstream, downstream = max(upstream, run.position), end
             continue
         if upstream < run.covered_from or downstream < run.downstream_start:
             yield from _uncovered(
-                logs, plan, upstream, run.covered_from, downstream, run.downstream_start, at == 0
+                logs, plan, upstream, run.covered_from, downstream, run.downstream_start, index == 0
             )
         upstream, downstream = max(upstream, run.position), max(downstream, end)
         source, target = Offsets(run.covered_from, run.position), Offsets(run.downstream_start, end)

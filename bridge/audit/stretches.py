@@ -119,5 +119,5 @@ def claimed(spans: Numbers, offsets: Numbers) -> Numbers:
 
 def run_of(spans: Numbers, offset: int) -> int | None:
     """The run that a source offset is claimed, or skipped, by."""
-    at = int(np.searchsorted(spans[UPSTREAM], offset, "right")) - 1
-    return int(spans[RUN, at]) if at >= 0 else None
+    position = int(np.searchsorted(spans[UPSTREAM], offset, "right")) - 1
+    return int(spans[RUN, position]) if position >= 0 else None

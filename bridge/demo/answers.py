@@ -117,19 +117,19 @@ def align(source: Sequence[Entry], target: Sequence[Entry]) -> Alignment:
     last match."""
     pairs: list[tuple[int, int]] = []
     positions: Mapping[bytes, Sequence[int]] | None = None
-    at = 0
+    position = 0
     for entry in target:
-        if at < len(source) and source[at].digest == entry.digest:
-            match = at
+        if position < len(source) and source[position].digest == entry.digest:
+            match = position
         else:
             positions = positions if positions is not None else _positions(source)
             candidates = positions.get(entry.digest, ())
-            candidate = bisect_left(candidates, at)
+            candidate = bisect_left(candidates, position)
             if candidate == len(candidates):
                 continue
             match = candidates[candidate]
         pairs.append((source[match].offset, entry.offset))
-        at = match + 1
+        position = match + 1
     return Alignment(
         tuple(up for up, _ in pairs),
         tuple(down for _, down in pairs),

@@ -163,8 +163,8 @@ class KafkaCluster:
                     results[group] = code or offsets
 
         for node, kept in nodes.items():
-            for at in range(0, len(kept), _GROUPS_A_FETCH):
-                await part(node, kept[at : at + _GROUPS_A_FETCH])
+            for start in range(0, len(kept), _GROUPS_A_FETCH):
+                await part(node, kept[start : start + _GROUPS_A_FETCH])
         return results
 
     async def group_states(self, groups: Sequence[str]) -> dict[str, GroupState]:
@@ -183,8 +183,8 @@ class KafkaCluster:
             return []
         again = [group for group, code in errors.items() if code in COORDINATOR_MOVED]
         for node, kept in nodes.items():
-            for at in range(0, len(kept), _GROUPS_A_FETCH):
-                some = kept[at : at + _GROUPS_A_FETCH]
+            for start in range(0, len(kept), _GROUPS_A_FETCH):
+                some = kept[start : start + _GROUPS_A_FETCH]
                 try:
                     response = await self._client.send(
                         node, group_requests.describe_groups(some), "describe groups"
@@ -204,8 +204,8 @@ class KafkaCluster:
         self, names: Sequence[str], *, right: str = "READ"
     ) -> dict[str, TopicInfo | KafkaFailure]:
         results: dict[str, TopicInfo | KafkaFailure] = {}
-        for at in range(0, len(names), _TOPICS_A_CALL):
-            described = await self._client.metadata(names[at : at + _TOPICS_A_CALL])
+        for start in range(0, len(names), _TOPICS_A_CALL):
+            described = await self._client.metadata(names[start : start + _TOPICS_A_CALL])
             for name, meta in described.items():
                 failed = of_code(meta.error, f"describe topic {name}", f"{right} on topic {name}")
                 results[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))

@@ -42,14 +42,14 @@ class PartitionState:
         """Notes `count` records in a row on both sides, as `update` for each and `reset` after each that was due;
         returns which of them were due, as numbers from 0. Costs what it answers, whatever the length of the range."""
         due = []
-        at = 0
-        while at < count:
-            if self.update(upstream_offset + at, downstream_offset + at):
+        position = 0
+        while position < count:
+            if self.update(upstream_offset + position, downstream_offset + position):
                 self.reset()
-                due.append(at)
+                due.append(position)
             # Within the range nothing but the lag makes a sync due.
             lag_reached = self.last_sync_downstream_offset + 1 + self._max_offset_lag - downstream_offset
-            at = max(at + 1, lag_reached)
+            position = max(position + 1, lag_reached)
         self.previous_upstream_offset = upstream_offset + count - 1
         self.previous_downstream_offset = downstream_offset + count - 1
         return due
@@ -84,7 +84,7 @@ class OffsetSyncWriter:
         if not due or due[-1] != last:
             sync = OffsetSync(topic_partition, upstream_offset + last, downstream_offset + last)
             self.delayed[topic_partition] = sync
-        return [OffsetSync(topic_partition, upstream_offset + at, downstream_offset + at) for at in due]
+        return [OffsetSync(topic_partition, upstream_offset + position, downstream_offset + position) for position in due]
 
     def drain_delayed(self) -> list[OffsetSync]:
         """Returns the delayed syncs, when the transaction ends or Connect commits: a partition that has gone quiet is

@@ -146,9 +146,9 @@ class Checkpoint(NamedTuple):
     @staticmethod
     def decode_key(key: bytes | None) -> tuple[str, TopicPartition]:
         """Returns the group and the remote partition. Raises SchemaError."""
-        group, at = read_string(key, 0, "group of the key")
-        topic, at = read_string(key, at, "topic of the key")
-        (partition,) = read_numbers(_INT32, key, at, "partition of the key")
+        group, position = read_string(key, 0, "group of the key")
+        topic, position = read_string(key, position, "topic of the key")
+        (partition,) = read_numbers(_INT32, key, position, "partition of the key")
         return group, TopicPartition(topic, partition)
 
     @classmethod
@@ -184,8 +184,8 @@ class Heartbeat(NamedTuple):
     def decode(cls, key: bytes | None, value: bytes | None) -> Heartbeat:
         """Raises SchemaError."""
         _, timestamp = read_numbers(_HEARTBEAT_VALUE, value, 0, "version and timestamp of the value")
-        source, at = read_string(key, 0, "sourceClusterAlias of the key")
-        target, _ = read_string(key, at, "targetClusterAlias of the key")
+        source, position = read_string(key, 0, "sourceClusterAlias of the key")
+        target, _ = read_string(key, position, "targetClusterAlias of the key")
         return cls(source, target, timestamp)
 
     def __str__(self) -> str:
@@ -224,6 +224,6 @@ def _partition_of_log(key: bytes | None) -> TopicPartition:
 def _topic_partition(key: bytes | None) -> TopicPartition:
     """Decodes a key. Cached: a topic of a million offset syncs has a thousand keys, and the syncs then share one object
     for each."""
-    topic, at = read_string(key, 0, "topic of the key")
-    (partition,) = read_numbers(_INT32, key, at, "partition of the key")
+    topic, position = read_string(key, 0, "topic of the key")
+    (partition,) = read_numbers(_INT32, key, position, "partition of the key")
     return TopicPartition(topic, partition)

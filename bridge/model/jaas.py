@@ -50,15 +50,15 @@ def parse_jaas(text: str) -> LoginModule:
             "the flag after the login module must be required, requisite, sufficient or optional"
         )
     options: dict[str, str] = {}
-    at = 2
-    while at < len(tokens) and tokens[at] != (";", True):
-        if at + 2 >= len(tokens) or tokens[at][1] or tokens[at + 1] != ("=", True) or tokens[at + 2][1]:
+    position = 2
+    while position < len(tokens) and tokens[position] != (";", True):
+        if position + 2 >= len(tokens) or tokens[position][1] or tokens[position + 1] != ("=", True) or tokens[position + 2][1]:
             raise JaasProblem(f'option {len(options) + 1} is not of the form name="value"')
-        options[tokens[at][0]] = tokens[at + 2][0]
-        at += 3
-    if at >= len(tokens):
+        options[tokens[position][0]] = tokens[position + 2][0]
+        position += 3
+    if position >= len(tokens):
         raise JaasProblem("it must end with ;")
-    if at + 1 < len(tokens):
+    if position + 1 < len(tokens):
         raise JaasProblem("it must hold one login module, nothing may follow the ;")
     return LoginModule(name, options)
 
@@ -66,16 +66,16 @@ def parse_jaas(text: str) -> LoginModule:
 def _tokens(text: str) -> list[tuple[str, bool]]:
     """Tokens, each with whether it is one of the marks = and ;"""
     tokens: list[tuple[str, bool]] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             raise JaasProblem("a quote is not closed")
-        at = match.end()
+        position = match.end()
         if match.lastgroup == "comment":
             # Looked for once: a text of comments that are not closed is no slower than another.
-            at = text.find("*/", at) + 2
-            if at < 2:
+            position = text.find("*/", position) + 2
+            if position < 2:
                 raise JaasProblem("a comment is not closed")
         elif match.lastgroup == "mark":
             tokens.append((match.group(), True))

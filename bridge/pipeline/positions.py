@@ -334,7 +334,7 @@ async def _planned(
     logs = await all_bounds(source, existing, committed_only=spec.committed_only)
     times = {tp: destinations[tp].value for tp in existing if destinations[tp].kind is ResetTo.TIMESTAMP}
     at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
-    offsets = {tp: logs[tp].end if at is None else at for tp, at in at_time.items()}
+    offsets = {tp: logs[tp].end if position is None else position for tp, position in at_time.items()}
     existing_runs = {tp: runs[tp] for tp in existing}
     elsewhere = sent_elsewhere(committed, spec, existing_runs, layouts)
     again = await _again(spec, target, existing_runs, elsewhere, ids, logs)

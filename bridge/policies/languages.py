@@ -271,7 +271,7 @@ def read_pattern(text: str, languages: Languages) -> Pattern:
     whole = languages.union(*(languages.sequence(*(item.language for item in items)) for items in branches))
     group, before, behind = None, "", ""
     items = branches[0]
-    captured = [at for at, item in enumerate(items) if item.captured]
+    captured = [index for index, item in enumerate(items) if item.captured]
     if len(branches) == 1 and reader.groups == len(captured) == 1:
         around = [[item.text for item in part] for part in (items[: captured[0]], items[captured[0] + 1 :])]
         if None not in around[0] and None not in around[1]:

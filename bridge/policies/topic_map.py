@@ -239,13 +239,13 @@ class TopicMap(DefaultReplicationPolicy):
         yield from self._names_ambiguous()
         languages = self._languages
         ranges = [self._range(pattern) for pattern in self._patterns]
-        for at, (entry, names) in enumerate(zip(self._patterns, ranges, strict=True)):
+        for index, (entry, names) in enumerate(zip(self._patterns, ranges, strict=True)):
             if languages.shortest(entry.language) is None:
                 yield (
                     f"{entry.label} is never used: entries before it fit all of its topics, or it maps to names that "
                     f"begin with {self._default_prefix}, as those of topics without an entry do"
                 )
-            for other, others in zip(self._patterns[:at], ranges, strict=False):
+            for other, others in zip(self._patterns[:index], ranges, strict=False):
                 if (remote := languages.shortest(languages.intersection(names, others))) is not None:
                     yield self._clash(other, entry, remote)
 

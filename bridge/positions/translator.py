@@ -242,8 +242,8 @@ class BulkVerdicts:
                 and self._agreed(offsets.pair, state) is None
             ):
                 exact = runs.known & (runs.bound == 0)
-                at = int(np.argmax(exact if exact.any() else runs.known))
-                probes[offsets.pair] = [int(offsets.offsets[at])]
+                position = int(np.argmax(exact if exact.any() else runs.known))
+                probes[offsets.pair] = [int(offsets.offsets[position])]
         if probes:
             verdicts = await self._verdicts.at(probes, self._source_failure, self._states)
             self._probed |= {pair: verdict for (pair, _), verdict in verdicts.by_offset.items()}
@@ -299,8 +299,8 @@ class BulkVerdicts:
             self.left -= len(open_)
         for begin in range(0, len(open_), _CHUNK):
             places = {
-                (offsets.pair, int(offsets.offsets[at])): offsets.begin + at
-                for offsets, at in open_[begin : begin + _CHUNK]
+                (offsets.pair, int(offsets.offsets[position])): offsets.begin + position
+                for offsets, position in open_[begin : begin + _CHUNK]
             }
             for _ in range(_PASSES):
                 again = await self._look_up_chunk(places, answers)

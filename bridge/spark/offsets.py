@@ -152,7 +152,7 @@ def resolved(
                 "startingOffsetsByTimestampStrategy=latest begins at the end there"
             )
         at_times = ((tp, times.get(tp)) for tp in logs)
-        return {tp: logs[tp].end if at is None else at for tp, at in at_times}
+        return {tp: logs[tp].end if position is None else position for tp, position in at_times}
     if isinstance(where, LogEdge):
         return {tp: _edge(where, log) for tp, log in logs.items()}
     _same_partitions(where.option, "offset", where.offsets, logs)

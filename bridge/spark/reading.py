@@ -149,16 +149,16 @@ class RangesReader:
     def _lost(self, each: OffsetRange, error: FetchError) -> None:
         """Goes on behind what is gone, if that is allowed. Raises SourceRejected, and KafkaFailure without the
         right."""
-        at = self._positions[each.tp]
+        position = self._positions[each.tp]
         if error.kind is FetchErrorKind.NOT_AUTHORIZED:
             text = f"{each.name}: READ on topic {each.tp.topic} is denied"
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, text, retriable=False)
         if self._fail:
             raise SourceRejected(
-                f"{_WHY[error.kind].format(name=each.name, topic=each.tp.topic, at=at, error=error)}; "
+                f"{_WHY[error.kind].format(name=each.name, topic=each.tp.topic, at=position, error=error)}; "
                 "failOnDataLoss=false reads what there is"
             )
-        if error.kind is FetchErrorKind.OUT_OF_RANGE and at < error.log_start < each.end:
+        if error.kind is FetchErrorKind.OUT_OF_RANGE and position < error.log_start < each.end:
             self._positions[each.tp] = error.log_start
             self._fetcher.resume(each.tp, error.log_start)
         else:

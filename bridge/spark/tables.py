@@ -110,7 +110,7 @@ def task_rounds(records: Iterable[tuple[bytes | None, bytes | None, str]]) -> Ro
 def last_round(rounds: Rounds, topic: str, connector: str, group: str) -> int:
     """Returns when the last round of the group's task began, -1 for not known."""
     of_connector = rounds.get((topic, connector), ())
-    return max((at for task, count, at in of_connector if task_of(group, count) == task), default=-1)
+    return max((position for task, count, position in of_connector if task_of(group, count) == task), default=-1)
 
 
 @dataclass(frozen=True)
@@ -275,8 +275,8 @@ def renewed(fields: Fields, rounds: Rounds) -> Fields:
     """A row of `mirror-groups` with the time of the last round in which it was found so, if that is known."""
     if fields.get("as_of") is None:
         return fields
-    at = last_round(rounds, fields["record_topic"], fields["connector"], fields["group"])
-    return {**fields, "as_of": max(fields["as_of"], _time(at) or fields["as_of"])}
+    position = last_round(rounds, fields["record_topic"], fields["connector"], fields["group"])
+    return {**fields, "as_of": max(fields["as_of"], _time(position) or fields["as_of"])}
 
 
 TABLES: dict[str, Table] = {

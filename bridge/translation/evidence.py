@@ -161,14 +161,14 @@ def are_copies(
     budget = Budget(caps or Caps())
     records = []
     try:
-        for side, bounds, at in (
+        for side, bounds, position in (
             (Side.SOURCE, source, upstream),
             (Side.TARGET, target, downstream),
         ):
-            if not bounds.start <= at < bounds.end:
+            if not bounds.start <= position < bounds.end:
                 return None
-            section = yield from LogReader(side, bounds, budget, memory).open(at)
-            records.append(None if side is Side.TARGET and section.append_time else section.at(at))
+            section = yield from LogReader(side, bounds, budget, memory).open(position)
+            records.append(None if side is Side.TARGET and section.append_time else section.at(position))
     except CapReached:
         return None
     one, other = records

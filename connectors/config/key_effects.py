@@ -114,7 +114,7 @@ def _plain(text: str) -> str:
 def _shortened(text: str) -> Iterator[str]:
     """Yields the text, and the text without each of its characters."""
     yield text
-    yield from (text[:at] + text[at + 1 :] for at in range(len(text)))
+    yield from (text[:index] + text[index + 1 :] for index in range(len(text)))
 
 
 class Names:
@@ -147,11 +147,11 @@ class NearKeys:
         if key in OTHERS or len(key) > MOST:
             return []
         matches = self._keys.near(key)
-        for at, character in enumerate(key):
+        for index, character in enumerate(key):
             if character not in "._-":
                 continue
-            for prefix in self._prefixes.near(key[:at]):
-                matches |= {f"{prefix}.{name}" for name in self._properties.near(key[at + 1 :])}
+            for prefix in self._prefixes.near(key[:index]):
+                matches |= {f"{prefix}.{name}" for name in self._properties.near(key[index + 1 :])}
         return sorted(matches, key=lambda other: (_edits(_plain(key), _plain(other)), -len(other), other))
 
 

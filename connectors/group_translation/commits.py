@@ -106,8 +106,8 @@ class Commits:
         due = [group for group, plan in plans.items() if plan.writes]
         wait = self._options.admin_timeout_ms
         done: dict[str, GroupPlan] = {}
-        for at in range(0, len(due), _APPLY_AT_ONCE):
-            part = due[at : at + _APPLY_AT_ONCE]
+        for start in range(0, len(due), _APPLY_AT_ONCE):
+            part = due[start : start + _APPLY_AT_ONCE]
             states = await ask(Side.TARGET, self._target.group_states(part), wait)
             # The offsets last: what a member commits after its group was seen empty is among them.
             offsets = await ask(Side.TARGET, self._target.committed(part, right="READ"), wait)

@@ -412,8 +412,8 @@ class GroupsInstance(Generic[Options]):
         await self._portions(self._groups.synced(assignment), tally)
 
     async def _portions(self, groups: Sequence[str], tally: RoundTally) -> None:
-        for at in range(0, len(groups), _PORTION):
-            portion = groups[at : at + _PORTION]
+        for start in range(0, len(groups), _PORTION):
+            portion = groups[start : start + _PORTION]
             outcome = await self._portion(portion)
             failure = self._rounds.source_failure
             self._reports.outcome(outcome, tally, failure)
@@ -459,7 +459,7 @@ class GroupsInstance(Generic[Options]):
             self._publisher.summary(self._summary)
             return
         self._outages.answered(Side.TARGET)
-        since = {side: at for side, at in self._summary.away_since_ms.items() if side != Side.TARGET}
+        since = {side: position for side, position in self._summary.away_since_ms.items() if side != Side.TARGET}
         self._summary = replace(
             tally.added_to(self._summary),
             away_since_ms=since,

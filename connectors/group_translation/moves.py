@@ -375,4 +375,4 @@ def _offsets_or_raise(side: Side, offsets: Offsets | KafkaFailure) -> Offsets:
 
 
 def _portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE))
+    return (names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE))

@@ -310,9 +310,9 @@ class OtherInstances:
         without the source go on from there."""
         store, count = self._records.store, assignment.task_count
         names = [name for name in store.names(GroupRecord) if task_of(name, count) in tasks]
-        for at in range(0, len(names), _PORTION):
+        for start in range(0, len(names), _PORTION):
             records: dict[str, GroupRecord] = {}
-            for name in names[at : at + _PORTION]:
+            for name in names[start : start + _PORTION]:
                 record = store.get(GroupRecord, name)
                 if record is None or not groups.recall(name, _type(record)):
                     continue

@@ -371,8 +371,8 @@ class FurthestOffsets:
             if name not in stay and task_of(name, count) in active
         ]
         try:
-            for at in range(0, len(names), _AT_ONCE):
-                await self._drop(names[at : at + _AT_ONCE])
+            for start in range(0, len(names), _AT_ONCE):
+                await self._drop(names[start : start + _AT_ONCE])
         except (ClusterAway, KafkaFailure) as problem:
             log.debug("can't look for deleted groups on the target, trying again later: %s", problem)
 

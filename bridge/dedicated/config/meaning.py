@@ -219,8 +219,8 @@ def _stranger(key: str, clusters: Sequence[str], known: Known) -> str | None:
         meant = get_close_matches(named, pairs, 1, _NEAR_NAME)
         strangers = [each for each in (flow["source"], flow["target"]) if each not in clusters]
         return _not_named(strangers, clusters, f"{meant[0]}.{flow['rest']}" if meant else "")
-    for at in (at for at, character in enumerate(key) if character == "."):
-        owner, rest = key[:at], key[at + 1 :]
+    for position in (position for position, character in enumerate(key) if character == "."):
+        owner, rest = key[:position], key[position + 1 :]
         if owner in clusters or not _of_cluster(rest, known):
             continue
         meant = get_close_matches(owner, clusters, 1, _NEAR_NAME)

@@ -163,8 +163,8 @@ class Inspection:
     async def topics(self, names: Sequence[str]) -> dict[str, DescribedTopic]:
         """A topic that does not exist has no partitions; one that we may not describe allows nothing."""
         described: dict[str, DescribedTopic] = {}
-        for at in range(0, len(names), _A_CALL):
-            call = describe_topics(names[at : at + _A_CALL])
+        for start in range(0, len(names), _A_CALL):
+            call = describe_topics(names[start : start + _A_CALL])
             response = await self._client.send(None, call, "describe topics")
             described |= read_topics(response, call.API_VERSION)
         nothing = frozenset[str]()
@@ -185,8 +185,8 @@ class Inspection:
             name: frozenset() for name, code in errors.items() if code == Errors.GROUP_AUTHORIZATION_FAILED
         }
         for node, kept in nodes.items():
-            for at in range(0, len(kept), _A_CALL):
-                call = group_requests.describe_groups(kept[at : at + _A_CALL], operations=True)
+            for start in range(0, len(kept), _A_CALL):
+                call = group_requests.describe_groups(kept[start : start + _A_CALL], operations=True)
                 response = await self._client.send(node, call, "describe groups")
                 for name, group in group_requests.read_described_groups(response).items():
                     if group.error == Errors.GROUP_AUTHORIZATION_FAILED:

@@ -63,8 +63,8 @@ async def configs_in_parts(
     client: NetworkClient, topics: Sequence[str]
 ) -> AsyncIterator[dict[str, Mapping[str, ConfigEntry] | KafkaFailure]]:
     """The same, each response as it comes: for callers that do not wait for all of them."""
-    for at in range(0, len(topics), _TOPICS_A_CALL):
-        some = topics[at : at + _TOPICS_A_CALL]
+    for start in range(0, len(topics), _TOPICS_A_CALL):
+        some = topics[start : start + _TOPICS_A_CALL]
         response = await client.send(
             None, admin_requests.describe_configs(some), "describe configs of topics"
         )

@@ -51,19 +51,19 @@ class _Windows:
         self._windows: list[Window] = []
 
     def add(self, window: Window) -> None:
-        at = bisect_right(self._starts, window.start)
-        self._starts.insert(at, window.start)
-        self._windows.insert(at, window)
+        position = bisect_right(self._starts, window.start)
+        self._starts.insert(position, window.start)
+        self._windows.insert(position, window)
 
     def drop(self, window: Window) -> None:
-        for at, each in enumerate(self._windows):
+        for index, each in enumerate(self._windows):
             if each is window:
-                del self._starts[at], self._windows[at]
+                del self._starts[index], self._windows[index]
                 return
 
     def covering(self, offset: int) -> Window | None:
-        at = bisect_right(self._starts, offset)
-        for window in self._windows[max(0, at - 2) : at][::-1]:
+        position = bisect_right(self._starts, offset)
+        for window in self._windows[max(0, position - 2) : position][::-1]:
             if _covers(window, offset):
                 return window
         return None
@@ -151,8 +151,8 @@ class Lookups:
         for partition in partitions:
             reads = sorted({n for n in needs[partition] if isinstance(n, Read)}, key=lambda read: read.offset)
             size = -(-len(reads) // _LANES)
-            for lane, at in enumerate(range(0, len(reads), size or 1)):
-                lanes[lane][partition] = reads[at : at + size]
+            for lane, position in enumerate(range(0, len(reads), size or 1)):
+                lanes[lane][partition] = reads[position : position + size]
         await asyncio.gather(*(self._lane(node, lane, answers) for lane in lanes if lane))
 
     async def _lane(
@@ -280,11 +280,11 @@ class Lookups:
             for p in partitions
         }
         waves = [
-            {partition: row[at] for partition, row in rows.items() if at < len(row)}
-            for at in range(max(map(len, rows.values()), default=0))
+            {partition: row[position] for partition, row in rows.items() if position < len(row)}
+            for position in range(max(map(len, rows.values()), default=0))
         ]
-        for at in range(0, len(waves), _LANES):
-            await asyncio.gather(*(self._find_wave(node, wave, answers) for wave in waves[at : at + _LANES]))
+        for position in range(0, len(waves), _LANES):
+            await asyncio.gather(*(self._find_wave(node, wave, answers) for wave in waves[position : position + _LANES]))
 
     async def _find_wave(
         self,

@@ -269,8 +269,8 @@ class NetworkClient:
         """Groups by the node that is their coordinator, and the error codes of the others."""
         unknown = [group for group in groups if self._coordinators.get(group) is None]
         errors: dict[str, int] = {}
-        for at in range(0, len(unknown), _COORDINATORS_A_CALL):
-            part = unknown[at : at + _COORDINATORS_A_CALL]
+        for start in range(0, len(unknown), _COORDINATORS_A_CALL):
+            part = unknown[start : start + _COORDINATORS_A_CALL]
             response = await self.send(
                 None, group_requests.find_coordinators(part), "find group coordinators"
             )

@@ -186,19 +186,19 @@ class BulkConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
-        at, needed = 0, _INT32.size
-        while self._filled - at >= needed:
-            size: int = _INT32.unpack_from(self._buffer, at)[0]
+        position, needed = 0, _INT32.size
+        while self._filled - position >= needed:
+            size: int = _INT32.unpack_from(self._buffer, position)[0]
             if wrong := size_error(size):
                 self._filled = 0
                 self._end(KafkaConnectionError(wrong))
                 return
             needed = _INT32.size + size
-            if self._filled - at < needed:
+            if self._filled - position < needed:
                 break
-            self._answered(self._buffer[at + _INT32.size : at + needed])
-            at, needed = at + needed, _INT32.size
-        self._go_on_from(at, needed)
+            self._answered(self._buffer[position + _INT32.size : position + needed])
+            position, needed = position + needed, _INT32.size
+        self._go_on_from(position, needed)
 
     def _go_on_from(self, at: int, needed: int) -> None:
         """Moves what lies behind `at` to the front of the buffer. Makes it larger when the response of `needed` bytes

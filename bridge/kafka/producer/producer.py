@@ -61,15 +61,15 @@ def record_batches(records: Sequence[KeyValue], codec: int = 0) -> list[tuple[by
     """Batches of the records, and how many are in each. A record that is too large for a batch has one of its own."""
     now = time.time_ns() // 1_000_000
     batches: list[tuple[bytearray, int]] = []
-    at = 0
-    while at < len(records):
+    position = 0
+    while position < len(records):
         builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, _RECORDS_BYTES)
         count = 0
-        while at < len(records):
-            key, value = records[at]
+        while position < len(records):
+            key, value = records[position]
             if builder.append(count, now, key, value, []) is None:
                 break
-            count, at = count + 1, at + 1
+            count, position = count + 1, position + 1
         batches.append((bytearray(builder.build()), count))
     return batches
 
@@ -121,7 +121,7 @@ class StateWriter:
 
 
 def _portions(records: Sequence[KeyValue]) -> list[Sequence[KeyValue]]:
-    return [records[at : at + _PORTION] for at in range(0, len(records), _PORTION)]
+    return [records[start : start + _PORTION] for start in range(0, len(records), _PORTION)]
 
 
 class TransactionalProducer:

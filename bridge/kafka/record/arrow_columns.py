@@ -130,19 +130,19 @@ def measure(data: Bytes, records: Numbers, sizes: Numbers) -> int:
     """Counts headers, and the bytes that each column takes. Returns how many records are sound, up to the first that is
     not."""
     for row in range(records.shape[1]):
-        at, stop = records[2, row], records[3, row]
+        position, stop = records[2, row], records[3, row]
         for column in range(2):
-            begin, end = _text(data, at, stop)
+            begin, end = _text(data, position, stop)
             if end < 0:
                 return row
             sizes[column] += max(0, end - begin)
-            at = end
-        count, at = varint(data, at, stop)
-        if at < 0 or count < 0 or count > stop - at:
+            position = end
+        count, position = varint(data, position, stop)
+        if position < 0 or count < 0 or count > stop - position:
             return row
         sizes[_HEADERS] += count
         for _ in range(count):
-            begin, end = _text(data, at, stop)
+            begin, end = _text(data, position, stop)
             if end < begin:
                 return row
             sizes[_HEADER_KEYS] += end - begin
@@ -150,8 +150,8 @@ def measure(data: Bytes, records: Numbers, sizes: Numbers) -> int:
             if end < 0:
                 return row
             sizes[_HEADER_VALUES] += max(0, end - begin)
-            at = end
-        if at != stop:
+            position = end
+        if position != stop:
             return row
     return int(records.shape[1])
 
@@ -188,13 +188,13 @@ def spread(
     """Fills columns that are as large as `measure` has found, of records that it has found sound."""
     header = 0
     for row in range(records.shape[1]):
-        at, stop = records[2, row], records[3, row]
-        at = _copy_out(data, at, stop, row, key_validity, key_ends, keys)
-        at = _copy_out(data, at, stop, row, value_validity, value_ends, values)
-        count, at = varint(data, at, stop)
+        position, stop = records[2, row], records[3, row]
+        position = _copy_out(data, position, stop, row, key_validity, key_ends, keys)
+        position = _copy_out(data, position, stop, row, value_validity, value_ends, values)
+        count, position = varint(data, position, stop)
         for _ in range(count):
-            at = _copy_out(data, at, stop, header, header_key_validity, header_key_ends, header_keys)
-            at = _copy_out(data, at, stop, header, header_value_validity, header_value_ends, header_values)
+            position = _copy_out(data, position, stop, header, header_key_validity, header_key_ends, header_keys)
+            position = _copy_out(data, position, stop, header, header_value_validity, header_value_ends, header_values)
             header += 1
         lists[row + 1] = header
 
@@ -229,9 +229,9 @@ def measure_joined(
 ) -> int:
     """Writes down where each record will begin and end; answers how many bytes they take, or -1 for columns that do not
     hold what they say."""
-    at, most = 0, min(len(header_key_ends), len(header_value_ends)) - 1
+    position, most = 0, min(len(header_key_ends), len(header_value_ends)) - 1
     for row in range(records.shape[1]):
-        records[2, row] = at
+        records[2, row] = position
         key, value = (
             _length(row, key_validity, key_ends, keys),
             _length(row, value_validity, value_ends, values),
@@ -239,15 +239,15 @@ def measure_joined(
         first, last = lists[row], lists[row + 1]
         if key < -1 or value < -1 or not 0 <= first <= last <= most:
             return -1
-        at += width(key) + max(0, key) + width(value) + max(0, value) + width(last - first)
+        position += width(key) + max(0, key) + width(value) + max(0, value) + width(last - first)
         for header in range(first, last):
             name = _length(header, header_key_validity, header_key_ends, header_keys)
             content = _length(header, header_value_validity, header_value_ends, header_values)
             if name < 0 or content < -1:
                 return -1
-            at += width(name) + name + width(content) + max(0, content)
-        records[3, row] = at
-    return at
+            position += width(name) + name + width(content) + max(0, content)
+        records[3, row] = position
+    return position
 
 
 @part
@@ -279,11 +279,11 @@ def join(
     out: Bytes,
 ) -> None:
     """Writes what `measure_joined` has measured, and found sound."""
-    at = 0
+    position = 0
     for row in range(records.shape[1]):
-        at = _put_text(row, key_validity, key_ends, keys, out, at)
-        at = _put_text(row, value_validity, value_ends, values, out, at)
-        at = put_varint(out, at, lists[row + 1] - lists[row])
+        position = _put_text(row, key_validity, key_ends, keys, out, position)
+        position = _put_text(row, value_validity, value_ends, values, out, position)
+        position = put_varint(out, position, lists[row + 1] - lists[row])
         for header in range(lists[row], lists[row + 1]):
-            at = _put_text(header, header_key_validity, header_key_ends, header_keys, out, at)
-            at = _put_text(header, header_value_validity, header_value_ends, header_values, out, at)
+            position = _put_text(header, header_key_validity, header_key_ends, header_keys, out, position)
+            position = _put_text(header, header_value_validity, header_value_ends, header_values, out, position)

@@ -98,13 +98,13 @@ def parse(data: BytesLike, *, checked: bool = False) -> Iterator[RawBatch]:
     """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length, a format
     or offsets that no batch can have, for one that begins before the one in front of it ends, and when `checked` for a
     wrong checksum."""
-    view, at, end = memoryview(data), 0, 0
-    while (batch := batch_at(view, at, checked=checked)) is not None:
+    view, position, end = memoryview(data), 0, 0
+    while (batch := batch_at(view, position, checked=checked)) is not None:
         if batch.base_offset < end:
             raise CorruptBatch(batch.base_offset)
         end = batch.last_offset + 1
         yield batch
-        at += len(batch.data)
+        position += len(batch.data)
 
 
 def batch_at(view: memoryview, at: int, *, checked: bool) -> RawBatch | None:

@@ -49,7 +49,7 @@ def undamaged(data: memoryview, heads: Numbers) -> int:
         return len(heads)
     rows: list[list[int]] = heads[:, : CRC + 1].tolist()
     return next(
-        (row for row, (at, end, stated) in enumerate(rows) if crc32c(data[at - _FROM : end]) != stated),
+        (row for row, (position, end, stated) in enumerate(rows) if crc32c(data[position - _FROM : end]) != stated),
         len(rows),
     )
 
@@ -161,29 +161,29 @@ class DataBatches(NamedTuple):
         none. Raises CorruptBatch; with `until_damage` only where the first batch is damaged, and ends before another
         one."""
         batches: list[RawBatch] = []
-        following, epoch, at, end = offset, -1, 0, 0
-        before = following, epoch, at, 0
+        following, epoch, position, end = offset, -1, 0, 0
+        before = following, epoch, position, 0
         data_filter = DataFilter(aborted or ())
         # Where transactions were aborted, each batch is looked at by itself.
         others = ~(CODEC | APPEND_TIME | (0 if aborted else TRANSACTIONAL))
         sizes = policy.with_room if policy is not None else ()
         view = memoryview(data)
         try:
-            while (batch := batch_at(view, at, checked=True)) is not None:
+            while (batch := batch_at(view, position, checked=True)) is not None:
                 if (
                     policy is not None
                     and not batch.attributes & others
                     and batch.magic == 2
                     and len(batch.data) <= sizes[batch.attributes & CODEC]
                 ):
-                    batch = neighbours(view, at, batch, policy) or batch
+                    batch = neighbours(view, position, batch, policy) or batch
                 if until_damage and batch.last_offset < offset:
                     raise CorruptBatch(batch.base_offset)
                 if batch.base_offset < end:
                     raise _Overlap(batch.base_offset)
                 is_data = data_filter.is_data(batch)
-                before = following, epoch, at, len(batches)
-                at, end = at + len(batch.data), batch.last_offset + 1
+                before = following, epoch, position, len(batches)
+                position, end = position + len(batch.data), batch.last_offset + 1
                 if batch.last_offset >= following:
                     following = batch.last_offset + 1
                 epoch = batch.leader_epoch
@@ -200,14 +200,14 @@ class DataBatches(NamedTuple):
             # The base offset of the one before may be what is wrong, since no checksum has it; but not of the one that
             # the broker has found for this offset.
             if not (len(batches) == 1 and batches[0].base_offset <= offset):
-                following, epoch, at, kept = before
-                if not at:
+                following, epoch, position, kept = before
+                if not position:
                     raise
                 del batches[kept:]
         except CorruptBatch:
-            if not (until_damage and at):
+            if not (until_damage and position):
                 raise
-        return cls(batches, following, epoch, bool(data) and not at)
+        return cls(batches, following, epoch, bool(data) and not position)
 
 
 class _Overlap(CorruptBatch):

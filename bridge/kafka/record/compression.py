@@ -79,17 +79,17 @@ def _snappy(data: memoryview, room: int) -> bytes | bytearray:
         return _snappy_block(data, room)
     if _XERIAL.unpack_from(data)[1] == len(data) - _XERIAL.size:
         return _snappy_block(data[_XERIAL.size :], room)  # most have one block
-    pieces, at = list[bytearray](), len(_XERIAL_HEAD)
+    pieces, position = list[bytearray](), len(_XERIAL_HEAD)
     blocks = _BLOCKS + len(data) // _BYTES_A_BLOCK
-    while at < len(data):
-        begin = at + _INT32.size
-        size: int = _INT32.unpack_from(data, at)[0]
+    while position < len(data):
+        begin = position + _INT32.size
+        size: int = _INT32.unpack_from(data, position)[0]
         if not 0 < size <= len(data) - begin:
             raise ValueError("a block does not end where it says")
         if len(pieces) == blocks:
             raise ValueError("it has too many blocks")
-        at = begin + size
-        pieces.append(_snappy_block(data[begin:at], room))
+        position = begin + size
+        pieces.append(_snappy_block(data[begin:position], room))
         room -= len(pieces[-1])
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

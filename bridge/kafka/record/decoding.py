@@ -93,9 +93,9 @@ def messages(data: memoryview, most: int) -> list[LegacyMessage]:
     if outer.value is None or codec >= _KNOWN or (codec == _LZ4 and not magic):
         raise ValueError(f"there is no compression codec {codec} in messages of format {magic}")
     inside = memoryview(decoded(codec, memoryview(outer.value), limit(len(outer.value), most)))
-    messages_read, at = list[LegacyMessage](), 0
-    while at < len(inside):
-        message, inner, _, at = _message(inside, at)
+    messages_read, position = list[LegacyMessage](), 0
+    while position < len(inside):
+        message, inner, _, position = _message(inside, position)
         if inner & _CODEC:
             raise ValueError("a message is compressed twice")
         messages_read.append(
@@ -318,17 +318,17 @@ def _verify_offsets(batch: RawBatch, first: int, last: int) -> None:
 
 def _has_more_headers(data: memoryview, records: int) -> bool:
     """Whether there are more headers than a batch may have. Raises ValueError for what is no record."""
-    at = headers = 0
+    position = headers = 0
     for _ in range(records):
-        length, begin = _varint(data, at)
+        length, begin = _varint(data, position)
         _, rest = _varint(data, begin + 1)
         _, rest = _varint(data, rest)
         for _ in range(2):
             size, rest = _varint(data, rest)
             rest += max(0, size)
         count, rest = _varint(data, rest)
-        headers, at = headers + count, begin + length
-        if count < 0 or length < 0 or rest > at:
+        headers, position = headers + count, begin + length
+        if count < 0 or length < 0 or rest > position:
             raise ValueError("a record does not end where it says")
         if headers > _MOST_HEADERS:
             return True

@@ -67,28 +67,28 @@ def _text(state: np.uint64, data: Bytes, at: int, end: int) -> tuple[np.uint64, 
 def _digest(data: Bytes, records: Numbers, timed: bool, out: Numbers) -> int:
     """Fills `out`; answers how many records are sound, up to the first that is not."""
     for row in range(records.shape[1]):
-        at, stop = records[2, row], records[3, row]
-        key, _, length = _text(_KEY_SEED, data, at, stop)
+        position, stop = records[2, row], records[3, row]
+        key, _, length = _text(_KEY_SEED, data, position, stop)
         out[3, row] = 0 if length < 0 else np.int64(key)
-        state, at, _ = _text(_SEED, data, at, stop)
-        if at < 0:
+        state, position, _ = _text(_SEED, data, position, stop)
+        if position < 0:
             return row
-        state, at, length = _text(state, data, at, stop)
-        if at < 0:
+        state, position, length = _text(state, data, position, stop)
+        if position < 0:
             return row
         out[4, row] = length < 0
-        count, at = varint(data, at, stop)
-        if at < 0 or count < 0 or count > stop - at:
+        count, position = varint(data, position, stop)
+        if position < 0 or count < 0 or count > stop - position:
             return row
         state = _mixed(state, np.uint64(count))
         for _ in range(count):
-            state, at, length = _text(state, data, at, stop)
-            if at < 0 or length < 0:
+            state, position, length = _text(state, data, position, stop)
+            if position < 0 or length < 0:
                 return row
-            state, at, _ = _text(state, data, at, stop)
-            if at < 0:
+            state, position, _ = _text(state, data, position, stop)
+            if position < 0:
                 return row
-        if at != stop:
+        if position != stop:
             return row
         if timed:
             state = _mixed(state, np.uint64(records[1, row]))
@@ -128,16 +128,16 @@ def place(there: Bytes, ends: Ends, data: Bytes, partitions: int, out: Numbers) 
         size = end - begin
         # Products of two numbers of 32 bits may be one bit too large for 64: their lower half is right all the same.
         hashed = (_MURMUR_SEED ^ size) & _LOW
-        at = begin
-        while at + 4 <= end:
-            word = int(data[at]) | int(data[at + 1]) << 8 | int(data[at + 2]) << 16 | int(data[at + 3]) << 24
+        position = begin
+        while position + 4 <= end:
+            word = int(data[position]) | int(data[position + 1]) << 8 | int(data[position + 2]) << 16 | int(data[position + 3]) << 24
             word = word * _MURMUR_M & _LOW
             word = (word ^ word >> 24) * _MURMUR_M & _LOW
             hashed = hashed * _MURMUR_M & _LOW ^ word
-            at += 4
-        if at < end:
-            for step in range(end - at - 1, -1, -1):
-                hashed ^= int(data[at + step]) << 8 * step
+            position += 4
+        if position < end:
+            for step in range(end - position - 1, -1, -1):
+                hashed ^= int(data[position + step]) << 8 * step
             hashed = hashed * _MURMUR_M & _LOW
         hashed = (hashed ^ hashed >> 13) * _MURMUR_M & _LOW
         out[row] = ((hashed ^ hashed >> 15) & _POSITIVE) % partitions

@@ -155,23 +155,23 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
     """Batches side by side, whole ones from the beginning on, of these flags and this leader epoch, of `large` bytes
     each at most. Fills `heads`; answers how many. Checks no checksum. `append`: a batch's timestamp is the greatest,
     for all its records."""
-    at = row = 0
-    while row < len(heads) and at + HEADER_SIZE <= len(data):
-        size = _number(data, at + 8, 4) + 12
-        if size < HEADER_SIZE or size > large or size > len(data) - at or data[at + 16] != 2:
+    position = row = 0
+    while row < len(heads) and position + HEADER_SIZE <= len(data):
+        size = _number(data, position + 8, 4) + 12
+        if size < HEADER_SIZE or size > large or size > len(data) - position or data[position + 16] != 2:
             break
-        if _number(data, at + 21, 2) != flags or _number(data, at + 12, 4) != epoch:
+        if _number(data, position + 21, 2) != flags or _number(data, position + 12, 4) != epoch:
             break
-        count, base = _number(data, at + 57, 4), _number(data, at, 8)
-        last = base + _number(data, at + 23, 4)
+        count, base = _number(data, position + 57, 4), _number(data, position, 8)
+        last = base + _number(data, position + 23, 4)
         if count < 1 or last < base or (row and base <= heads[row - 1, LAST]):
             break
-        heads[row, AT], heads[row, END] = at + HEADER_SIZE, at + size
-        heads[row, CRC] = _number(data, at + 17, 4) & 0xFFFFFFFF
+        heads[row, AT], heads[row, END] = position + HEADER_SIZE, position + size
+        heads[row, CRC] = _number(data, position + 17, 4) & 0xFFFFFFFF
         heads[row, COUNT] = count
-        heads[row, BASE], heads[row, TIME] = base, _number(data, at + (35 if append else 27), 8)
+        heads[row, BASE], heads[row, TIME] = base, _number(data, position + (35 if append else 27), 8)
         heads[row, LAST] = last
-        at, row = at + size, row + 1
+        position, row = position + size, row + 1
     return row
 
 
@@ -181,27 +181,27 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
     there are records. Answers the number of batches, or what is wrong: CUT_SHORT, BYTES_LEFT or OTHER_OFFSETS."""
     row = 0
     for number in range(len(heads)):
-        at, end = heads[number, AT], heads[number, END]
+        position, end = heads[number, AT], heads[number, END]
         before, last = -1, heads[number, LAST] - heads[number, BASE]
         for _ in range(heads[number, COUNT]):
-            length, at = varint(data, at, end)
-            stop = at + length
-            if at < 0 or length < 1 or length > end - at or row >= records.shape[1]:
+            length, position = varint(data, position, end)
+            stop = position + length
+            if position < 0 or length < 1 or length > end - position or row >= records.shape[1]:
                 return CUT_SHORT
-            delta, at = varint(data, at + 1, stop)  # behind the record's attributes, which are unused
-            if at < 0:
+            delta, position = varint(data, position + 1, stop)  # behind the record's attributes, which are unused
+            if position < 0:
                 return CUT_SHORT
-            offset, at = varint(data, at, stop)
-            if at < 0:
+            offset, position = varint(data, position, stop)
+            if position < 0:
                 return CUT_SHORT
             if offset <= before or offset > last:
                 return OTHER_OFFSETS
             before = offset
             records[0, row] = heads[number, BASE] + offset
             records[1, row] = heads[number, TIME] + (0 if append else delta)
-            records[2, row], records[3, row] = at, stop
-            at, row = stop, row + 1
-        if at != end:
+            records[2, row], records[3, row] = position, stop
+            position, row = stop, row + 1
+        if position != end:
             return BYTES_LEFT
     return len(heads)
 

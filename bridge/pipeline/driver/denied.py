@@ -124,8 +124,8 @@ class Rights:
 async def _denied(client: NetworkClient, topics: Sequence[str], operation: str) -> set[str]:
     """The topics that the operation is not allowed on. Raises KafkaFailure."""
     denied = set()
-    for at in range(0, len(topics), _TOPICS_A_CALL):
-        call = describe_topics(topics[at : at + _TOPICS_A_CALL])
+    for start in range(0, len(topics), _TOPICS_A_CALL):
+        call = describe_topics(topics[start : start + _TOPICS_A_CALL])
         response = await client.send(None, call, "ask for the rights on topics")
         for name, topic in read_topics(response, call.API_VERSION).items():
             if topic.denied or (topic.allowed is not None and operation not in topic.allowed):

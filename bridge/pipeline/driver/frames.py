@@ -193,9 +193,9 @@ def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
 def _packed_progress(progress: Iterable[Progress]) -> list[list[object]]:
     """Packs progress without the rates, which the driver does not know."""
     topics: dict[tuple[str, str], list[object]] = {}
-    for topic, partition, target, at, end, records, size, _, _, age, latency in progress:
+    for topic, partition, target, position, end, records, size, _, _, age, latency in progress:
         rows = topics.setdefault((topic, target), [topic, target])
-        rows.append((partition, at, end, records, size, age, latency))
+        rows.append((partition, position, end, records, size, age, latency))
     return list(topics.values())
 
 

@@ -157,7 +157,7 @@ def _escaped(text: str) -> str:
 
 def _as_utf16(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    return "".join(f"\\u{units[first : first + 2].hex()}" for first in range(0, len(units), 2))
 
 
 def _given_arguments() -> str:

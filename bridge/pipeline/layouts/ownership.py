@@ -255,8 +255,8 @@ def loops(
     for owner in {claim.connector for claim in first.values()}:
         of_owner = replace(spec, name=owner)
         stopped = read_layouts(records, of_owner).newest.stop
-        at = max(offsets.get(key(of_owner), -1) for key in (layout_key, unversioned_layout_key))
-        stopped_at[owner] = at if stopped else -1
+        position = max(offsets.get(key(of_owner), -1) for key in (layout_key, unversioned_layout_key))
+        stopped_at[owner] = position if stopped else -1
     found = {}
     for pair in pairs:
         claim = first.get((pair[1], pair[0]))
@@ -513,8 +513,8 @@ class Dropper:
 async def _missing(client: NetworkClient, topics: Collection[str]) -> set[str]:
     """The topics that the cluster says do not exist. Raises KafkaFailure."""
     names, missing = sorted(topics), set()
-    for at in range(0, len(names), _TOPICS_A_CALL):
-        for name, meta in (await client.metadata(names[at : at + _TOPICS_A_CALL])).items():
+    for start in range(0, len(names), _TOPICS_A_CALL):
+        for name, meta in (await client.metadata(names[start : start + _TOPICS_A_CALL])).items():
             failed = of_code(meta.error, f"describe topic {name}")
             if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
                 missing.add(name)

@@ -124,10 +124,10 @@ class Refusals:
             careful = 0
         for passed in [first for first in left_out if first < position]:
             del left_out[passed]
-        at = position
+        place = position
         while True:
             try:
-                for chunk in made(at):
+                for chunk in made(place):
                     whole = chunk.segments[0][0] >= careful and not (
                         left_out and _has_left_out(left_out, chunk)
                     )
@@ -135,20 +135,20 @@ class Refusals:
                         found = left_out.get(part.segments[0][0]) if part.count == 1 else None
                         yield part if found is None else found
                         last, count = part.segments[-1]
-                        at = last + count
+                        place = last + count
                 return
             except RecordTooLarge as large:
                 cause = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, str(large), retriable=False)
                 refused_ = Refused(source, large.offset, large.offset + 1, cause, target=target)
             except UnreadableBatch as unreadable:
                 cause = KafkaFailure(KafkaFault.OTHER, str(unreadable), retriable=False)
-                first = max(at, unreadable.offset)
+                first = max(place, unreadable.offset)
                 refused_ = Refused(source, first, unreadable.last_offset + 1, cause, whole=True)
             found = left_out.get(refused_.first)
             if found is None:
                 raise refused_
             yield found
-            at = found.gap.upstream_to
+            place = found.gap.upstream_to
 
     def _split(self, chunk: Chunk, careful: int, left_out: Mapping[int, LeftOut]) -> Iterator[Chunk]:
         """Cuts a chunk until each record below `careful`, and each that is left out, is in one of its own."""

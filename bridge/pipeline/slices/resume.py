@@ -356,15 +356,15 @@ async def _without_data(
     empty = {}
     size = _FIRST_LOOK
     while read_to:
-        needs = {tp: Scan(Side.TARGET, at, size) for tp, at in read_to.items()}
+        needs = {tp: Scan(Side.TARGET, position, size) for tp, position in read_to.items()}
         scanned = await scan(target, {tp: [need] for tp, need in needs.items()}, committed_only=True)
         left = {}
         for tp, need in needs.items():
-            at = _end_without_data(scanned[tp].get(need), need.offset)
-            if at >= logs[tp].end:
+            position = _end_without_data(scanned[tp].get(need), need.offset)
+            if position >= logs[tp].end:
                 empty[tp] = replace(logs[tp], start=logs[tp].end)
-            elif at > need.offset:
-                left[tp] = at
+            elif position > need.offset:
+                left[tp] = position
         read_to, size = left, min(8 * size, _LARGEST_LOOK)
     return empty
 

@@ -34,10 +34,10 @@ def progress(slices: Sequence[Slice], *, retried: bool, every: float = ROW_SECON
             running[loop.create_task(copy_slice(work, retried=retried, tally=tally))] = work, tally
         while running:
             done, _ = runner.run(asyncio.wait(running, timeout=every, return_when=asyncio.FIRST_COMPLETED))
-            at = int(time.time() * 1_000_000)
+            position = int(time.time() * 1_000_000)
             for task, (work, tally) in list(running.items()):
                 records, size = tally.take()
-                row = ProgressRow(work.spec.name, work.layout, work.slot, records, size, at)
+                row = ProgressRow(work.spec.name, work.layout, work.slot, records, size, position)
                 if task in done:
                     del running[task]
                     yield row._replace(ended=task.result())

@@ -55,7 +55,7 @@ def readiness_report(
     # A flow of which nobody follows groups, on purpose maybe, says nothing of the groups of others.
     flows += [flow for flow, followed in alone if followed] if flows else [flow for flow, _ in alone]
     times = [flow.as_of_ms for flow in flows]
-    known_times = [at for at in times if at is not None]
+    known_times = [position for position in times if position is not None]
     missing = [flow.missing_records for flow in flows]
     known_missing = [records for records in missing if records is not None]
     return ReadinessReport(

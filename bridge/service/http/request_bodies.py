@@ -108,27 +108,27 @@ class LongList:
 def _tokens(text: str) -> Iterator[tuple[int, int] | None]:
     """Yields where strings and brackets begin and end; None after each stretch in which none begins or ends. A string
     without an end reaches to the end of the text: a search from each of its quotes would be quadratic."""
-    at = 0
-    while at < len(text):
-        begin = _BEGIN.search(text, at, at + STRETCH)
+    position = 0
+    while position < len(text):
+        begin = _BEGIN.search(text, position, position + STRETCH)
         if begin is None:
-            at += STRETCH
+            position += STRETCH
             yield None
             continue
-        start, at = begin.span()
+        start, position = begin.span()
         if text[start] == '"':
             while True:
-                inside = _IN_STRING.match(text, at, at + STRETCH)
+                inside = _IN_STRING.match(text, position, position + STRETCH)
                 assert inside is not None  # it matches the empty text too
-                at = inside.end()
-                if text.startswith('"', at):
-                    at += 1
+                position = inside.end()
+                if text.startswith('"', position):
+                    position += 1
                     break
-                if len(text) - at < 2:  # nothing is left, or a backslash
-                    at = len(text)
+                if len(text) - position < 2:  # nothing is left, or a backslash
+                    position = len(text)
                     break
                 yield None
-        yield start, at
+        yield start, position
 
 
 def read(model: type[M], long_list: str | None = None) -> Callable[[Request], Awaitable[M]]:

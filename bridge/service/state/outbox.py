@@ -131,13 +131,13 @@ class _TaskQueue:
 
     def ack(self, partition: bytes, timestamp: int) -> Written | None:
         in_flight = self.in_flight.get(partition, ())
-        for at, record in enumerate(in_flight, start=1):
+        for index, record in enumerate(in_flight, start=1):
             if record[TIMESTAMP] == timestamp:
-                if at < len(in_flight):
-                    self.in_flight[partition] = in_flight[at:]
+                if index < len(in_flight):
+                    self.in_flight[partition] = in_flight[index:]
                 else:
                     del self.in_flight[partition]
-                return Written(record[AFFINITY], timestamp, at)
+                return Written(record[AFFINITY], timestamp, index)
         return None
 
     def undelivered(self) -> Iterator[PackedRecord]:

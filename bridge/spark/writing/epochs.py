@@ -196,8 +196,8 @@ async def _end_others(client: NetworkClient, options: SinkOptions, query: str) -
     try:
         found = await asyncio.gather(*map(listed, await client.nodes()))
         ids = [each for some in found for each in some]
-        for at in range(0, len(ids), _AT_A_TIME):
-            await fence(options.settings(), ids[at : at + _AT_A_TIME])
+        for start in range(0, len(ids), _AT_A_TIME):
+            await fence(options.settings(), ids[start : start + _AT_A_TIME])
     except KafkaFailure as error:
         log.warning("could not abort what earlier attempts of query %s have left open: %s", query, error)
 
@@ -207,4 +207,4 @@ def _holder(task: Prepared) -> ProducerIdAndEpoch:
 
 
 def _parts(tasks: Sequence[Prepared]) -> Iterator[Sequence[Prepared]]:
-    return (tasks[at : at + _AT_A_TIME] for at in range(0, len(tasks), _AT_A_TIME))
+    return (tasks[start : start + _AT_A_TIME] for start in range(0, len(tasks), _AT_A_TIME))

@@ -131,8 +131,8 @@ class BatchWriter(DataSourceArrowWriter):
         await self._over(partitions)
         ids = [self._options.transactional_id(self.job, number) for number in range(partitions)]
         try:
-            for at in range(0, partitions, _AT_A_TIME):
-                await fence(self._options.settings(), ids[at : at + _AT_A_TIME])
+            for start in range(0, partitions, _AT_A_TIME):
+                await fence(self._options.settings(), ids[start : start + _AT_A_TIME])
         except KafkaFailure as error:
             log.warning(
                 "could not abort the failed job's transactions, transaction.timeout.ms ends them: %s", error

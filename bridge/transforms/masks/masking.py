@@ -275,51 +275,51 @@ def _object(
     first: int,
 ) -> int:
     """Masks one object into `out` from `first` on; returns where it ends, NO where json_paths has to do it."""
-    at = past_blanks(data, begin, end)
-    if at >= end or data[at] != OPEN:
+    position = past_blanks(data, begin, end)
+    if position >= end or data[position] != OPEN:
         return NO
     out_at, copied_to, count, touched = (
         first,
-        at,
+        position,
         0,
         False,
     )  # what lies between `copied_to` and `at` is still to be copied
-    at += 1
+    position += 1
     while True:
-        past = past_blanks(data, at, end)
+        past = past_blanks(data, position, end)
         if past >= end:
             return NO
-        if past > at:
-            out_at, copied_to = _copied(data, copied_to, at, out, out_at), past
-        at = past
-        if data[at] == CLOSE and count == 0:
-            at += 1
+        if past > position:
+            out_at, copied_to = _copied(data, copied_to, position, out, out_at), past
+        position = past
+        if data[position] == CLOSE and count == 0:
+            position += 1
             break
-        if data[at] != QUOTE or count == _MOST_FIELDS:
+        if data[position] != QUOTE or count == _MOST_FIELDS:
             return NO
-        name, mark = at + 1, 0
-        at = name
-        while at < end and data[at] != QUOTE:
-            if data[at] < 0x20 or data[at] >= 0x80 or data[at] == BACKSLASH:
+        name, mark = position + 1, 0
+        position = name
+        while position < end and data[position] != QUOTE:
+            if data[position] < 0x20 or data[position] >= 0x80 or data[position] == BACKSLASH:
                 return NO
-            mark = (mark * 31 + int(data[at])) & 0xFFFFFFFFFFFF
-            at += 1
+            mark = (mark * 31 + int(data[position])) & 0xFFFFFFFFFFFF
+            position += 1
         for other in range(count):
             if seen[other] == mark:
                 return NO  # twice, most likely
         seen[count] = mark
-        count, until = count + 1, at
-        past = past_blanks(data, at + 1, end)
+        count, until = count + 1, position
+        past = past_blanks(data, position + 1, end)
         if past >= end or data[past] != COLON:
             return NO
-        if past > at + 1:
-            out_at, copied_to = _copied(data, copied_to, at + 1, out, out_at), past
-        at = past + 1
-        past = past_blanks(data, at, end)
-        if past > at:
-            out_at, copied_to = _copied(data, copied_to, at, out, out_at), past
-        value, at = past, past_value(data, past, end)
-        if at < 0:
+        if past > position + 1:
+            out_at, copied_to = _copied(data, copied_to, position + 1, out, out_at), past
+        position = past + 1
+        past = past_blanks(data, position, end)
+        if past > position:
+            out_at, copied_to = _copied(data, copied_to, position, out, out_at), past
+        value, position = past, past_value(data, past, end)
+        if position < 0:
             return NO
         for number in range(len(name_ends) - 1):
             start, size = name_ends[number], name_ends[number + 1] - name_ends[number]
@@ -328,22 +328,22 @@ def _object(
                 if not supported[kind]:
                     return NO
                 start, size = left_ends[kind], left_ends[kind + 1] - left_ends[kind]
-                if not _is(data, value, at, left, start, size):
+                if not _is(data, value, position, left, start, size):
                     out_at = _copied(data, copied_to, value, out, out_at)
-                    out_at, copied_to, touched = _copied(left, start, start + size, out, out_at), at, True
-        past = past_blanks(data, at, end)
+                    out_at, copied_to, touched = _copied(left, start, start + size, out, out_at), position, True
+        past = past_blanks(data, position, end)
         if past >= end:
             return NO
-        if past > at:
-            out_at, copied_to = _copied(data, copied_to, at, out, out_at), past
-        at = past + 1
+        if past > position:
+            out_at, copied_to = _copied(data, copied_to, position, out, out_at), past
+        position = past + 1
         if data[past] == CLOSE:
             break
         if data[past] != COMMA:
             return NO
-    if past_blanks(data, at, end) != end:
+    if past_blanks(data, position, end) != end:
         return NO
-    return _copied(data, copied_to, at, out, out_at) if touched else _copied(data, begin, end, out, first)
+    return _copied(data, copied_to, position, out, out_at) if touched else _copied(data, begin, end, out, first)
 
 
 @compiled(
@@ -367,8 +367,8 @@ def mask(
     out_at, seen = 0, np.empty(_MOST_FIELDS, np.int64)
     for row in range(len(unmasked)):
         if not unmasked[row]:
-            at, end = int(begins[row]), int(begins[row + 1])
-            done = _object(data, at, end, names, name_ends, left, left_ends, supported, seen, out, out_at)
+            position, end = int(begins[row]), int(begins[row + 1])
+            done = _object(data, position, end, names, name_ends, left, left_ends, supported, seen, out, out_at)
             if done < 0:
                 unmasked[row] = 1
             else:

@@ -121,15 +121,15 @@ class Pairing:
     def _farthest(self, records: Sequence[RecordView], end: int) -> Steps[Edge | None]:
         """The farthest edge: where the mirror is behind it lies before the end."""
         left = len(records)
-        at = end
+        position = end
         while True:
-            edge = yield from self._edge(at)
+            edge = yield from self._edge(position)
             if edge is not None and edge.upstream > self._at:
                 return edge
             left = left * 3 // 4
             if not left:
                 return None
-            at = records[left].offset
+            position = records[left].offset
 
     def _edge(self, offset: int) -> Steps[Edge | None]:
         """Translates an offset; None where the answer is not exact."""
@@ -151,11 +151,11 @@ class Pairing:
             return
         middle = len(originals) // 2
         for step in _TRIED:
-            at = middle + step
-            if not 0 < at < len(originals) or self._halvings <= 0:
+            position = middle + step
+            if not 0 < position < len(originals) or self._halvings <= 0:
                 continue
             self._halvings -= 1
-            edge = yield from self._edge(originals[at].offset)
+            edge = yield from self._edge(originals[position].offset)
             if edge is not None and begin.downstream <= edge.downstream <= end.downstream:
                 yield from self._pair(found, begin, edge)
                 yield from self._pair(found, edge, end)
@@ -180,12 +180,12 @@ class _Found:
 
     def lost(self, begin: Edge, end: Edge) -> bool:
         """Whether the target may have lost records there."""
-        at = begin.downstream
+        position = begin.downstream
         for record in _slice(self._target, begin.downstream, end.downstream):
-            if self._target.lost(at, record.offset) is not None:
+            if self._target.lost(position, record.offset) is not None:
                 return True
-            at = record.offset + 1
-        return self._target.lost(at, end.downstream) is not None
+            position = record.offset + 1
+        return self._target.lost(position, end.downstream) is not None
 
     def add(
         self, begin: Edge, end: Edge, originals: Sequence[RecordView], copies: Sequence[RecordView]
@@ -243,10 +243,10 @@ def _slice(section: LogSection, start: int, end: int) -> Sequence[RecordView]:
 def _stretches(originals: Sequence[RecordView], copies: Sequence[RecordView]) -> Iterator[tuple[int, int]]:
     """Yields parts without a hole on either side."""
     cuts = [
-        at
-        for at in range(1, len(originals))
-        if originals[at].offset != originals[at - 1].offset + 1
-        or copies[at].offset != copies[at - 1].offset + 1
+        index
+        for index in range(1, len(originals))
+        if originals[index].offset != originals[index - 1].offset + 1
+        or copies[index].offset != copies[index - 1].offset + 1
     ]
     if originals:
         yield from pairwise([0, *cuts, len(originals)])

@@ -293,8 +293,8 @@ class _Bracket:
     def _near(self) -> Steps[LogSection]:
         """Reads the source around the offset: what is needed to compare, and the record right before the offset if
         there is one."""
-        at = max(self.source.start, min(self.offset, self.source.end) - AROUND)
-        source_log = yield from self._source.open(at)
+        position = max(self.source.start, min(self.offset, self.source.end) - AROUND)
+        source_log = yield from self._source.open(position)
         while source_log.end < self.offset and not source_log.at_end:
             yield from source_log.forward()
         return source_log
@@ -389,17 +389,17 @@ class _Bracket:
         """Counts the keys of records in [begin, upstream) that no later record of the source has: compaction on the
         target may have taken those that one has. None where there is more to read than one translation may."""
         waiting: set[bytes | None] = set()
-        at = begin
+        position = begin
         try:
             while True:
-                record = yield from source_log.first_from(at)
+                record = yield from source_log.first_from(position)
                 if record is None or (record.offset >= upstream and not waiting):
                     return len(waiting)
                 if record.offset < upstream:
                     waiting.add(record.key)
                 else:
                     waiting.discard(record.key)
-                at = record.offset + 1
+                position = record.offset + 1
         except CapReached:
             return None
 

@@ -375,10 +375,10 @@ class Copies:
     def _pass_markers(self) -> Steps[None]:
         """Takes the source for copied to its end where no record follows the last that is copied: control records never
         are, and would be missing for good."""
-        at = self.memory.reached
-        if at < self.source.end:
-            section = yield from self._source.open(at)
-            if (yield from section.first_from(at)) is None:
+        position = self.memory.reached
+        if position < self.source.end:
+            section = yield from self._source.open(position)
+            if (yield from section.first_from(position)) is None:
                 self.memory.reach(self.source.end)
 
     def original_of(self, copy: RecordView) -> Steps[RecordView | None]:

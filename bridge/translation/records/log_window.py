@@ -176,12 +176,12 @@ class LogSection:
     def lost(self, start: int, end: int) -> int | None:
         """Finds the first offset in [start, end), which this section covers and where no record is, that may have held
         one: it is not a control record's, nor that of aborted data."""
-        at, spans = start, self._without_data
+        position, spans = start, self._without_data
         number = max(0, bisect_left(spans, (start,)) - 1)
-        while at < end and number < len(spans) and spans[number][0] <= at:
-            at = max(at, spans[number][1])
+        while position < end and number < len(spans) and spans[number][0] <= position:
+            position = max(position, spans[number][1])
             number += 1
-        return at if at < end else None
+        return position if position < end else None
 
     def covers(self, offset: int) -> bool:
         return self.start <= offset < self.end
@@ -207,8 +207,8 @@ class LogSection:
         """Reads what lies before the start: about as much as one read brings, more where nothing is left of it."""
         step = self._step
         while not self.at_start:
-            at = max(self.bounds.start, self.start - step)
-            window = yield from self.log.read(at)
+            position = max(self.bounds.start, self.start - step)
+            window = yield from self.log.read(position)
             records, end = [r for r in window.records if r.offset < self.start], window.end
             without_data = list(window.without_data)
             while end < self.start:
@@ -219,7 +219,7 @@ class LogSection:
             self.records[:0] = records
             self._without_data[:0] = [span for span in without_data if span[0] < self.start]
             self._merge_epoch(window)
-            self.start = max(self.bounds.start, min(window.start, at))
+            self.start = max(self.bounds.start, min(window.start, position))
             if records:
                 return
             step *= 4

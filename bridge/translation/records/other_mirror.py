@@ -247,14 +247,14 @@ class _Search:
         """Looks at records that are spread over all places, in each turn at others."""
         count = sum(place.end - place.start for place in places)
         for number in range(_LOOKED_AT - _NEWEST):
-            at = int((turn * _LOOKED_AT + number) * _GOLDEN % 1 * count)
+            position = int((turn * _LOOKED_AT + number) * _GOLDEN % 1 * count)
             for place in places:
-                if at < place.end - place.start:
-                    copy = yield from self._last_before(place.start + at + 1, place)
+                if position < place.end - place.start:
+                    copy = yield from self._last_before(place.start + position + 1, place)
                     if copy is not None:
                         yield from self._look(copy)
                     break
-                at -= place.end - place.start
+                position -= place.end - place.start
 
     def _last_before(self, end: int, place: LogBounds) -> Steps[RecordView | None]:
         section = yield from self._copies.open_target(end - 1)

@@ -54,10 +54,10 @@ class PartitionMemory:
         self._observed: set[tuple[int, int]] = set()
 
     def add(self, anchor: Anchor) -> None:
-        at = bisect_left(self._anchors, anchor)
-        if at < len(self._anchors) and self._anchors[at] == anchor:
+        position = bisect_left(self._anchors, anchor)
+        if position < len(self._anchors) and self._anchors[position] == anchor:
             return
-        self._anchors.insert(at, anchor)
+        self._anchors.insert(position, anchor)
         if len(self._anchors) > _MOST_ANCHORS:
             # Thin, keeping both ends: a guess needs a neighbour, not every neighbour.
             self._anchors = self._anchors[:1] + self._anchors[1:-1:2] + self._anchors[-1:]
@@ -67,20 +67,20 @@ class PartitionMemory:
 
     def below(self, offset: int) -> Anchor | None:
         """Returns the nearest anchor whose record was processed by a group committed at `offset`."""
-        at = bisect_left(self._anchors, (offset,))
-        return self._anchors[at - 1] if at else None
+        position = bisect_left(self._anchors, (offset,))
+        return self._anchors[position - 1] if position else None
 
     def at_or_above(self, offset: int) -> int | None:
         """Returns the lowest known target offset of a record that a group committed at `offset` has not processed."""
-        at = bisect_left(self._anchors, (offset,))
-        anchors = [*self._anchors[at : at + 1], *([self.low] if self.low else [])]
+        position = bisect_left(self._anchors, (offset,))
+        anchors = [*self._anchors[position : position + 1], *([self.low] if self.low else [])]
         return min((anchor.downstream for anchor in anchors if anchor.upstream >= offset), default=None)
 
     def deltas(self, offset: int) -> list[int]:
         """Returns guesses for downstream minus upstream near `offset`: of the nearest anchors on either side and of the
         log's start. In a plain log that one comes first."""
-        at = bisect_right(self._anchors, (offset, 1 << 63))
-        near = [anchor.delta for anchor in self._anchors[max(0, at - 1) : at + 1]]
+        position = bisect_right(self._anchors, (offset, 1 << 63))
+        near = [anchor.delta for anchor in self._anchors[max(0, position - 1) : position + 1]]
         low = [self.low.delta] if self.low else []
         return list(dict.fromkeys(low + near if self.gapless else near + low))
 

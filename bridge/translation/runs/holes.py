@@ -161,15 +161,15 @@ class Holes:
         return self._of(copy, self._downstream)
 
     def _below(self, offset: int, starts: array[int]) -> int:
-        at = bisect_right(starts, offset) - 1
-        if at < 0:
+        position = bisect_right(starts, offset) - 1
+        if position < 0:
             return 0
-        end = self._copies[at + 1] if at + 1 < len(self._copies) else self.copies
-        return min(self._copies[at] + offset - starts[at], end)
+        end = self._copies[position + 1] if position + 1 < len(self._copies) else self.copies
+        return min(self._copies[position] + offset - starts[position], end)
 
     def _of(self, copy: int, starts: array[int]) -> int:
-        at = bisect_right(self._copies, copy) - 1
-        return starts[at] + copy - self._copies[at]
+        position = bisect_right(self._copies, copy) - 1
+        return starts[position] + copy - self._copies[position]
 
 
 decoded = lru_cache(_DECODED)(Holes)

@@ -96,8 +96,8 @@ class ConsistentRuns:
 
     def copied_before(self, offset: int) -> int | None:
         """Returns the last offset at or before another one that the runs cover; None where there is none."""
-        at = bisect_right(self._runs, offset, key=_start)
-        return min(offset, self._runs[at - 1].upstream_end - 1) if at else None
+        position = bisect_right(self._runs, offset, key=_start)
+        return min(offset, self._runs[position - 1].upstream_end - 1) if position else None
 
     def no_copies(self, downstream: int, target_end: int) -> int:
         """Returns how many places of the target from an offset on, at most, hold no copy of ours."""
@@ -165,8 +165,8 @@ class ConsistentRuns:
         copies."""
         if self.stretches and self.stretches[-1].end > offset:
             return False
-        at = max(0, bisect_right(self._runs, offset, key=_start) - 1)
-        return at >= len(self._runs) or target_start <= self._runs[at].downstream_start
+        position = max(0, bisect_right(self._runs, offset, key=_start) - 1)
+        return position >= len(self._runs) or target_start <= self._runs[position].downstream_start
 
     def below_target(
         self,
@@ -178,9 +178,9 @@ class ConsistentRuns:
     ) -> int | None:
         """Returns how many copies of records at or after an offset, at most, stood below the target's log start; None
         where it is not known whether that of the first one did, unless it counts then (`at_most`)."""
-        at = max(0, bisect_right(self._runs, offset, key=_start) - 1)
+        position = max(0, bisect_right(self._runs, offset, key=_start) - 1)
         gone = 0
-        for run in self._runs[at:]:
+        for run in self._runs[position:]:
             if run.downstream_start >= target_start:
                 break
             scan = scans.get(run) or RunScan(run)
@@ -224,13 +224,13 @@ class ConsistentRuns:
 
     def held(self, offset: int) -> OffsetRun | None:
         """Returns the run that the offset lies in."""
-        at = bisect_right(self._runs, offset, key=_start)
-        return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
+        position = bisect_right(self._runs, offset, key=_start)
+        return self._runs[position - 1] if position and offset < self._runs[position - 1].upstream_end else None
 
     def _copy_range(self, offset: int, scan: RunScan | None, target_end: int) -> _CopyRange | None:
-        at = bisect_right(self._runs, offset, key=_start)
-        run = self._runs[at - 1] if at else None
-        after = self._runs[at] if at < len(self._runs) else None
+        position = bisect_right(self._runs, offset, key=_start)
+        run = self._runs[position - 1] if position else None
+        after = self._runs[position] if position < len(self._runs) else None
         if scan is not None:
             return _CopyRange(*scan.of(offset), 0, scan.run)
         if after is not None:

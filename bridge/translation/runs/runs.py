@@ -90,17 +90,17 @@ class RunKey(NamedTuple):
     def decode(cls, key: bytes | None) -> RunKey:
         """Raises SchemaError."""
         version = _version(key, "key", _NAMELESS, KEY_VERSION)
-        topic, at = read_string(key, _VERSION.size, "topic of the key")
+        topic, position = read_string(key, _VERSION.size, "topic of the key")
         if version == _NAMELESS:
             partition, start = read_numbers(
-                _PARTITION_AND_START, key, at, "partition and upstreamStart of the key"
+                _PARTITION_AND_START, key, position, "partition and upstreamStart of the key"
             )
             return cls(TopicPartition(topic, partition), "", start)
-        (partition,) = read_numbers(_PARTITION, key, at, "partition of the key")
-        target, at = read_string(key, at + _PARTITION.size, "targetTopic of the key")
+        (partition,) = read_numbers(_PARTITION, key, position, "partition of the key")
+        target, position = read_string(key, position + _PARTITION.size, "targetTopic of the key")
         if not target:
             raise SchemaError("no targetTopic of the key: it is empty")
-        (start,) = read_numbers(_OFFSET, key, at, "upstreamStart of the key")
+        (start,) = read_numbers(_OFFSET, key, position, "upstreamStart of the key")
         return cls(TopicPartition(topic, partition), target, start)
 
 
@@ -206,15 +206,15 @@ class OffsetRun(NamedTuple):
         _, covered, downstream, count, skipped, extra, position, epoch, timestamp, size = read_numbers(
             _VALUE, value, 0, "offsets and counts of the value"
         )
-        source_id, at = read_string(value, _VALUE.size, "sourceTopicId of the value")
-        target, at = read_string(value, at, "targetTopic of the value")
+        source_id, place = read_string(value, _VALUE.size, "sourceTopicId of the value")
+        target, place = read_string(value, place, "targetTopic of the value")
         if named and named != target:
             raise SchemaError(f"targetTopic is {named} in the key and {target} in the value")
-        target_id, at = read_string(value, at, "targetTopicId of the value")
+        target_id, place = read_string(value, place, "targetTopicId of the value")
         assert value is not None
-        flags = value[at] if len(value) > at else 0
-        holes, at = (
-            read_bytes(value, at + 1, "holes of the value") if len(value) > at + 1 else (b"", len(value))
+        flags = value[place] if len(value) > place else 0
+        holes, place = (
+            read_bytes(value, place + 1, "holes of the value") if len(value) > place + 1 else (b"", len(value))
         )
         run = cls(
             source,
@@ -236,7 +236,7 @@ class OffsetRun(NamedTuple):
             bool(flags & _AGAIN),
             bool(flags & _TRANSFORMED),
             bool(flags & _FOUND),
-            _recopy_end(value, at),
+            _recopy_end(value, place),
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -327,11 +327,11 @@ def commit_times(value: bytes | None) -> bytes:
     """Reads the times of a run's value that can be decoded; b"" where it has none, or they are cut short."""
     assert value is not None
     try:
-        at = _VALUE.size
+        position = _VALUE.size
         for _ in range(3):
-            _, at = read_bytes(value, at, "a name of the value")
-        _, at = read_bytes(value, at + 1, "holes of the value")
-        return read_bytes(value, at, "times of the value")[0]
+            _, position = read_bytes(value, position, "a name of the value")
+        _, position = read_bytes(value, position + 1, "holes of the value")
+        return read_bytes(value, position, "times of the value")[0]
     except SchemaError:
         return b""
 

@@ -53,7 +53,7 @@ def _portions(jobs: Mapping[K, Job[T]]) -> Iterator[dict[K, Job[T]]]:
     while rest := [keys for keys in rest if keys]:
         few = max(1, AT_ONCE // len(rest))
         yield {key: jobs[key] for keys in rest[:AT_ONCE] for key in keys[:few]}
-        rest = [keys[few:] if at < AT_ONCE else keys for at, keys in enumerate(rest)]
+        rest = [keys[few:] if index < AT_ONCE else keys for index, keys in enumerate(rest)]
 
 
 async def _translate(

@@ -389,8 +389,8 @@ class Backlog:
             self._forget(tp)
             return Missing()
         observed = self._observed.setdefault(tp, deque())
-        at, seen_end = observed[-1] if observed else (at_ms, end)
-        if end < seen_end or at_ms < at:
+        position, seen_end = observed[-1] if observed else (at_ms, end)
+        if end < seen_end or at_ms < position:
             # The log was truncated or the topic created again, so offsets are other records now; or the clock was set
             # back.
             self._observed[tp] = observed = deque()

@@ -331,12 +331,12 @@ class _Process:
         return json.loads(await self._exactly(header)), await self._exactly(body)
 
     async def _exactly(self, size: int) -> bytearray:
-        loop, data, at = asyncio.get_running_loop(), bytearray(size), 0
-        while at < size:
-            got = await loop.sock_recv_into(self._channel, memoryview(data)[at:])
+        loop, data, position = asyncio.get_running_loop(), bytearray(size), 0
+        while position < size:
+            got = await loop.sock_recv_into(self._channel, memoryview(data)[position:])
             if not got:
                 raise EOFError
-            at += got
+            position += got
         return data
 
     async def end(self) -> str:

@@ -131,12 +131,12 @@ def _receive(channel: socket.socket) -> tuple[dict[str, Any], bytearray]:
 
 
 def _exactly(channel: socket.socket, size: int) -> bytearray:
-    data, at = bytearray(size), 0
-    while at < size:
-        got = channel.recv_into(memoryview(data)[at:])
+    data, position = bytearray(size), 0
+    while position < size:
+        got = channel.recv_into(memoryview(data)[position:])
         if not got:
             os._exit(0)
-        at += got
+        position += got
     return data
 
 

@@ -67,18 +67,18 @@ class TransformSteps:
         limits: Mapping[str, TopicLimits],
         position: int,
     ) -> AsyncGenerator[Step, None]:
-        at = position
+        place = position
         for batch, records in decoded_each(batches, position, policy.decompressed):
             if isinstance(records, UnreadableBatch):
-                first, at = max(at, records.offset), records.last_offset + 1
-                yield _failed_step(copied, GapKind.RECORD_REFUSED, first, at, str(records))
+                first, place = max(place, records.offset), records.last_offset + 1
+                yield _failed_step(copied, GapKind.RECORD_REFUSED, first, place, str(records))
                 continue
             codec, epoch = batch.attributes & CODEC, batch.leader_epoch
             rest = records.since(position)
             if not rest.count:
                 continue
             async for outcome in self._calls.through(copied, rest):
-                at = outcome.end
+                place = outcome.end
                 if outcome.failed:
                     yield _failed_step(
                         copied, GapKind.TRANSFORM_FAILED, outcome.first, outcome.end, outcome.failed
