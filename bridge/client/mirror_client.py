@@ -54,7 +54,7 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
     Stock drops client properties that are not about connection and security; here they work, or are an error.
     """
     props = given(props)
-    prefixes = KeyPrefixes() if side is None else KeyPrefixes.of(side)
+    prefixes = KeyPrefixes() if side is None else KeyPrefixes.for_side(side)
     config = _definition(prefixes).validate(props)
     plugins = Plugins(props, config)
     policy = plugins.load(REPLICATION_POLICY)

@@ -117,7 +117,7 @@ def legacy(
         more or (),
     )
     try:
-        clients = Clients.of(load_properties(consumer_config), load_properties(producer_config))
+        clients = Clients.from_properties(load_properties(consumer_config), load_properties(producer_config))
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
     if wrong := legacy_config.problems(options, clients):

@@ -82,7 +82,7 @@ class Clients:
     producer: Mapping[str, str]
 
     @classmethod
-    def of(cls, consumer: Mapping[str, str], producer: Mapping[str, str]) -> Self:
+    def from_properties(cls, consumer: Mapping[str, str], producer: Mapping[str, str]) -> Self:
         """Trims what the files have as Java's ConfigDef does: with its blanks another group would be meant."""
         return cls(given(consumer), given(producer))
 

@@ -77,7 +77,7 @@ class Writing(Protocol):
 
 
 class Offsets(Protocol):
-    async def of(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]: ...
+    async def read(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]: ...
 
 
 class ConnectorRun:
@@ -182,7 +182,7 @@ class ConnectorRun:
         if not partitions:
             return []
         try:
-            stored = await self._offsets.of(partitions)
+            stored = await self._offsets.read(partitions)
         except KafkaFailure as failure:
             self._unwell(str(failure))
             await asyncio.sleep(self._backoff.next())

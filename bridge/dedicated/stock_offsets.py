@@ -57,7 +57,7 @@ class StoredOffsets:
         self._topic, self._connector = topic, connector
         self._stored: Offsets | None = None
 
-    async def of(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
+    async def read(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
         """Raises KafkaFailure."""
         if self._stored is None:
             try:

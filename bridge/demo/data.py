@@ -233,7 +233,7 @@ class Amounts:
     burst: int
 
     @staticmethod
-    def of(total: int) -> Amounts:
+    def for_total(total: int) -> Amounts:
         burst = min(10_000, total // 8)
         payments = profiles = total * 13 // 100
         return Amounts(total - payments - profiles - 3 * burst, payments, profiles, burst)
@@ -342,7 +342,7 @@ class Shape:
 def choose(shapes: Mapping[Tp, Shape], burst: int) -> Groups:
     """The groups' committed offsets. Each group has one in every partition of its topics, so that it can subscribe."""
 
-    def each(topic: str, *offsets: int) -> dict[Tp, int]:
+    def spread(topic: str, *offsets: int) -> dict[Tp, int]:
         tps = [tp for tp in PARTITIONS if tp[0] == topic]
         return dict(zip(tps, offsets, strict=True))
 
@@ -354,33 +354,33 @@ def choose(shapes: Mapping[Tp, Shape], burst: int) -> Groups:
     markers = [shape.holes() for shape in payment]
     return {
         # At the head, and just behind it.
-        "analytics": each(
+        "analytics": spread(
             ORDERS, *(shape.offsets[lead] for shape, lead in zip(order, (0, 1, 25, 500), strict=True))
         ),
         # In the middle, inside bursts of one millisecond.
-        "shipping": each(
+        "shipping": spread(
             ORDERS, *(shape.at(share) for shape, share in zip(order, (0.2, 0.4, 0.6, 0.8), strict=True))
         ),
         # At the tail: caught up, one behind, and a little more.
-        "billing": each(
+        "billing": spread(
             ORDERS, *(shape.behind(lag) for shape, lag in zip(order, (0, 1, 30, 400), strict=True))
         )
-        | each(PAYMENTS, *(shape.behind(0) for shape in payment)),
+        | spread(PAYMENTS, *(shape.behind(0) for shape in payment)),
         # Data records between control records.
-        "ledger": each(PAYMENTS, payment[0].at(0.3), payment[1].at(0.7)),
+        "ledger": spread(PAYMENTS, payment[0].at(0.3), payment[1].at(0.7)),
         # On control records: one inside the log, and the last one, behind which there is nothing.
-        "settlement": each(PAYMENTS, markers[0][len(markers[0]) // 2][0], markers[1][-1][0]),
+        "settlement": spread(PAYMENTS, markers[0][len(markers[0]) // 2][0], markers[1][-1][0]),
         # Inside aborted transactions.
-        "audit": each(PAYMENTS, payment[0].aborted[0], payment[1].aborted[len(payment[1].aborted) // 2]),
+        "audit": spread(PAYMENTS, payment[0].aborted[0], payment[1].aborted[len(payment[1].aborted) // 2]),
         # In compaction holes: the middle of the widest one, and the missing start of the log.
-        "crm": each(PROFILES, sum(holes[0]) // 2, 0),
+        "crm": spread(PROFILES, sum(holes[0]) // 2, 0),
         # At the record right after the widest hole, and caught up.
-        "search": each(PROFILES, holes[0][1], profile[1].behind(0)),
+        "search": spread(PROFILES, holes[0][1], profile[1].behind(0)),
         # Inside, at the start and at the end of the millisecond with all those ticks, and at the head.
-        "charts": each(TICKS, tick.offsets[burst + burst // 2]),
-        "candles": each(TICKS, tick.offsets[burst]),
-        "alerts": each(TICKS, tick.offsets[2 * burst - 1]),
-        "replay": each(TICKS, tick.offsets[0]),
+        "charts": spread(TICKS, tick.offsets[burst + burst // 2]),
+        "candles": spread(TICKS, tick.offsets[burst]),
+        "alerts": spread(TICKS, tick.offsets[2 * burst - 1]),
+        "replay": spread(TICKS, tick.offsets[0]),
         # All topics at once, lagging by different amounts.
         "warehouse": {tp: shapes[tp].behind(137 * (3 * number + 1)) for number, tp in enumerate(PARTITIONS)},
     }

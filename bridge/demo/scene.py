@@ -131,7 +131,7 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
         stack.service()
         advance(2, 3)
         worker = stack.worker()
-    amounts = Amounts.of(records)
+    amounts = Amounts.for_total(records)
     with steps.step(f"Producing to {', '.join(TOPICS)} on A; compacting, aborting"):
         produced = produce_all(stack.source.bootstrap, amounts)
     with steps.step("Mirroring A to B on Spark with BridgeMirrorSourceConnector") as advance:

@@ -202,7 +202,7 @@ async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: Clie
         return _without_clusters(facts, kind)
     clusters = KafkaClusters()
     try:
-        return await _of_clusters(facts, Plan.of(kind, props), props, clusters)
+        return await _of_clusters(facts, Plan.make(kind, props), props, clusters)
     finally:
         await clusters.close()
 

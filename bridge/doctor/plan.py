@@ -57,7 +57,7 @@ class Plan:
     group_filter: GroupFilter | None
 
     @staticmethod
-    def of(kind: Kind, props: Mapping[str, str]) -> Plan:
+    def make(kind: Kind, props: Mapping[str, str]) -> Plan:
         config = kind.definition.validate(props)
         plugins, defined = Plugins(props, config), frozenset(kind.definition.keys)
         return Plan(

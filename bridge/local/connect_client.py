@@ -80,46 +80,46 @@ class ConnectClient:
 
     def put(self, name: str, config: Mapping[str, str | None]) -> Json:
         """Creates the connector or replaces its configuration."""
-        return self.call("PUT", f"{_of(name)}/config", body=dict(config))
+        return self.call("PUT", f"{_path(name)}/config", body=dict(config))
 
     def config(self, name: str) -> dict[str, str]:
-        return dict(self.get(f"{_of(name)}/config"))
+        return dict(self.get(f"{_path(name)}/config"))
 
     def status(self, name: str) -> Json:
-        return self.get(f"{_of(name)}/status")
+        return self.get(f"{_path(name)}/status")
 
     def tasks(self, name: str) -> list[Json]:
         """Each task's id and configuration."""
-        return list(self.get(f"{_of(name)}/tasks"))
+        return list(self.get(f"{_path(name)}/tasks"))
 
     def offsets(self, name: str) -> list[Json]:
-        return list(self.get(f"{_of(name)}/offsets")["offsets"])
+        return list(self.get(f"{_path(name)}/offsets")["offsets"])
 
     def alter_offsets(
         self, name: str, offsets: Sequence[tuple[Mapping[str, Json], Mapping[str, Json] | None]]
     ) -> None:
         """Alters the offsets of a stopped connector, by source partition (KIP-875); None removes one."""
         rows = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
-        self.call("PATCH", f"{_of(name)}/offsets", body={"offsets": rows})
+        self.call("PATCH", f"{_path(name)}/offsets", body={"offsets": rows})
 
     def pause(self, name: str) -> None:
-        self.call("PUT", f"{_of(name)}/pause")
+        self.call("PUT", f"{_path(name)}/pause")
 
     def resume(self, name: str) -> None:
-        self.call("PUT", f"{_of(name)}/resume")
+        self.call("PUT", f"{_path(name)}/resume")
 
     def stop(self, name: str) -> None:
-        self.call("PUT", f"{_of(name)}/stop")
+        self.call("PUT", f"{_path(name)}/stop")
 
     def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> Json:
         params = {"includeTasks": str(tasks).lower(), "onlyFailed": str(only_failed).lower()}
-        return self.call("POST", f"{_of(name)}/restart", params=params)
+        return self.call("POST", f"{_path(name)}/restart", params=params)
 
     def restart_task(self, name: str, task: int) -> None:
-        self.call("POST", f"{_of(name)}/tasks/{task}/restart")
+        self.call("POST", f"{_path(name)}/tasks/{task}/restart")
 
     def delete(self, name: str) -> None:
-        self.call("DELETE", _of(name))
+        self.call("DELETE", _path(name))
 
     def wait_state(
         self, name: str, state: str, *, tasks: int | None = None, timeout: float = START_SECONDS
@@ -139,7 +139,7 @@ class ConnectClient:
         return self.wait_state(name, "RUNNING", tasks=tasks, timeout=timeout)
 
 
-def _of(name: str) -> str:
+def _path(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 

@@ -30,7 +30,7 @@ class TlsFiles:
     def authority_key(self) -> Path:
         return self.authority.with_name(f"{self.authority.stem}-key.pem")
 
-    def of(self, name: str) -> Path:
+    def client_file(self, name: str) -> Path:
         """The file of another client that `make_tls` was asked for."""
         return self.client.with_name(f"{name}.pem")
 
@@ -148,7 +148,11 @@ def make_tls(directory: Path, issuer: str = "Local Stack Authority", clients: Se
     files = TlsFiles(directory / "authority.pem", directory / "server.pem", directory / "client.pem")
     files.authority.write_bytes(authority)
     _write_key(files.authority_key, key)
-    named = {"localhost": files.server, "client": files.client, **{name: files.of(name) for name in clients}}
+    named = {
+        "localhost": files.server,
+        "client": files.client,
+        **{name: files.client_file(name) for name in clients},
+    }
     for name, file in named.items():
         own = ec.generate_private_key(ec.SECP256R1())
         _write_key(file, own, _certificate(name, own, issuer, key) + authority)

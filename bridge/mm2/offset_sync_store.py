@@ -149,12 +149,12 @@ class OffsetSyncStore:
         self._mended = mended
         self._started = False
         self._slots: dict[TopicPartition, Slots] = {}
-        self._waiting = SyncColumns.of(())
+        self._waiting = SyncColumns.from_syncs(())
         """To be applied before the next answer; as numbers, for so many objects keep the garbage collector busy."""
 
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
-        self.apply_all(SyncColumns.of([sync]))
+        self.apply_all(SyncColumns.from_syncs([sync]))
 
     def apply_all(self, syncs: SyncColumns) -> None:
         """Takes in the next records of the topic."""
@@ -249,4 +249,4 @@ class OffsetSyncStore:
             self._slots[topic_partition] = updated(slots, pair, mended=self._mended)
         # Only now: what an error has left half applied is applied again, as by a log that was cut back. Lost it would
         # leave answers that are too high.
-        self._waiting = SyncColumns.of(())
+        self._waiting = SyncColumns.from_syncs(())

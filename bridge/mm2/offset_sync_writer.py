@@ -84,7 +84,10 @@ class OffsetSyncWriter:
         if not due or due[-1] != last:
             sync = OffsetSync(topic_partition, upstream_offset + last, downstream_offset + last)
             self.delayed[topic_partition] = sync
-        return [OffsetSync(topic_partition, upstream_offset + position, downstream_offset + position) for position in due]
+        return [
+            OffsetSync(topic_partition, upstream_offset + position, downstream_offset + position)
+            for position in due
+        ]
 
     def drain_delayed(self) -> list[OffsetSync]:
         """Returns the delayed syncs, when the transaction ends or Connect commits: a partition that has gone quiet is

@@ -86,7 +86,7 @@ class SyncColumns(NamedTuple):
     downstream: array[int]
 
     @classmethod
-    def of(cls, syncs: Iterable[OffsetSync]) -> SyncColumns:
+    def from_syncs(cls, syncs: Iterable[OffsetSync]) -> SyncColumns:
         columns = cls([], array("q"), array("q"))
         for topic_partition, upstream, downstream in syncs:
             columns.topic_partitions.append(topic_partition)

@@ -266,7 +266,9 @@ def sources(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
 
 def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int:
     """Hops from the cluster to where the topic is; UNREACHABLE when it did not come from there."""
-    return next((index for index, source in enumerate(sources(policy, topic), 1) if source == alias), UNREACHABLE)
+    return next(
+        (index for index, source in enumerate(sources(policy, topic), 1) if source == alias), UNREACHABLE
+    )
 
 
 def heartbeat_topics(policy: ReplicationPolicy, topics: Iterable[str]) -> set[str]:

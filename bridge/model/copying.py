@@ -318,7 +318,7 @@ class CopySample(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     @classmethod
-    def of(cls, row: Iterable[object]) -> CopySample:
+    def from_row(cls, row: Iterable[object]) -> CopySample:
         """Reads a sample that went through JSON."""
         *fields, age, latency = row
         return cls._make([*fields, Latencies._make(_numbers(age)), Latencies._make(_numbers(latency))])

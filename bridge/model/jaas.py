@@ -52,7 +52,12 @@ def parse_jaas(text: str) -> LoginModule:
     options: dict[str, str] = {}
     position = 2
     while position < len(tokens) and tokens[position] != (";", True):
-        if position + 2 >= len(tokens) or tokens[position][1] or tokens[position + 1] != ("=", True) or tokens[position + 2][1]:
+        if (
+            position + 2 >= len(tokens)
+            or tokens[position][1]
+            or tokens[position + 1] != ("=", True)
+            or tokens[position + 2][1]
+        ):
             raise JaasProblem(f'option {len(options) + 1} is not of the form name="value"')
         options[tokens[position][0]] = tokens[position + 2][0]
         position += 3

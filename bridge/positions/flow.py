@@ -60,7 +60,7 @@ class LoadedRuns:
     _consistent: dict[CopyId, ConsistentRuns] = field(default_factory=dict)
     _columns: dict[CopyId, RunColumns] = field(default_factory=dict)
 
-    def of(self, copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, copy: CopyId) -> ConsistentRuns:
         """Returns the runs of a copy."""
         if copy not in self._consistent:
             self._consistent[copy] = ConsistentRuns(self.runs.get(copy, ()))
@@ -70,7 +70,7 @@ class LoadedRuns:
         if copy not in self._columns:
             if len(self._columns) >= _KEPT:
                 self._columns.clear()
-            self._columns[copy] = RunColumns(self.of(copy))
+            self._columns[copy] = RunColumns(self.get_runs(copy))
         return self._columns[copy]
 
 

@@ -171,7 +171,7 @@ class BulkVerdicts:
         self._states: dict[PartitionPair, PairState] = {}
         self._probed: dict[PartitionPair, Verdict] = {}
 
-    async def of(self, asked: Sequence[PairOffsets]) -> AnswerArrays:
+    async def translate(self, asked: Sequence[PairOffsets]) -> AnswerArrays:
         """Returns the answers for all offsets, one pair behind the other. Raises ClusterAway for the target."""
         answers = AnswerArrays.empty(sum(len(offsets.offsets) for offsets in asked))
         await self._ask_states([offsets.pair for offsets in asked])
@@ -213,7 +213,7 @@ class BulkVerdicts:
         if isinstance(state, BothSides):
             source_id = state.identity.source_id
         else:  # the newest run says of which topic the copy is
-            newest = None if self._runs is None else self._runs.of(_copy(each.pair)).newest
+            newest = None if self._runs is None else self._runs.get_runs(_copy(each.pair)).newest
             source_id = "" if newest is None else newest.source_topic_id
         return (
             Verdict.pending(Reason.SOURCE_TOPIC_MISSING) if source_id not in ("", each.source_id) else state
@@ -245,7 +245,7 @@ class BulkVerdicts:
                 position = int(np.argmax(exact if exact.any() else runs.known))
                 probes[offsets.pair] = [int(offsets.offsets[position])]
         if probes:
-            verdicts = await self._verdicts.at(probes, self._source_failure, self._states)
+            verdicts = await self._verdicts.translate_pairs(probes, self._source_failure, self._states)
             self._probed |= {pair: verdict for (pair, _), verdict in verdicts.by_offset.items()}
             self._verdicts.end_round(whole=False)
 
@@ -315,7 +315,7 @@ class BulkVerdicts:
         offsets: dict[PartitionPair, list[int]] = {}
         for pair, offset in places:
             offsets.setdefault(pair, []).append(offset)
-        verdicts = await self._verdicts.at(offsets, self._source_failure, self._states)
+        verdicts = await self._verdicts.translate_pairs(offsets, self._source_failure, self._states)
         for key, verdict in verdicts.by_offset.items():
             answers.set(places[key], deny_unproved(verdict))
         unfinished = self._verdicts.unfinished
@@ -422,7 +422,7 @@ class PositionTranslator:
         place = np.cumsum(new_pair) - 1
         begins = np.flatnonzero(new_pair)
         asked, targets = self._asked(positions, number, offset, new, begins)
-        looked_up = await self._bulk.of([offsets for offsets in asked if offsets is not None])
+        looked_up = await self._bulk.translate([offsets for offsets in asked if offsets is not None])
         answers = looked_up.with_last(Verdict.pending(Reason.TOPIC_NOT_SELECTED))
         none = len(looked_up.offset)
         # Answers of a partition stand in the order of its offsets, each once.

@@ -291,13 +291,13 @@ def _by_size(fetch: Fetched) -> Iterator[list[RecordsPart]]:
 def _decoded(part: OffsetRange, batch: RawBatch) -> RecordsPart | None:
     """The records of a batch that are in the range; None when none is."""
     try:
-        records = Records.of(batch)
+        records = Records.from_batch(batch)
     except Exception as error:  # each codec has exceptions of its own
         raise _unreadable(part, batch.base_offset, error) from None
     records = records.since(part.start)
     if records.count and records.last >= part.end:
         records = replace(records, columns=records.columns[:, records.columns[0] < part.end])
-    return RecordsPart.of(batch, records) if records.count else None
+    return RecordsPart.from_batch(batch, records) if records.count else None
 
 
 def _unreadable(part: OffsetRange, offset: int, error: Exception) -> KafkaFailure:

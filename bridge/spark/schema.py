@@ -98,7 +98,7 @@ class RecordsPart(NamedTuple):
     timestamp_type: int
 
     @classmethod
-    def of(cls, batch: RawBatch, records: Records) -> RecordsPart:
+    def from_batch(cls, batch: RawBatch, records: Records) -> RecordsPart:
         kind = LOG_APPEND_TIME if batch.attributes & APPEND_TIME else CREATE_TIME
         return cls(records, batch.leader_epoch, kind if batch.magic else NO_TIMESTAMP_TYPE)
 

@@ -110,7 +110,9 @@ def task_rounds(records: Iterable[tuple[bytes | None, bytes | None, str]]) -> Ro
 def last_round(rounds: Rounds, topic: str, connector: str, group: str) -> int:
     """Returns when the last round of the group's task began, -1 for not known."""
     of_connector = rounds.get((topic, connector), ())
-    return max((position for task, count, position in of_connector if task_of(group, count) == task), default=-1)
+    return max(
+        (position for task, count, position in of_connector if task_of(group, count) == task), default=-1
+    )
 
 
 @dataclass(frozen=True)

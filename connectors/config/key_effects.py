@@ -142,7 +142,7 @@ class NearKeys:
         self._prefixes = Names(prefixes)
         self._properties = Names(properties)
 
-    def of(self, key: str) -> list[str]:
+    def find(self, key: str) -> list[str]:
         """Returns the names near an unknown key, the nearest first."""
         if key in OTHERS or len(key) > MOST:
             return []
@@ -224,7 +224,7 @@ class KeyRules:
     def _meant(self, key: str) -> str | None:
         defined = {name for name, key in self.definition.keys.items() if key.group != client_keys.UNPREFIXED}
         ours = defined | {key.name for key in connect_keys.KEYS}
-        near = _near_keys(frozenset(ours), frozenset(self.client_properties)).of(key)
+        near = _near_keys(frozenset(ours), frozenset(self.client_properties)).find(key)
         return next((each for each in near if self.rule(each) not in NOTHING), None)
 
     def _connects(self, key: str) -> KeyRule | None:

@@ -459,7 +459,9 @@ class GroupsInstance(Generic[Options]):
             self._publisher.summary(self._summary)
             return
         self._outages.answered(Side.TARGET)
-        since = {side: position for side, position in self._summary.away_since_ms.items() if side != Side.TARGET}
+        since = {
+            side: position for side, position in self._summary.away_since_ms.items() if side != Side.TARGET
+        }
         self._summary = replace(
             tally.added_to(self._summary),
             away_since_ms=since,
@@ -474,10 +476,12 @@ class GroupsInstance(Generic[Options]):
         """Ends a round: publishes groups that are gone, groups of types that are not synced, and the summary. Groups of
         a task that does not run keep their last report."""
         other = (
-            name for name in self._groups.of(assignment) if self._groups.all[name].type not in SYNCED_TYPES
+            name
+            for name in self._groups.select(assignment)
+            if self._groups.all[name].type not in SYNCED_TYPES
         )
         changed = self._reports.unsupported(other, tally)
-        gone = self._reports.gone(tally.seen | (self._groups.all.keys() - self._groups.of(assignment)))
+        gone = self._reports.gone(tally.seen | (self._groups.all.keys() - self._groups.select(assignment)))
         for name in gone:
             self._rounds.forget_group(name)
         if changed or gone:
@@ -510,7 +514,7 @@ class GroupsInstance(Generic[Options]):
         self._outages.cluster_failed(away.side, away.failure)
         if not self._failures:
             reason = reason_of(away.side, away.failure)
-            mine = self._groups.of(self._assignment)
+            mine = self._groups.select(self._assignment)
             # A ready group stays so: its offsets still stand on the target, and are read again without the source.
             ready = away.side is Side.SOURCE
             self._reports.away({*self._reports.names(), *mine}, reason, ready=ready)

@@ -34,14 +34,14 @@ class ListedGroups:
     def all(self) -> Mapping[str, GroupListing]:
         return self._groups
 
-    def of(self, assignment: Assignment) -> list[str]:
+    def select(self, assignment: Assignment) -> list[str]:
         """Returns the groups of the tasks, with those of types that are not synced."""
         count, active = assignment.task_count, assignment.active
         return [name for name in self._groups if task_of(name, count) in active and name not in self._moved]
 
     def synced(self, assignment: Assignment) -> list[str]:
         """Returns the groups that the tasks translate."""
-        return [name for name in self.of(assignment) if self._groups[name].type in SYNCED_TYPES]
+        return [name for name in self.select(assignment) if self._groups[name].type in SYNCED_TYPES]
 
     def recall(self, name: str, type_: str) -> bool:
         """Adds a group that another instance has listed; returns whether it is one of ours."""

@@ -172,7 +172,7 @@ class _OtherSource:
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
-    def of(self, group: str, tp: TopicPartition) -> OtherFlow | None:
+    def find(self, group: str, tp: TopicPartition) -> OtherFlow | None:
         """Returns what the flow says of a group in a partition of the target; None where it has said that it has no
         such group, or the group no offset there."""
         there = {name: connector for name, connector in self._connectors.items() if connector.of_groups}
@@ -182,7 +182,7 @@ class _OtherSource:
         }
         # What is old counts where nobody tells of the group now: its connector may be paused beside another one.
         for some in (fresh, _latest(there), there):
-            said = [one for name, connector in some.items() for one in self._of(name, connector, group, tp)]
+            said = [one for name, connector in some.items() for one in self._find(name, connector, group, tp)]
             if said:
                 lowest = min(said, key=lambda one: -1 if one.offset is None else one.offset)
                 if some is fresh or lowest.offset is None:
@@ -193,7 +193,7 @@ class _OtherSource:
             return None
         return self._not_known(self._unknown(asked, tp.topic))
 
-    def _of(self, name: str, connector: _Connector, group: str, tp: TopicPartition) -> Iterator[OtherFlow]:
+    def _find(self, name: str, connector: _Connector, group: str, tp: TopicPartition) -> Iterator[OtherFlow]:
         record, furthest, move = (
             connector.kept(kind).get(group, _NONE)
             for kind in (GroupRecord.kind, FurthestRecord.kind, MoveRecord.kind)
@@ -310,7 +310,7 @@ class OtherSources:
         flows = [
             flow
             for source in self._sources.values()
-            if row.target.topic in source.owners and (flow := source.of(group, row.target)) is not None
+            if row.target.topic in source.owners and (flow := source.find(group, row.target)) is not None
         ]
         return together(row, flows)
 

@@ -64,7 +64,7 @@ class LastCommits:
     def forget(self, group: str) -> None:
         self._count -= len(self._groups.pop(group, ()))
 
-    def of(self, groups: Sequence[str]) -> dict[str, Mapping[PartitionPair, Committed]]:
+    def get(self, groups: Sequence[str]) -> dict[str, Mapping[PartitionPair, Committed]]:
         """Returns the offsets of those of the groups that it has."""
         return {group: self._groups[group] for group in groups if group in self._groups}
 
@@ -104,7 +104,9 @@ class GroupRounds:
         self._commits, self._reverse_flow = Commits(options, target, self.others), reverse_flow
         self.furthest: FurthestOffsets | None = None
         """Where offsets are noted before they are committed."""
-        self._commits.told_before = lambda group: {} if self.furthest is None else self.furthest.told(group)
+        self._commits.told_before = lambda group: (
+            {} if self.furthest is None else self.furthest.own_commits(group)
+        )
         self._last = LastCommits()
         """Where groups were when the source last answered."""
         self._before = LastCommits()
@@ -197,8 +199,8 @@ class GroupRounds:
                 # Behind the offsets: what the reverse flow commits it has noted before.
                 await self._reverse_flow.follow()
         else:
-            committed = self._last.of(groups)
-        verdicts = await self._verdicts.of(committed, self.source_failure)
+            committed = self._last.get(groups)
+        verdicts = await self._verdicts.translate(committed, self.source_failure)
         outcome.lookups += verdicts.lookups
         outcome.errors += verdicts.errors
         self._source_ends |= verdicts.source_ends
@@ -354,7 +356,7 @@ class GroupRounds:
         as if there were none."""
         gone = {
             group: {pair: before[pair] for pair in before.keys() - committed[group].keys()}
-            for group, before in self._before.of(list(committed)).items()
+            for group, before in self._before.get(list(committed)).items()
         }
         topics = sorted({source.topic for offsets in gone.values() for source, _ in offsets})
         if not topics:

@@ -331,7 +331,7 @@ class FurthestOffsets:
             return
         self._kept |= marks
 
-    def told(self, group: str) -> dict[TopicPartition, OwnCommit]:
+    def own_commits(self, group: str) -> dict[TopicPartition, OwnCommit]:
         """Returns what an instance before this one has told of the group, of partitions that are shared."""
         record = self._store.get(FurthestRecord, group)
         return {

@@ -16,13 +16,15 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-def of(side: Side, failure: KafkaFailure) -> KafkaFailure:
+def name_cluster(side: Side, failure: KafkaFailure) -> KafkaFailure:
     return KafkaFailure(failure.fault, f"{side} cluster: {failure}", retriable=failure.retriable)
 
 
 def failed(side: Side, answers: Mapping[K, object]) -> dict[K, KafkaFailure]:
     """Returns those of the answers that are failures."""
-    return {key: of(side, answer) for key, answer in answers.items() if isinstance(answer, KafkaFailure)}
+    return {
+        key: name_cluster(side, answer) for key, answer in answers.items() if isinstance(answer, KafkaFailure)
+    }
 
 
 _RIGHTS = {Side.SOURCE: "READ", Side.TARGET: "WRITE"}
@@ -61,7 +63,7 @@ class Sides:
             elif answer.fault is KafkaFault.UNKNOWN_TOPIC:
                 described[name] = None
             else:
-                unknown[name] = of(side, answer)
+                unknown[name] = name_cluster(side, answer)
         return described, unknown
 
     async def configs(
@@ -77,7 +79,7 @@ class Sides:
             elif answer.fault is KafkaFault.NOT_AUTHORIZED:
                 refused.append(name)
             elif answer.fault is not KafkaFault.UNKNOWN_TOPIC:
-                others.append(of(side, answer))
+                others.append(name_cluster(side, answer))
         if refused:
             text = (
                 "TopicAuthorizationException occurred while trying to describe configs for topics "

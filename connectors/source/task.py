@@ -40,7 +40,7 @@ from connectors.base import (
 )
 from connectors.cluster_away import ClusterAway, Outages
 from connectors.ports import Clusters, Pipeline, Pipelines
-from connectors.source.cluster_calls import Sides, of
+from connectors.source.cluster_calls import Sides, name_cluster
 from connectors.source.discovery import DiscoveredTopics, Discovery
 from connectors.source.group_connectors import GroupConnectors
 from connectors.source.options import SourceOptions
@@ -333,7 +333,7 @@ class SourceInstance:
         except ClusterAway as away:
             duty.away = away.side if away.failure.fault in AWAY else None
             self._outages.cluster_failed(away.side, away.failure, duty.what)
-            failure = of(away.side, away.failure)
+            failure = name_cluster(away.side, away.failure)
             return DutyResult([failure], failure)
         if failures:
             self._outages.failed(str(failures[0]), duty.what)

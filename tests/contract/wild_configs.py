@@ -158,7 +158,7 @@ def of_command(given: Legacy) -> Answer:
     options = LegacyOptions(
         **{field: chosen[field] for field in fields if chosen[field] is not None or field != "more"}
     )
-    clients = Clients.of(
+    clients = Clients.from_properties(
         parse_properties(given.consumer, "consumer.properties"),
         parse_properties(given.producer, "producer.properties"),
     )

@@ -306,7 +306,7 @@ class RightsScenario:
                 "bootstrap.servers": self.source.address("SSL"),
                 "security.protocol": "SSL",
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(self.tls.of(user)),
+                "ssl.keystore.location": str(self.tls.client_file(user)),
             }
         else:
             module = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -39,7 +39,7 @@ class Runs:
     def __init__(self, run: OffsetRun) -> None:
         self._runs = ConsistentRuns([run])
 
-    def of(self, _copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, _copy: CopyId) -> ConsistentRuns:
         return self._runs
 
 

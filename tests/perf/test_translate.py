@@ -120,9 +120,9 @@ def in_a_round(clusters: FakeClusters, knowledge: Knowledge, asked: PositionColu
             for number in range(len(asked.offset))
         }
         # The first one of each partition holds its newest run against the logs.
-        await verdicts.of(groups)
+        await verdicts.translate(groups)
         began = time.perf_counter()
-        await verdicts.of(groups)
+        await verdicts.translate(groups)
         return time.perf_counter() - began
 
     return asyncio.run(go())

@@ -181,8 +181,10 @@ def _in_both(*flows: tuple[Properties, SourceOptions]) -> Iterator[str]:
         return
     languages = Languages()
     try:
-        included = [_of(props.get(TOPICS, TOPICS_DEFAULT), languages) for props, _ in flows]
-        excluded = [_of(props.get(TOPICS_EXCLUDE, TOPICS_EXCLUDE_DEFAULT), languages) for props, _ in flows]
+        included = [_language(props.get(TOPICS, TOPICS_DEFAULT), languages) for props, _ in flows]
+        excluded = [
+            _language(props.get(TOPICS_EXCLUDE, TOPICS_EXCLUDE_DEFAULT), languages) for props, _ in flows
+        ]
         internal = [languages.sequence(languages.word(each), languages.everything) for each in _NOT_COPIED]
         internal.append(languages.sequence(languages.everything, languages.word(".internal")))
         both = languages.intersection(*included)
@@ -195,7 +197,7 @@ def _in_both(*flows: tuple[Properties, SourceOptions]) -> Iterator[str]:
         yield shortest
 
 
-def _of(patterns: str, languages: Languages) -> int:
+def _language(patterns: str, languages: Languages) -> int:
     items: Sequence[str] = split_list(patterns)
     return languages.union(*(read_pattern(item, languages).whole for item in items))
 

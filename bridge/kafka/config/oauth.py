@@ -361,7 +361,7 @@ def needs_no_module(props: ClientProps) -> bool:
     """Whether the properties say without `sasl.jaas.config` where tokens come from."""
     handler = props.get(_CALLBACKS)
     named = is_function(handler) or handler == LOGIN_CALLBACKS or is_file_url(props.get(_URL))
-    return named or props.given(f"{_CLIENT}id")
+    return named or props.has(f"{_CLIENT}id")
 
 
 def read_oauth(props: ClientProps, module: LoginModule) -> Login | None:

@@ -42,10 +42,10 @@ class KeyPrefixes:
     writing: str = ""
 
     @staticmethod
-    def of(side: Side) -> KeyPrefixes:
+    def for_side(side: Side) -> KeyPrefixes:
         return KeyPrefixes(f"{side}.cluster.", f"{side}.", OVERRIDE if side is Side.TARGET else "")
 
-    def given(self, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    def resolve(self, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """Key, name and value; what comes later wins."""
         prefixes = [self.connection, f"{role}.", f"{self.own}{role}."]
         if role == PRODUCER and self.writing:
@@ -69,7 +69,7 @@ class ClientProps:
         self.files = files
         self.errors: list[ConfigError] = []
         self._values: dict[str, tuple[str, str]] = {}
-        for key, name, value in prefixes.given(role, props):
+        for key, name, value in prefixes.resolve(role, props):
             text = trimmed(value)
             connection = prefixes.connection and key.startswith(prefixes.connection)
             if connection and not is_cluster_name(name):
@@ -88,7 +88,7 @@ class ClientProps:
         """The value, "" when not given."""
         return self._values[name][1] if name in self._values else ""
 
-    def given(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         return name in self._values
 
     def beginning(self, *with_: str) -> dict[str, str]:

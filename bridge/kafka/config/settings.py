@@ -157,7 +157,7 @@ class Connection:
 
 def client_settings(side: Side, props: Mapping[str, str]) -> ClientSettings:
     """The settings of one side; raises ConfigRejected with all errors at once."""
-    return settings_at(KeyPrefixes.of(side), props)
+    return settings_at(KeyPrefixes.for_side(side), props)
 
 
 def settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> ClientSettings:
@@ -173,7 +173,7 @@ def settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> ClientSettin
 
 def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
     """The settings of whoever writes records to one side; raises ConfigRejected with all errors at once."""
-    return producer_settings_at(KeyPrefixes.of(side), props)
+    return producer_settings_at(KeyPrefixes.for_side(side), props)
 
 
 def producer_settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> RawSettings:
@@ -188,11 +188,11 @@ def producer_settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> Raw
 def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, Setting]:
     """Returns librdkafka's settings of a client of that role to one side. Raises ConfigRejected with all errors at
     once."""
-    given = ClientProps(KeyPrefixes.of(side), role, props)
+    given = ClientProps(KeyPrefixes.for_side(side), role, props)
     connection = _connection(given)
     if connection is None or given.errors:
         raise ConfigRejected(
-            given.errors or [_missing(f"{KeyPrefixes.of(side).connection}bootstrap.servers")]
+            given.errors or [_missing(f"{KeyPrefixes.for_side(side).connection}bootstrap.servers")]
         )
     return connection.librdkafka()
 
@@ -208,11 +208,13 @@ class StaticClientCheck:
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Missing bootstrap servers are no error here: the definition says that they are required."""
-        errors = (error for side in Side for error in _read(KeyPrefixes.of(side), props, self._files)[1])
+        errors = (
+            error for side in Side for error in _read(KeyPrefixes.for_side(side), props, self._files)[1]
+        )
         return list(dict.fromkeys(errors))
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return _read_producer(KeyPrefixes.of(side), props, self._files)[1]
+        return _read_producer(KeyPrefixes.for_side(side), props, self._files)[1]
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
         return property_names.rule(use, name)
@@ -248,7 +250,7 @@ def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
     try:
         return connection.aiokafka()
     except ssl.SSLError as error:
-        name = "ssl.keystore.key" if props.given("ssl.keystore.key") else "ssl.keystore.location"
+        name = "ssl.keystore.key" if props.has("ssl.keystore.key") else "ssl.keystore.location"
         props.reject(name, f"key and certificates can't be used together: {error.reason or error}")
         return None
 

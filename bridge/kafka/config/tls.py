@@ -235,7 +235,7 @@ def read_tls(props: ClientProps) -> Tls | None:
     """Reads the TLS settings; None when something is wrong, which is then in `props.errors`."""
     before = len(props.errors)
     _check_protocols(props)
-    identification = props.get(_IDENTIFICATION) if props.given(_IDENTIFICATION) else "https"
+    identification = props.get(_IDENTIFICATION) if props.has(_IDENTIFICATION) else "https"
     if identification.lower() not in ("https", ""):
         props.reject(_IDENTIFICATION, "must be https, or empty for no check of the host name")
     trusted = _trusted(props)

@@ -284,7 +284,9 @@ class Lookups:
             for position in range(max(map(len, rows.values()), default=0))
         ]
         for position in range(0, len(waves), _LANES):
-            await asyncio.gather(*(self._find_wave(node, wave, answers) for wave in waves[position : position + _LANES]))
+            await asyncio.gather(
+                *(self._find_wave(node, wave, answers) for wave in waves[position : position + _LANES])
+            )
 
     async def _find_wave(
         self,

@@ -38,7 +38,9 @@ def read_groups(response: Reader, version: int) -> tuple[int, list[GroupListing]
 def group_state(name: str) -> GroupState:
     """Converts a state as on the wire (`PreparingRebalance` to PREPARING_REBALANCE); UNKNOWN for one that is newer than
     this code."""
-    upper = "".join(f"_{char}" if char.isupper() and index else char for index, char in enumerate(name)).upper()
+    upper = "".join(
+        f"_{char}" if char.isupper() and index else char for index, char in enumerate(name)
+    ).upper()
     return GroupState(upper) if upper in GroupState.__members__ else GroupState.UNKNOWN
 
 

@@ -193,8 +193,12 @@ def spread(
         position = _copy_out(data, position, stop, row, value_validity, value_ends, values)
         count, position = varint(data, position, stop)
         for _ in range(count):
-            position = _copy_out(data, position, stop, header, header_key_validity, header_key_ends, header_keys)
-            position = _copy_out(data, position, stop, header, header_value_validity, header_value_ends, header_values)
+            position = _copy_out(
+                data, position, stop, header, header_key_validity, header_key_ends, header_keys
+            )
+            position = _copy_out(
+                data, position, stop, header, header_value_validity, header_value_ends, header_values
+            )
             header += 1
         lists[row + 1] = header
 
@@ -286,4 +290,6 @@ def join(
         position = put_varint(out, position, lists[row + 1] - lists[row])
         for header in range(lists[row], lists[row + 1]):
             position = _put_text(header, header_key_validity, header_key_ends, header_keys, out, position)
-            position = _put_text(header, header_value_validity, header_value_ends, header_values, out, position)
+            position = _put_text(
+                header, header_value_validity, header_value_ends, header_values, out, position
+            )

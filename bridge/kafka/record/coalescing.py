@@ -49,7 +49,11 @@ def undamaged(data: memoryview, heads: Numbers) -> int:
         return len(heads)
     rows: list[list[int]] = heads[:, : CRC + 1].tolist()
     return next(
-        (row for row, (position, end, stated) in enumerate(rows) if crc32c(data[position - _FROM : end]) != stated),
+        (
+            row
+            for row, (position, end, stated) in enumerate(rows)
+            if crc32c(data[position - _FROM : end]) != stated
+        ),
         len(rows),
     )
 

@@ -67,7 +67,7 @@ class Records:
         return int(self.columns[0, -1])
 
     @classmethod
-    def of(cls, batch: RawBatch, most: int = MOST_BYTES) -> Self:
+    def from_batch(cls, batch: RawBatch, most: int = MOST_BYTES) -> Self:
         """At least one. Raises what the codecs do, Overlarge for more than `most` bytes, and ValueError for what is no
         record."""
         data, columns = _legacy(batch, most) if batch.magic < 2 else split(batch, most)

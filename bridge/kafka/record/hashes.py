@@ -130,7 +130,12 @@ def place(there: Bytes, ends: Ends, data: Bytes, partitions: int, out: Numbers) 
         hashed = (_MURMUR_SEED ^ size) & _LOW
         position = begin
         while position + 4 <= end:
-            word = int(data[position]) | int(data[position + 1]) << 8 | int(data[position + 2]) << 16 | int(data[position + 3]) << 24
+            word = (
+                int(data[position])
+                | int(data[position + 1]) << 8
+                | int(data[position + 2]) << 16
+                | int(data[position + 3]) << 24
+            )
             word = word * _MURMUR_M & _LOW
             word = (word ^ word >> 24) * _MURMUR_M & _LOW
             hashed = hashed * _MURMUR_M & _LOW ^ word

@@ -188,7 +188,9 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
             stop = position + length
             if position < 0 or length < 1 or length > end - position or row >= records.shape[1]:
                 return CUT_SHORT
-            delta, position = varint(data, position + 1, stop)  # behind the record's attributes, which are unused
+            delta, position = varint(
+                data, position + 1, stop
+            )  # behind the record's attributes, which are unused
             if position < 0:
                 return CUT_SHORT
             offset, position = varint(data, position, stop)

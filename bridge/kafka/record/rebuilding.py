@@ -260,7 +260,7 @@ def decoded_each(
 
 def _decoded(batch: RawBatch, most: int) -> Records | UnreadableBatch:
     try:
-        return Records.of(batch, most)
+        return Records.from_batch(batch, most)
     except Exception as error:  # each codec has exceptions of its own
         why = str(error) or repr(error)
     # Not one that is raised: what was decoded until then would live as long as it does.

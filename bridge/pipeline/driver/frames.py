@@ -116,7 +116,7 @@ def pack_samples(samples: Sequence[CopySample]) -> bytes:
 
 
 def unpack_samples(packed: Sequence[Sequence[Any]]) -> list[CopySample]:
-    return [CopySample.of(row) for row in packed]
+    return [CopySample.from_row(row) for row in packed]
 
 
 def read_line(line: bytes) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ class ProgressTable:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def of(self, copy: CopyId) -> Progress | None:
+    def get(self, copy: CopyId) -> Progress | None:
         entry = self._entries.get(copy)
         return None if entry is None else entry.progress
 
@@ -229,7 +229,7 @@ class Watcher:
         self._ids = {partition.id for partition in partitions}
         self._copies.keep(self._ids | others)
         self.progress = {
-            partition.source: known for partition in partitions if (known := self._copies.of(partition.id))
+            partition.source: known for partition in partitions if (known := self._copies.get(partition.id))
         }
 
     def join(self, shares: Sequence[Sequence[Copied]]) -> None:
@@ -240,7 +240,7 @@ class Watcher:
         self._partitions = [*self._partitions, *partitions]
         self._ids |= {partition.id for partition in partitions}
         self.progress |= {
-            partition.source: known for partition in partitions if (known := self._copies.of(partition.id))
+            partition.source: known for partition in partitions if (known := self._copies.get(partition.id))
         }
 
     def weights(self) -> Mapping[TopicPartition, float]:
@@ -372,7 +372,7 @@ class Watcher:
 
     def _run(self, record: LogRecord) -> None:
         copy = self._copies.apply(record)
-        if copy is not None and copy in self._ids and (now := self._copies.of(copy)) is not None:
+        if copy is not None and copy in self._ids and (now := self._copies.get(copy)) is not None:
             self.progress[copy.source] = now
 
     async def _read_gaps(self) -> None:

@@ -101,7 +101,7 @@ async def page(
                 if len(summaries) == limit:
                     following = to_cursor(name, group.group)
                     break
-                summaries.append(_summary(name, views[name], group, answers.of(group), missing))
+                summaries.append(_summary(name, views[name], group, answers.answer(group), missing))
                 if len(summaries) % SHOWN == 0:
                     await asyncio.sleep(0)
             continue
@@ -109,7 +109,7 @@ async def page(
             seen += 1
             if seen % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-            answer = answers.of(group)
+            answer = answers.answer(group)
             if not chosen.matches(group, answer):
                 continue
             total += 1

@@ -177,15 +177,15 @@ class Answers:
         self._merged = [(name, other, Answers(one, other)) for name, (one, other) in view.merged.items()]
         self._made: dict[tuple[int, bool, str | None, tuple[str, ...], bool], GroupAnswer] = {}
 
-    def of(self, group: PackedGroup) -> GroupAnswer:
+    def answer(self, group: PackedGroup) -> GroupAnswer:
         if group.moved_ms is not None:
             return moved(group.moved_ms, self._view.as_of_ms)
-        answer = self._of(group.task, group.ready, group.reason, group.topics, group.group)
+        answer = self._answer(group.task, group.ready, group.reason, group.topics, group.group)
         for name, snapshot, answers in self._merged:
             report = snapshot.groups.get(group.group)
             other = None if report is None else PackedGroup._make(report)
             if other is not None and not self._view.targets(group.topics).isdisjoint(answers.targets(other)):
-                answer = _with_merged(answer, name, answers.of(other))
+                answer = _with_merged(answer, name, answers.answer(other))
         return answer
 
     def targets(self, group: PackedGroup) -> set[str]:
@@ -196,11 +196,15 @@ class Answers:
         if self._of_counts:
             counts: Counter[Readiness] = Counter()
             for (task, committed, reason, failed_over), count in self._snapshot.answer_counts.items():
-                one = Readiness.MOVED if failed_over else self._of(task, committed, reason, (), "").readiness
+                one = (
+                    Readiness.MOVED
+                    if failed_over
+                    else self._answer(task, committed, reason, (), "").readiness
+                )
                 counts[one] += count
             return counts
         groups = map(PackedGroup._make, self._snapshot.groups.values())
-        return Counter(self.of(group).readiness for group in groups)
+        return Counter(self.answer(group).readiness for group in groups)
 
     def reasons(self) -> dict[str, CountedReason]:
         """Why groups are not ready, by sentence: each with the number of groups that have it, and the first of them."""
@@ -222,12 +226,12 @@ class Answers:
         groups = self._snapshot.groups
         if not self._of_counts:
             for name in self._snapshot.order:
-                answer = self.of(PackedGroup._make(groups[name])) if name in groups else None
+                answer = self.answer(PackedGroup._make(groups[name])) if name in groups else None
                 if answer is not None and answer.readiness not in _FINE:
                     yield answer, 1, [name]
             return
         answers: dict[AnswerKey, GroupAnswer] = {
-            (task, committed, reason, failed_over): self._of(task, committed, reason, (), "")
+            (task, committed, reason, failed_over): self._answer(task, committed, reason, (), "")
             for task, committed, reason, failed_over in self._snapshot.answer_counts
             if not failed_over
         }
@@ -251,7 +255,7 @@ class Answers:
         """Whether the snapshot's counts decide the answers: 10,000 groups one by one take 10 ms."""
         return not self._view.not_copied and not self._snapshot.outdated and not self._merged
 
-    def _of(
+    def _answer(
         self, task: int, committed: bool, reason: str | None, topics: tuple[str, ...], group: str
     ) -> GroupAnswer:
         not_copied = self._view.not_copied

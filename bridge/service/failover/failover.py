@@ -211,7 +211,7 @@ def select(
                 service.snapshots.full(connector.name, group),
             )
             if packed is not None and full is not None:
-                one = GroupOfConnector(connector.name, full, answers.of(packed))
+                one = GroupOfConnector(connector.name, full, answers.answer(packed))
                 by_group.setdefault(group, []).append(one)
     return by_group
 

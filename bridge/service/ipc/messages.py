@@ -268,7 +268,7 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
             [TopicPartition(*tp) for tp in gone],
             None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
             whole,
-            tuple(CopySample.of(row) for row in samples),
+            tuple(CopySample.from_row(row) for row in samples),
             None if states is None else PartitionStates(PartitionState(states[0]), unpack(states[1])),
         ),
     )

@@ -330,7 +330,11 @@ def _object(
                 start, size = left_ends[kind], left_ends[kind + 1] - left_ends[kind]
                 if not _is(data, value, position, left, start, size):
                     out_at = _copied(data, copied_to, value, out, out_at)
-                    out_at, copied_to, touched = _copied(left, start, start + size, out, out_at), position, True
+                    out_at, copied_to, touched = (
+                        _copied(left, start, start + size, out, out_at),
+                        position,
+                        True,
+                    )
         past = past_blanks(data, position, end)
         if past >= end:
             return NO
@@ -343,7 +347,9 @@ def _object(
             return NO
     if past_blanks(data, position, end) != end:
         return NO
-    return _copied(data, copied_to, position, out, out_at) if touched else _copied(data, begin, end, out, first)
+    return (
+        _copied(data, copied_to, position, out, out_at) if touched else _copied(data, begin, end, out, first)
+    )
 
 
 @compiled(
@@ -368,7 +374,9 @@ def mask(
     for row in range(len(unmasked)):
         if not unmasked[row]:
             position, end = int(begins[row]), int(begins[row + 1])
-            done = _object(data, position, end, names, name_ends, left, left_ends, supported, seen, out, out_at)
+            done = _object(
+                data, position, end, names, name_ends, left, left_ends, supported, seen, out, out_at
+            )
             if done < 0:
                 unmasked[row] = 1
             else:

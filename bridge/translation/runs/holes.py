@@ -155,10 +155,10 @@ class Holes:
         return self._below(downstream, self._downstream)
 
     def upstream(self, copy: int) -> int:
-        return self._of(copy, self._upstream)
+        return self._offset_of(copy, self._upstream)
 
     def downstream(self, copy: int) -> int:
-        return self._of(copy, self._downstream)
+        return self._offset_of(copy, self._downstream)
 
     def _below(self, offset: int, starts: array[int]) -> int:
         position = bisect_right(starts, offset) - 1
@@ -167,7 +167,7 @@ class Holes:
         end = self._copies[position + 1] if position + 1 < len(self._copies) else self.copies
         return min(self._copies[position] + offset - starts[position], end)
 
-    def _of(self, copy: int, starts: array[int]) -> int:
+    def _offset_of(self, copy: int, starts: array[int]) -> int:
         position = bisect_right(self._copies, copy) - 1
         return starts[position] + copy - self._copies[position]
 

@@ -335,7 +335,7 @@ class RunScan:
         upstream -= bisect_left(self._skipped, offset)
         return max(0, upstream - self.uncounted), min(upstream, run.copies - 1)
 
-    def of(self, offset: int) -> tuple[int, int]:
+    def find_bounds(self, offset: int) -> tuple[int, int]:
         """Returns the lowest and the highest target offset where the copy of the first record at or after `offset` can
         stand. The run's first and last offset hold a copy."""
         self._requested.add(offset)

@@ -190,13 +190,15 @@ class ConsistentRuns:
             if run.downstream_end <= target_start:
                 gone += min(run.upstream_end - begin, run.copies)
                 continue
-            low, high = scan.of(begin)
+            low, high = scan.find_bounds(begin)
             if low >= target_start:
                 break
             if high >= target_start and not at_most:
                 return None
             first = bisect_left(
-                range(begin, run.upstream_end), target_start, key=lambda upstream: scan.of(upstream)[0]
+                range(begin, run.upstream_end),
+                target_start,
+                key=lambda upstream: scan.find_bounds(upstream)[0],
             )
             gone += min(first, run.copies)
         return gone
@@ -225,14 +227,16 @@ class ConsistentRuns:
     def held(self, offset: int) -> OffsetRun | None:
         """Returns the run that the offset lies in."""
         position = bisect_right(self._runs, offset, key=_start)
-        return self._runs[position - 1] if position and offset < self._runs[position - 1].upstream_end else None
+        return (
+            self._runs[position - 1] if position and offset < self._runs[position - 1].upstream_end else None
+        )
 
     def _copy_range(self, offset: int, scan: RunScan | None, target_end: int) -> _CopyRange | None:
         position = bisect_right(self._runs, offset, key=_start)
         run = self._runs[position - 1] if position else None
         after = self._runs[position] if position < len(self._runs) else None
         if scan is not None:
-            return _CopyRange(*scan.of(offset), 0, scan.run)
+            return _CopyRange(*scan.find_bounds(offset), 0, scan.run)
         if after is not None:
             if after.covered_from <= (offset if run is None else max(offset, run.position)):
                 return _CopyRange(after.downstream_start, after.downstream_start, 0, after)
@@ -314,13 +318,15 @@ class RunTable:
         self._runs.clear()
         self._nameless.clear()
 
-    def of(self, copy: CopyId) -> Iterable[OffsetRun]:
+    def get_runs(self, copy: CopyId) -> Iterable[OffsetRun]:
         """Returns the runs of a copy, in no order."""
         return self._runs.get(copy, {}).values()
 
     def partition_runs(self, copy: CopyId) -> PartitionRuns:
         keys = self._runs.get(copy, {}).keys()
-        return PartitionRuns(self.of(copy), [key.upstream_start for key in keys if not key.target_topic])
+        return PartitionRuns(
+            self.get_runs(copy), [key.upstream_start for key in keys if not key.target_topic]
+        )
 
     @property
     def copies(self) -> Iterable[CopyId]:

@@ -214,7 +214,9 @@ class OffsetRun(NamedTuple):
         assert value is not None
         flags = value[place] if len(value) > place else 0
         holes, place = (
-            read_bytes(value, place + 1, "holes of the value") if len(value) > place + 1 else (b"", len(value))
+            read_bytes(value, place + 1, "holes of the value")
+            if len(value) > place + 1
+            else (b"", len(value))
         )
         run = cls(
             source,

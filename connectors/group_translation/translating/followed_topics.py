@@ -145,18 +145,18 @@ class FollowedRuns:
         if self.log.remark is None:  # else copies of ours stand behind the newest run that is known
             self.reads += 1
 
-    def of(self, copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, copy: CopyId) -> ConsistentRuns:
         """Returns the runs of a copy."""
         runs = self._consistent.get(copy)
         if runs is None:
-            runs = ConsistentRuns(self._table.of(copy))
+            runs = ConsistentRuns(self._table.get_runs(copy))
             if runs.last is not None:
                 self._consistent[copy] = runs
         return runs
 
     def all(self) -> dict[CopyId, tuple[OffsetRun, ...]]:
         """Returns the runs of every copy, in no order."""
-        return {copy: tuple(self._table.of(copy)) for copy in self._table.copies}
+        return {copy: tuple(self._table.get_runs(copy)) for copy in self._table.copies}
 
     def _apply(self, record: LogRecord) -> None:
         for copy in self._table.apply(decode_change(record.key, record.value)):

@@ -128,7 +128,9 @@ class GroupVerdicts:
         self._source.forget_windows()
         self._target.forget_windows()
 
-    async def of(self, committed: GroupOffsets, source_failure: KafkaFailure | None = None) -> Verdicts:
+    async def translate(
+        self, committed: GroupOffsets, source_failure: KafkaFailure | None = None
+    ) -> Verdicts:
         """Returns a verdict for every offset that some group is committed at. Raises ClusterAway.
 
         `source_failure`: why the source as a whole does not answer. Verdicts then rest on runs, and on what was exact
@@ -137,12 +139,12 @@ class GroupVerdicts:
         offsets = _offsets(committed)
         states = await self.states(list(offsets), source_failure)
         if source_failure is not None:
-            verdicts = await self.at(offsets, source_failure, states)
+            verdicts = await self.translate_pairs(offsets, source_failure, states)
             return replace(verdicts, lacked=await self._lacked_by_now({pair[0].topic for pair in offsets}))
         not_begun = yet_to_begin(committed, states)
         if others := [pair for pair in not_begun if pair not in states]:
             states |= await self.states(others)
-        verdicts = await self.at(offsets, None, states, not_begun)
+        verdicts = await self.translate_pairs(offsets, None, states, not_begun)
         for pair, lacked in verdicts.lacked.items():
             self._memories.note_lacked(pair, lacked)
         return verdicts
@@ -172,7 +174,7 @@ class GroupVerdicts:
             by_now[pair] = noted
         return by_now
 
-    async def at(
+    async def translate_pairs(
         self,
         offsets: Mapping[PartitionPair, Collection[int]],
         source_failure: KafkaFailure | None = None,
@@ -372,7 +374,7 @@ class GroupVerdicts:
             state.identity,
             state.compacted,
         )
-        memory = self._memories.of(pair, state.identity)
+        memory = self._memories.get(pair, state.identity)
         at_once = self._strategy.at_once(question, memory.recall(offset, state.source, target))
         if at_once is not None:
             return at_once
@@ -398,7 +400,7 @@ class GroupVerdicts:
         """Remembers a verdict that took look-ups, and returns it with its reason made more precise."""
         if not isinstance(state, BothSides):
             return verdict
-        memory = self._memories.of(pair, state.identity)
+        memory = self._memories.get(pair, state.identity)
         if _overwritten(state, memory) and verdict.reason is Reason.COPY_NOT_FOUND:
             verdict = replace(verdict, reason=Reason.TARGET_TIMESTAMP_TYPE)
         if verdict.judgement is Judgement.PENDING:
@@ -422,7 +424,7 @@ class GroupVerdicts:
             state = states[pair]
             if not isinstance(state, BothSides):
                 continue
-            memories[pair] = memory = self._memories.of(pair, state.identity)
+            memories[pair] = memory = self._memories.get(pair, state.identity)
             memory.source_start, memory.target_start = state.source.start, state.target.start
             self._memories.note_end(pair, state.identity.target_id, state.target.end)
             source, target = _log_bounds(state.source), _log_bounds(state.target)
@@ -463,7 +465,7 @@ class GroupVerdicts:
         newest = None if self._by_runs is None else self._by_runs.ledger(_copy(pair)).newest
         source, target, identity = state.source, state.target, state.identity
         if newest is None or newest.handed_back:
-            position = _reached(self._memories.of(pair, identity), source, target)
+            position = _reached(self._memories.get(pair, identity), source, target)
             by_syncs = self._strategy.reached(pair[0], source.end, target.end)
             if by_syncs is not None:
                 position = max(by_syncs, position or 0)

@@ -207,7 +207,7 @@ class PairMemories:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def of(self, pair: PartitionPair, identity: PairIdentity) -> PairMemory:
+    def get(self, pair: PartitionPair, identity: PairIdentity) -> PairMemory:
         """Returns what is remembered of a pair; empty where it is new, or another one by now."""
         kept = self._pairs.get(pair)
         if kept is None or kept.identity != identity:

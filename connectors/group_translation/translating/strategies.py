@@ -172,7 +172,7 @@ class Runs(Protocol):
     def reads(self) -> int:
         """How often they were read to their end."""
 
-    def of(self, copy: CopyId, /) -> ConsistentRuns: ...
+    def get_runs(self, copy: CopyId, /) -> ConsistentRuns: ...
 
 
 class Question(NamedTuple):
@@ -320,7 +320,7 @@ class ByRuns:
         if by_runs.judgement is Judgement.EXACT:
             return by_runs
         best: Verdict | None = by_runs
-        if not self._runs.of(question.copy).transformed:
+        if not self._runs.get_runs(question.copy).transformed:
             other = self._otherwise.at_once(question, cached)
             best = None if other is None else _of_both(by_runs, other)
         return None if best is None or self._scan_due(question, best) else best
@@ -339,7 +339,7 @@ class ByRuns:
         if by_runs.judgement is Judgement.EXACT:
             return by_runs
         other: Verdict | None = None
-        if not self._runs.of(question.copy).transformed:
+        if not self._runs.get_runs(question.copy).transformed:
             at_once = self._otherwise.at_once(question, None)
             other = at_once or (yield from self._otherwise.steps(question, memory))
         best = by_runs if other is None else _of_both(by_runs, other)
@@ -372,7 +372,7 @@ class ByRuns:
     ) -> Steps[Verdict | None]:
         """Translates an offset by runs and the target alone; None where they say nothing. Runs that disagreed with the
         logs when the source last answered are not believed, nor are later ones of the same topics."""
-        runs, scans = self._runs.of(copy), self.scans
+        runs, scans = self._runs.get_runs(copy), self.scans
         verdict, last = runs.translate(offset, target_id, target, scans=scans), runs.last
         if verdict is None or last is None:
             return None
@@ -394,11 +394,11 @@ class ByRuns:
 
     def ledger(self, copy: CopyId) -> ConsistentRuns:
         """Returns the runs of a copy."""
-        return self._runs.of(copy)
+        return self._runs.get_runs(copy)
 
     def target_from(self, copy: CopyId, offset: int) -> int:
         """Returns where on the target the copies begin that count for an offset; 0 where all count."""
-        return self._runs.of(copy).target_from(offset)
+        return self._runs.get_runs(copy).target_from(offset)
 
     def agreed(self, copy: CopyId, identity: PairIdentity) -> bool | None:
         """Whether the newest run of a copy agreed with these logs; None where they have not been compared."""
@@ -417,7 +417,7 @@ class ByRuns:
 
     def last(self, copy: CopyId) -> OffsetRun | None:
         """Returns the newest run of a copy."""
-        return self._runs.of(copy).last
+        return self._runs.get_runs(copy).last
 
     @property
     def unfinished(self) -> bool:
@@ -438,17 +438,17 @@ class ByRuns:
         """Ends a round. `whole`: it did not break off."""
         self._scanning.end_round(whole=whole)
         self._checked = {
-            copy: each for copy, each in self._checked.items() if self._runs.of(copy).last is not None
+            copy: each for copy, each in self._checked.items() if self._runs.get_runs(copy).last is not None
         }
 
     def _by_runs(self, question: Question) -> tuple[Verdict | None, OffsetRun | None]:
         """Returns the verdict by runs alone, and the newest run; None where there is none."""
-        runs, identity = self._runs.of(question.copy), question.identity
+        runs, identity = self._runs.get_runs(question.copy), question.identity
         logs = identity.target_id, question.target, identity.source_id, question.source
         return runs.translate(question.offset, *logs, self.scans), runs.last
 
     def _scan_due(self, question: Question, best: Verdict) -> bool:
-        held = self._runs.of(question.copy).held(question.offset)
+        held = self._runs.get_runs(question.copy).held(question.offset)
         return best.judgement is Judgement.BOUNDED and self._scanning.due(
             held, question.offset, question.target, ROUND_BYTES, question.source
         )
@@ -456,7 +456,7 @@ class ByRuns:
     def _scan(
         self, copy: CopyId, offset: int, target: LogBounds, source: LogBounds | None = None
     ) -> Steps[None]:
-        run = self._runs.of(copy).held(offset)
+        run = self._runs.get_runs(copy).held(offset)
         if run is not None:
             yield from self._scanning.steps(run, offset, target, source)
 

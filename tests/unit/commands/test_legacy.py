@@ -57,7 +57,7 @@ MIRROR_MAKER_1 = [
 
 
 def clients(consumer: Mapping[str, str] | None = None, producer: Mapping[str, str] | None = None) -> Clients:
-    return Clients.of({**CONSUMER, **(consumer or {})}, {**PRODUCER, **(producer or {})})
+    return Clients.from_properties({**CONSUMER, **(consumer or {})}, {**PRODUCER, **(producer or {})})
 
 
 def config(options: LegacyOptions = OPTIONS, given: Clients | None = None) -> dict[str, str]:

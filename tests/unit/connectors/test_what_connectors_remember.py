@@ -64,9 +64,9 @@ def test_runs_of_topics_that_have_none_are_not_remembered() -> None:
                 put(target, RUNS, copied.key(), copied.value())
             await runs.follow()
             for name in topics_of(number):
-                assert runs.of(CopyId(TopicPartition(name, 0), f"A.{name}")).last is not None
-                assert runs.of(CopyId(TopicPartition(name, 1), f"A.{name}")).last is None
-            assert runs.of(run_.copy).last == run_
+                assert runs.get_runs(CopyId(TopicPartition(name, 0), f"A.{name}")).last is not None
+                assert runs.get_runs(CopyId(TopicPartition(name, 1), f"A.{name}")).last is None
+            assert runs.get_runs(run_.copy).last == run_
             for name in topics_of(number):
                 copied = run_._replace(source=TopicPartition(name, 0), target_topic=f"A.{name}")
                 put(target, RUNS, copied.key(), None)

@@ -38,7 +38,7 @@ class Offsets:
     def __init__(self) -> None:
         self.failures: list[KafkaFailure] = []
 
-    async def of(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
+    async def read(self, partitions: Sequence[Mapping[str, str | int]]) -> list[StoredOffset]:
         if self.failures:
             raise self.failures.pop(0)
         return [

@@ -125,13 +125,13 @@ def test_a_second_demo_leaves_the_first_ones_directory_alone(
 
 @pytest.mark.parametrize("total", [2_000, 20_000, 230_000])
 def test_amounts_add_up(total: int) -> None:
-    amounts = Amounts.of(total)
+    amounts = Amounts.for_total(total)
     assert amounts.orders + amounts.payments + amounts.profiles + 3 * amounts.burst == total
     assert min(amounts.orders, amounts.payments, amounts.profiles, amounts.burst) > 0
 
 
 def test_the_demo_as_shipped_has_ten_thousand_ticks_in_one_ms() -> None:
-    times = [record.timestamp for record in ticks(Amounts.of(230_000).burst)]
+    times = [record.timestamp for record in ticks(Amounts.for_total(230_000).burst)]
     assert times == sorted(times)
     assert times.count(times[10_000]) == 10_000
 

@@ -396,7 +396,7 @@ def test_java_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_names_the_needs_of_its_kind(kind: str) -> None:
-    plan = Plan.of(KINDS[kind], CONFIGS[kind])
+    plan = Plan.make(KINDS[kind], CONFIGS[kind])
     pairs = plan.pairs(["orders", "__consumer_offsets"])
     needs = {(need.side, need.operation, need.resource) for need in plan.needs(pairs, ["g"], frozenset())}
     assert ((B, "WRITE", "topic") in needs) is (kind != "heartbeat")
@@ -412,7 +412,7 @@ def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
     def needs(kind: str, **settings: str) -> set[tuple[Side, str, str, str]]:
         synced = {"sync.group.offsets.enabled": "true"} if kind == "checkpoint" else {}
         changed = {key.replace("_", "."): value for key, value in settings.items()}
-        plan = Plan.of(KINDS[kind], {**CONFIGS[kind], "name": "m", **synced, **changed})
+        plan = Plan.make(KINDS[kind], {**CONFIGS[kind], "name": "m", **synced, **changed})
         all_there = [name for some in plan.asked_by_name.values() for name in some]
         needed = plan.needs([Pair("orders", "A.orders")], ["g"], frozenset(all_there))
         return {(need.side, need.operation, need.resource, need.name) for need in needed}
@@ -435,13 +435,13 @@ def test_on_the_way_home_the_topic_that_a_copy_is_of_is_its_counterpart() -> Non
     chosen = {"topics": r"A\.orders,mine,mm2-layout.*", "topics.exclude": "x"}
     for kind in ("group_offset", "checkpoint"):
         config = {**CONFIGS[kind], **aliases, **chosen}
-        assert Plan.of(KINDS[kind], config).pairs(there) == [Pair("mine", "B.mine")]
-        home = Plan.of(KINDS[kind], {**config, "reverse.checkpointing.enabled": "true"})
+        assert Plan.make(KINDS[kind], config).pairs(there) == [Pair("mine", "B.mine")]
+        home = Plan.make(KINDS[kind], {**config, "reverse.checkpointing.enabled": "true"})
         assert home.pairs(there) == [Pair("A.orders", "orders"), Pair("mine", "B.mine")]
 
 
 def test_names_that_are_no_patterns_are_asked_for() -> None:
-    plan = Plan.of(
+    plan = Plan.make(
         KINDS["checkpoint"], {**CONFIGS["checkpoint"], "topics": "orders,a.b,x.*", "groups": "g,h+"}
     )
     assert (plan.named("topics"), plan.named("groups", "group")) == (["orders", "a.b"], ["g"])
@@ -459,7 +459,7 @@ def test_the_documentation_has_the_table_of_rights(page: str) -> None:
 def test_a_plan_leaves_out_what_is_switched_off() -> None:
     def keys(kind: str, **off: str) -> set[str]:
         given = {**CONFIGS[kind], **{key.replace("_", "."): value for key, value in off.items()}}
-        return {each.key for each in Plan.of(KINDS[kind], given).replications()}
+        return {each.key for each in Plan.make(KINDS[kind], given).replications()}
 
     assert keys("heartbeat") - keys("heartbeat", emit_heartbeats_enabled="false") == {
         "heartbeats.topic.replication.factor"
@@ -467,11 +467,11 @@ def test_a_plan_leaves_out_what_is_switched_off() -> None:
     assert keys("checkpoint") - keys("checkpoint", emit_checkpoints_enabled="false") == {
         "checkpoints.topic.replication.factor"
     }
-    dry = Plan.of(KINDS["group_offset"], {**CONFIGS["group_offset"], "dry.run": "true"})
+    dry = Plan.make(KINDS["group_offset"], {**CONFIGS["group_offset"], "dry.run": "true"})
     assert not any(
         need.operation == "READ" and need.resource == "group" for need in dry.needs([], ["g"], frozenset())
     )
-    home = Plan.of(
+    home = Plan.make(
         KINDS["group_offset"], {**CONFIGS["group_offset"], "reverse.checkpointing.enabled": "true"}
     )
     there = frozenset({"mm2-group-readiness.B.internal"})
@@ -479,18 +479,18 @@ def test_a_plan_leaves_out_what_is_switched_off() -> None:
         (each.side, each.operation, each.name) for each in home.needs([], [], there)
     }
     off = {**CONFIGS["group_offset"], "emit.group-readiness.enabled": "false"}
-    silent = Plan.of(KINDS["group_offset"], off)
+    silent = Plan.make(KINDS["group_offset"], off)
     readiness = silent.policy.readiness_topic(silent.aliases[0])
     assert readiness in silent.asked_by_name[B], "it may tell of groups that were moved before"
     for present in (frozenset[str](), frozenset({readiness})):
         operations = {each.operation for each in silent.needs([], [], present) if each.name == readiness}
         assert operations == ({"READ"} if present else set())
     beats = {**CONFIGS["source"], "topics": "orders", "topics.exclude": "x"}
-    assert [each.source for each in Plan.of(KINDS["source"], beats).pairs(["heartbeats", "orders"])] == [
+    assert [each.source for each in Plan.make(KINDS["source"], beats).pairs(["heartbeats", "orders"])] == [
         "heartbeats",
         "orders",
     ]
-    without = Plan.of(KINDS["source"], {**beats, "heartbeats.replication.enabled": "false"})
+    without = Plan.make(KINDS["source"], {**beats, "heartbeats.replication.enabled": "false"})
     assert [each.source for each in without.pairs(["heartbeats", "orders"])] == ["orders"]
 
 

@@ -26,7 +26,7 @@ def in_columns(
     slots: dict[TopicPartition, Slots], syncs: list[OffsetSync], *, mended: bool
 ) -> list[OffsetSync]:
     """Applies syncs, and returns those that were left."""
-    waiting = SyncColumns.of(syncs)
+    waiting = SyncColumns.from_syncs(syncs)
     return [syncs[place] for place in apply_columns(slots, waiting, mended=mended)]
 
 

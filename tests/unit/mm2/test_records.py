@@ -276,7 +276,7 @@ def test_syncs_that_are_decoded_together_are_those_of_one_after_the_other(
     records: list[tuple[bytes | None, bytes | None]],
 ) -> None:
     try:
-        expected = SyncColumns.of(OffsetSync.checked(key, value) for key, value in records)
+        expected = SyncColumns.from_syncs(OffsetSync.checked(key, value) for key, value in records)
     except SchemaError:
         assert SyncColumns.decode(records) is None
         return

@@ -39,4 +39,4 @@ def test_samples_of_a_partition_are_joined_and_those_of_another_copy_take_their_
 
 def test_a_sample_goes_through_json() -> None:
     there = sample(5, Latencies(5, 50, 1, 20, 9))
-    assert CopySample.of(json.loads(json.dumps(there))) == there
+    assert CopySample.from_row(json.loads(json.dumps(there))) == there

@@ -157,7 +157,7 @@ def _legacy(props: Props) -> object:
         {key.removeprefix(f"{of}."): value for key, value in props.items() if key.startswith(of)}
         for of in ("reading", "writing")
     ]
-    return connector_config(options, Clients.of(*parts), "A", "B")
+    return connector_config(options, Clients.from_properties(*parts), "A", "B")
 
 
 LEGACY = {f"reading.{key}": value for key, value in CONSUMER.items()} | {

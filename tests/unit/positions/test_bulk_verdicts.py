@@ -71,7 +71,7 @@ async def by_service(
     knowledge = await flow.load(source, target)
     strategy = flow.strategy(knowledge, LoadedRuns(knowledge.runs) if flow.uses_runs else None)
     verdicts = GroupVerdicts(flow.options, source, target, strategy)
-    said = await verdicts.at({PAIR: {offset}}, failure)
+    said = await verdicts.translate_pairs({PAIR: {offset}}, failure)
     return deny_unproved(said.by_offset[PAIR, offset])
 
 
@@ -84,7 +84,7 @@ async def in_bulk(
     lookups: int = 1 << 30,
 ) -> AnswerArrays:
     bulk = await bulk_of(flow, source, target, failure, lookups)
-    return await bulk.of([PairOffsets(PAIR, np.array(offsets, np.int64), 0)])
+    return await bulk.translate([PairOffsets(PAIR, np.array(offsets, np.int64), 0)])
 
 
 async def bulk_of(
@@ -286,7 +286,7 @@ def test_our_copies_that_came_after_the_runs_were_read_are_no_other_mirrors() ->
     made = asyncio.run(bulk_of(FLOWS["runs"], world.a, world.b))
     world.copy(50)
     for _ in range(2):
-        answers = asyncio.run(made.of([PairOffsets(PAIR, np.arange(101), 0)]))
+        answers = asyncio.run(made.translate([PairOffsets(PAIR, np.arange(101), 0)]))
         assert {words(answers, at)[1] for at in range(101)} == {"exact"}
 
 
@@ -301,7 +301,7 @@ def test_offsets_of_a_topic_that_was_made_again_are_none_of_the_new_one(
     world.produce(100)
     world.copy(100)
     made = asyncio.run(bulk_of(FLOWS["runs"], world.a, world.b, AWAY if away else None))
-    answers = asyncio.run(made.of([PairOffsets(PAIR, np.arange(100), 0, source_id)]))
+    answers = asyncio.run(made.translate([PairOffsets(PAIR, np.arange(100), 0, source_id)]))
     assert {words(answers, at)[1] for at in range(100)} == {expected}
     if expected == "pending":
         assert words(answers, 0)[4] == "source_topic_missing"

@@ -237,7 +237,7 @@ class World:
             packed, full = self.snapshots.report("g", group), self.snapshots.full("g", group)
             if packed is not None and full is not None:
                 result[group] = with_answer(
-                    full, answers.of(packed), snapshot.missing, snapshot.summary.rounds
+                    full, answers.answer(packed), snapshot.missing, snapshot.summary.rounds
                 )
         return result
 

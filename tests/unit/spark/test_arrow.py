@@ -27,7 +27,7 @@ PLAIN = [
 
 
 def parts(*batches: bytes) -> list[RecordsPart]:
-    return [RecordsPart.of(raw, Records.of(raw)) for data in batches for raw in parse(data)]
+    return [RecordsPart.from_batch(raw, Records.from_batch(raw)) for data in batches for raw in parse(data)]
 
 
 def arrow(*batches: bytes, columns: tuple[str, ...] = tuple(COLUMNS)) -> pa.RecordBatch:

@@ -72,7 +72,7 @@ def _reports(service: Service, group: str) -> list[GroupReport]:
         if full is None or packed is None:
             continue
         known = service.snapshots.connector(name)
-        answer = Answers(view, known).of(packed)
+        answer = Answers(view, known).answer(packed)
         reports.append(with_answer(full, answer, known.missing, known.summary.rounds))
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)

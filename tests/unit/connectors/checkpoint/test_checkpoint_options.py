@@ -128,7 +128,7 @@ def test_consumer_configs_for_offset_syncs_topic(location: str, interval: str) -
     }
     side = Side.TARGET if options(changes).offset_syncs_on_target else Side.SOURCE
     assert (
-        ClientProps(KeyPrefixes.of(side), CONSUMER, CHECKPOINT | changes).get("max.poll.interval.ms")
+        ClientProps(KeyPrefixes.for_side(side), CONSUMER, CHECKPOINT | changes).get("max.poll.interval.ms")
         == interval
     )
 
@@ -235,7 +235,7 @@ def test_without_offset_syncs_where_none_are_used_is_right() -> None:
     ],
 )
 def test_client_properties(side: Side, role: str, given: dict[str, str], expected: dict[str, str]) -> None:
-    props = ClientProps(KeyPrefixes.of(side), role, CHECKPOINT | given)
+    props = ClientProps(KeyPrefixes.for_side(side), role, CHECKPOINT | given)
     assert errors(given) == []
     assert {name: props.get(name) for name in expected} == expected
     assert props.get("bootstrap.servers") == ("a:9092" if side is Side.SOURCE else "b:9092")

@@ -429,11 +429,11 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept.keep("a", offsets)
     kept.keep("a", offsets)
     kept.keep("b", offsets)
-    assert list(kept.of(["a", "b", "c"])) == ["a"]
+    assert list(kept.get(["a", "b", "c"])) == ["a"]
     kept.keep("a", {})
     kept.forget("c")
     kept.keep("b", offsets)
-    assert kept.of(["a", "b"]) == {"b": offsets}
+    assert kept.get(["a", "b"]) == {"b": offsets}
 
 
 def test_a_target_topic_that_is_deleted_meanwhile_is_no_answer_any_more() -> None:

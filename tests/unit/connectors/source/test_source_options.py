@@ -348,7 +348,7 @@ def test_clients_of_the_offset_syncs_topic(role: str, name: str, location: str, 
     }
     spec = options(offset__syncs_topic_location=location).spec("mirror", {})
     side = Side.TARGET if spec.syncs_on_target else Side.SOURCE
-    assert ClientProps(KeyPrefixes.of(side), role, changes).get(name) == value
+    assert ClientProps(KeyPrefixes.for_side(side), role, changes).get(name) == value
 
 
 def test_the_pipeline_is_told_everything_by_name() -> None:

@@ -176,7 +176,7 @@ def test_what_kinit_is_run_with(tmp_path: Path) -> None:
     keytab = tmp_path / "kafka-1.keytab"
     keytab.touch()
     given = KERBEROS | {JAAS: f'{KRB5} principal="kafka/host-1.example.org@EXAMPLE.ORG" keyTab="{keytab}";'}
-    props = ClientProps(KeyPrefixes.of(Side.SOURCE), ADMIN, given)
+    props = ClientProps(KeyPrefixes.for_side(Side.SOURCE), ADMIN, given)
     sasl = read_sasl(props)
     assert sasl is not None
     assert props.errors == []
@@ -227,7 +227,9 @@ def test_without_a_keytab_no_kinit_is_run(options: str) -> None:
     from bridge.kafka.config.sasl import read_sasl
     from bridge.model.values import Side
 
-    sasl = read_sasl(ClientProps(KeyPrefixes.of(Side.SOURCE), ADMIN, KERBEROS | {JAAS: f"{KRB5} {options};"}))
+    sasl = read_sasl(
+        ClientProps(KeyPrefixes.for_side(Side.SOURCE), ADMIN, KERBEROS | {JAAS: f"{KRB5} {options};"})
+    )
     assert sasl is not None
     settings = sasl.librdkafka()
     assert "sasl.kerberos.kinit.cmd" not in settings

@@ -113,7 +113,7 @@ def _copy(
         raise AssertionError("it comes to no end")
     for batch_ in batches.batches:
         try:
-            records = Records.of(batch_, most)
+            records = Records.from_batch(batch_, most)
         except MemoryError:
             raise
         except Exception:  # each codec has exceptions of its own

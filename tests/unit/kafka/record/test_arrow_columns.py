@@ -26,7 +26,7 @@ PLAIN = st.builds(
 
 def records(plain: list[Plain | None], base: int = 0) -> Records:
     (batch,) = parse(batch_of(plain, base))
-    return Records.of(batch)
+    return Records.from_batch(batch)
 
 
 def texts(column: arrow_columns.Texts, rows: int) -> list[bytes | None]:

@@ -25,7 +25,7 @@ PLAIN = st.builds(
 
 def records(plain: list[Plain | None], base: int = 0) -> Records:
     (batch,) = parse(batch_of(plain, base))
-    return Records.of(batch)
+    return Records.from_batch(batch)
 
 
 @given(st.lists(PLAIN, min_size=1, max_size=8), st.integers(0, 1000))

@@ -114,9 +114,9 @@ def test_a_higher_limit_allows_it() -> None:
     content = record(20 * MIB)
     (raw,) = parse(of(content, 1, codec=ZSTD))
     with pytest.raises(Overlarge, match=message_pattern("copying.overlarge", limit=16 * MIB)):
-        Records.of(raw)
-    assert Records.of(raw, 8 * MOST_BYTES).size == len(content) - 7
-    assert Records.of(next(parse(of(content, 1))), 32 * MIB).count == 1
+        Records.from_batch(raw)
+    assert Records.from_batch(raw, 8 * MOST_BYTES).size == len(content) - 7
+    assert Records.from_batch(next(parse(of(content, 1))), 32 * MIB).count == 1
 
 
 def test_a_passed_batch_that_the_broker_refuses_is_named_by_its_own_offsets() -> None:
@@ -150,7 +150,7 @@ def test_more_records_than_there_can_be(codec: int, count: int, error: type[Valu
     (raw,) = parse(sealed(data))
     with using(MIB):
         with pytest.raises(error, match=r"more|negative|offsets|end"):
-            Records.of(raw)
+            Records.from_batch(raw)
         if count > 0:
             with pytest.raises(ValueError, match="more"):
                 window(bytes(data), 0, 100, ())
@@ -234,7 +234,7 @@ def test_a_message_around_too_much() -> None:
     with using(80 * MIB):
         (raw,) = parse(data, checked=True)
         with pytest.raises(Overlarge):
-            Records.of(raw)
+            Records.from_batch(raw)
         with pytest.raises(Overlarge):
             window(data, 9, 10, ())
 
@@ -329,7 +329,7 @@ def test_records_of_other_offsets_than_their_batch(deltas: tuple[int, int]) -> N
     data = of(b"".join(varint(len(each)) + each for each in records), 2)
     (raw,) = parse(data)
     with pytest.raises(ValueError, match="other offsets than it says"):
-        Records.of(raw)
+        Records.from_batch(raw)
     if deltas[0] < 0 or deltas[1] > 1:
         with pytest.raises(ValueError, match="other offsets than it says"):
             window(data, 0, 2, ())
@@ -366,7 +366,7 @@ def test_an_lz4_frame_that_states_more_than_there_is_room_for_is_not_allocated()
     struct.pack_into(">i", data, 8, len(data) - 12)
     (result,) = parse(sealed(data))
     with pytest.raises(Overlarge):
-        Records.of(result)
+        Records.from_batch(result)
 
 
 def test_a_record_of_fewer_headers_than_it_says_is_not_read_behind_its_end() -> None:

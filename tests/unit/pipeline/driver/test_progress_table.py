@@ -35,7 +35,7 @@ class Log:
         self.write(self.runs.commit([segment] if count else [], start + count, COPIED))
 
     def of(self, copied: Copied = COPIED) -> Progress:
-        result = self.table.of(copied.id)
+        result = self.table.get(copied.id)
         assert result is not None
         return result
 
@@ -103,7 +103,7 @@ def test_what_no_run_tells_of_any_more_is_forgotten() -> None:
     log.write(PartitionRuns().commit([Segment(0, 0, 0, 5)], 5, other))
     assert (log.of(other).position, len(log.table)) == (5, 2)
     log.table.keep({COPIED.id})
-    assert log.table.of(other.id) is None
+    assert log.table.get(other.id) is None
     assert len(log.table) == 1
     assert log.of().position == 10
 
@@ -131,7 +131,7 @@ def test_a_run_under_a_key_that_does_not_name_the_copy() -> None:
     key = RunKey(PLACE, "", 0).encode()
     assert table.apply(LogRecord(0, 0, key, run.value())) == CopyId(PLACE, "A.orders")
     assert table.apply(LogRecord(1, 0, key, None)) is None
-    result = table.of(run.copy)
+    result = table.get(run.copy)
     assert result is not None
     assert result.position == 9
 

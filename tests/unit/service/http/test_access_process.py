@@ -272,7 +272,7 @@ def test_the_audit_log_names_the_subject_of_a_clients_certificate(
 
 def test_a_certificate_that_is_revoked_is_not_accepted(begun: tuple[Running, Certificates]) -> None:
     at, files = begun
-    reader = files.old.of("reader")
+    reader = files.old.client_file("reader")
     assert served(at, client(files.old, reader))
     files.revoke(reader)
     at.eventually(lambda: not served(at, client(files.old, reader)))
@@ -282,7 +282,7 @@ def test_a_certificate_that_is_revoked_is_not_accepted(begun: tuple[Running, Cer
 def test_a_handshake_that_has_begun_before_is_not_a_way_in(begun: tuple[Running, Certificates]) -> None:
     """The rest of it is held back until the lists are in use by which it would be refused."""
     at, files = begun
-    reader = files.old.of("reader")
+    reader = files.old.client_file("reader")
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = client(files.old, reader).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     with socket.create_connection(("127.0.0.1", httpx.URL(at.url).port or 0), timeout=60) as connection:
@@ -313,7 +313,7 @@ def test_a_handshake_that_has_begun_before_is_not_a_way_in(begun: tuple[Running,
 
 def test_a_certificate_whose_subject_is_not_named_may_only_read(begun: tuple[Running, Certificates]) -> None:
     at, files = begun
-    tls = client(files.old, files.old.of("reader"))
+    tls = client(files.old, files.old.client_file("reader"))
     assert httpx.get(f"{at.url}/v1/groups", verify=tls, timeout=10).status_code == 200
     refused = httpx.post(f"{at.url}/v1/failover", json={}, verify=tls, timeout=10)
     assert refused.status_code == 403

@@ -213,7 +213,7 @@ def test_sums_that_are_kept_are_those_over_all_groups_and_partitions(
     known = kept.connector("c")
     view = ConnectorView(own_ms=1, running=frozenset({0}), checked=frozenset({0}))
     answers = Answers(view, known)
-    assert answers.all() == Counter(answers.of(each).readiness for each in kept.after("c", ""))
+    assert answers.all() == Counter(answers.answer(each).readiness for each in kept.after("c", ""))
     assert all(known.answer_counts.values())
     assert set(known.incomplete) == {place for place, (records, _) in known.missing.items() if records}
     nothing = [(0, -1)] if known.missing else []

@@ -61,7 +61,7 @@ def decoded(batches: Sequence[EncodedBatch]) -> dict[TopicPartition, list[Row]]:
     found: dict[TopicPartition, list[Row]] = {}
     for tp, chunk in batches:
         (batch,) = parse(bytes(chunk.data))
-        fields = cut(Records.of(batch))
+        fields = cut(Records.from_batch(batch))
         for row, time in enumerate(fields.timestamps.tolist()):
             headers = [
                 ((fields.header_keys.row(at) or b"").decode(), fields.header_values.row(at))

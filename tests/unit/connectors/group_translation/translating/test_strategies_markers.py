@@ -44,7 +44,7 @@ class Runs:
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 
-    def of(self, _copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, _copy: CopyId) -> ConsistentRuns:
         return ConsistentRuns(self.runs)
 
 
@@ -381,7 +381,7 @@ def test_a_group_that_does_not_move_is_not_read_for_again(strategy: ByRuns, whol
 class Many(Runs):
     """A run in each of many partitions."""
 
-    def of(self, copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, copy: CopyId) -> ConsistentRuns:
         return ConsistentRuns([WHOLE._replace(source=copy.source)])
 
 
@@ -414,7 +414,7 @@ def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
 class OneLong(Runs):
     """A run in each of many partitions, the first of which is from before they were short."""
 
-    def of(self, copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, copy: CopyId) -> ConsistentRuns:
         run = WHOLE if copy.source.partition else LONG
         return ConsistentRuns([run._replace(source=copy.source)])
 

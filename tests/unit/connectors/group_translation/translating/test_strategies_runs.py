@@ -40,7 +40,7 @@ class Known:
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 
-    def of(self, copy: CopyId) -> ConsistentRuns:
+    def get_runs(self, copy: CopyId) -> ConsistentRuns:
         return ConsistentRuns(self.runs if copy == (PLACE, "A.orders") else ())
 
 

@@ -28,7 +28,7 @@ def test_a_batch_says_what_the_records_do_and_becomes_what_is_left_of_them(
     plain: list[Plain | None], data: st.DataObject
 ) -> None:
     (raw,) = parse(batch_of(plain, 7))
-    batch = as_batch(Records.of(raw), "A.orders", 3)
+    batch = as_batch(Records.from_batch(raw), "A.orders", 3)
     assert batch.schema == SCHEMA
     batch.validate(full=True)
     there = [(7 + at, each) for at, each in enumerate(plain) if each is not None]

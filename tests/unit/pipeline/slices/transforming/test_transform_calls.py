@@ -31,7 +31,7 @@ def own(function: str, **parameters: str) -> Transform:
 
 def records(values: Sequence[bytes | None], base: int = 100) -> Records:
     (raw,) = parse(batch_of([Plain(NOW, b"key", value, (("h", b"1"),)) for value in values], base))
-    return Records.of(raw)
+    return Records.from_batch(raw)
 
 
 def outcomes(
